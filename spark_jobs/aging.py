@@ -28,7 +28,6 @@ WORST_CASES = 10
 EARLIER_MS = 2 * 24 * 3600 * 1000
 """How far back an earlier end is looked for."""
 _PARTITION = ["topic", "partition"]
-_TOPIC = ["cluster", "topic"]
 _LOG = ["cluster", *_PARTITION]
 _COLUMNS = (
     *("topic", "partition", "cluster", "term", "end", "aged", "reasons", "why"),
@@ -156,10 +155,9 @@ def evidence(
 ) -> DataFrame:
     """Each closed extent with all that was found out about it."""
     ends = by_partition(topics).withColumnsRenamed({"start": "log_start", "end": "log_end"})
+    told = topics.where("exists is not null").select("cluster", "topic", "partitions", "config")
     return (
-        closed.join(
-            topics.where("exists is not null").select("cluster", "topic", "partitions", "config"), _TOPIC, "left"
-        )
+        closed.join(told, ["cluster", "topic"], "left")
         .join(ends, _LOG, "left")
         .join(producers.selectExpr(*_LOG, "newest_record_ms", "error is not null as untold"), _LOG, "left")
         .join(earlier, _LOG, "left")
@@ -208,8 +206,8 @@ def pipeline(
     }
     topics = ask.read_topics(frame_of(spark, TopicAsked, sorted(asked)))
     there = by_partition(topics).select(*_LOG, "end")
-    passed = closed_frame.select(*_LOG, "mapped_end").distinct().join(there, _LOG).where("end > mapped_end")
-    gone_on = passed.select(*_LOG)
+    ended = closed_frame.select(*_LOG, "mapped_end").distinct()
+    gone_on = ended.join(there, _LOG).where("end > mapped_end").select(*_LOG)
     producers = ask.read_producers(gone_on)
     commits, unasked, last_seen = read_commits(ask, history, masked)
     recorded = history.read(spark, ENDS, now_ms - EARLIER_MS) if history else frame_of(spark, ENDS.row, [])
@@ -235,13 +233,8 @@ def report(rows: DataFrame, output: Folder, now_ms: int, put_off: Mapping[str, s
     )
     whole = topics.where("aged = extents")
     some = whole.orderBy("topic", "cluster").limit(MAX_ROWS).collect()
-    worst = [
-        row.asDict()
-        for row in written.where("not aged")
-        .orderBy(functions.size("reasons").desc(), functions.desc("groups_below"), "topic", "partition")
-        .limit(MAX_ROWS)
-        .collect()
-    ]
+    worst_first = (functions.size("reasons").desc(), functions.desc("groups_below"), "topic", "partition")
+    kept = written.where("not aged").orderBy(*worst_first).limit(MAX_ROWS).collect()
     left = sorted(put_off.items())[:MAX_ROWS]
     total, aged = written.count(), written.where("aged").count()
     summary = {
@@ -252,11 +245,11 @@ def report(rows: DataFrame, output: Folder, now_ms: int, put_off: Mapping[str, s
         "reasons": {row["what"]: row["count"] for row in reasons},
         "topics_aged": whole.count(),
         "some_topics_aged": [f"{row['topic']} in {row['cluster']}" for row in some],
-        "worst": worst[:WORST_CASES],
+        "worst": [row.asDict() for row in kept[:WORST_CASES]],
         "put_off": dict(left),
         "path": folder.uri,
     }
-    shown = [(row["topic"], row["partition"], row["cluster"], ", ".join(row["reasons"]), row["why"]) for row in worst]
+    shown = [(row["topic"], row["partition"], row["cluster"], ", ".join(row["reasons"]), row["why"]) for row in kept]
     title = f"{aged:,} of {total:,} closed extents have aged; what speaks against the others:"
     text = table(title, ("topic", "partition", "origin", "reasons", "why"), shown, total - aged)
     return Outcome(summary, "\n".join([text, *(f"not judged: {name}: {why}" for name, why in left)]))

@@ -182,7 +182,7 @@ def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = Fal
 
     def ask(admin: Admin, asked: Sequence[TopicAsked]) -> Iterator[TopicRead]:
         found = admin.topics([one.topic for one in asked])
-        at_ms = _now_ms()
+        at_ms = now_ms()
         times: Mapping[Partition, RecordTimes] = {}
         cluster = asked[0].cluster
         if left_s[cluster] > 0:
@@ -194,7 +194,7 @@ def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = Fal
             yield _read(one, found.get(one.topic), times if timestamps else None, at_ms)
 
     def refused(asked: TopicAsked, error: KafkaAdminError) -> TopicRead:
-        return _nothing(asked, None, _now_ms(), str(error))
+        return _nothing(asked, None, now_ms(), str(error))
 
     return _ask_clusters(reach, rows, ask, refused, PARTITIONS_PER_REQUEST, lambda one: max(1, one.partitions))
 
@@ -236,7 +236,7 @@ def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRea
         untold = [one.group for one in asked if not one.state]
         states = {name: found.state for name, found in admin.describe_groups(untold).items()} if untold else {}
         committed = admin.group_offsets([one.group for one in asked], stable=False)
-        at_ms = _now_ms()
+        at_ms = now_ms()
         for one in asked:
             live = is_live(one.state or states.get(one.group, ""))
             offsets = committed.get(one.group) or {}
@@ -246,7 +246,7 @@ def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRea
                 yield CommitRead(one.cluster, one.group, live, None, None, None, at_ms, None)
 
     def refused(asked: GroupAsked, error: KafkaAdminError) -> CommitRead:
-        return CommitRead(asked.cluster, asked.group, False, None, None, None, _now_ms(), str(error))
+        return CommitRead(asked.cluster, asked.group, False, None, None, None, now_ms(), str(error))
 
     return _ask_clusters(reach, rows, ask, refused, GROUPS_PER_REQUEST)
 
@@ -265,10 +265,8 @@ def read_producers(reach: Reach, rows: Iterable[PartitionAsked]) -> Iterator[Pro
             newest = max((state.last_timestamp_ms for state in states), default=None)
             yield ProducersRead(*one, len(states), newest)
 
-    def refused(asked: PartitionAsked, error: KafkaAdminError) -> ProducersRead:
-        return ProducersRead(*asked, error=str(error))
-
-    return _ask_clusters(reach, rows, ask, refused, PARTITIONS_PER_REQUEST)
+    most = PARTITIONS_PER_REQUEST
+    return _ask_clusters(reach, rows, ask, lambda one, error: ProducersRead(*one, error=str(error)), most)
 
 
 Row = TypeVar("Row", bound=ToList | TopicAsked | GroupAsked | PartitionAsked)
@@ -304,11 +302,11 @@ def _ask_clusters(
                     answers += [refused(row, error) for some in (portion, *left) for row in some]
                     break
                 except KafkaAdminError as error:
-                    if len(portion) == 1:
-                        answers.append(refused(portion[0], error))
-                    else:
-                        middle = len(portion) // 2
+                    middle = len(portion) // 2
+                    if middle:
                         left += [portion[:middle], portion[middle:]]
+                    else:
+                        answers.append(refused(portion[0], error))
         finally:
             admin.close()
         return answers
@@ -319,5 +317,5 @@ def _ask_clusters(
                 yield from answers
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
     return time.time_ns() // 1_000_000

@@ -4,21 +4,13 @@
 
 `rate` is the mean over the recorded history, `headroom` what it takes for the stated chance of being passed too early.
 Reads of the log end bound *windows* (`spark_jobs.rates`); each has a rate. An upper rate u gives the headroom,
-ceil(u·T) - ceil(rate·T):
+ceil(u·T) - ceil(rate·T). Why each of these holds, and what none of them knows: docs/design.md, §8.
 
-- `rank`: the k-th smallest of n window rates, k = ceil((n + 1) · (1 - chance)). If the next window is as any of the
-  recorded ones (exchangeable), its rate exceeds this one with a probability of at most `chance`, whatever the
-  distribution. It needs n ≥ 1/chance - 1 windows: 99 for 1 %, which is a day of reads every 15 minutes.
+- `rank`: the k-th smallest of n window rates, k = ceil((n + 1) · (1 - chance)). It needs n ≥ 1/chance - 1 windows: 99
+  for 1 %, which is a day of reads every 15 minutes.
 - `deviation`: fewer windows, but at least 3: mean + z·sd, z = sqrt(1/chance - 1), never below the highest rate seen.
-  Cantelli's inequality makes it hold for any distribution, were mean and deviation known exactly; of few windows they
-  are not, so this chance is an estimate. It is generous: z is 10 for 1 %.
-- `few`: one or two windows say nothing about spread, but they were measured: twice the highest rate that was seen, as
-  where two looks at an end are all there is. The chance is not known.
-- `default`: no window. The configured rate is taken. It is a guess, and never stands against what was measured:
-  `migrate --rates` does not get it, and looks at the ends itself.
-
-None of them knows the future: a load that starts to grow after the last read is not in the history. And a window's rate
-is a mean: a burst shorter than a window counts as far as it lifts the window.
+- `few`: one or two windows: twice the highest rate that was seen.
+- `default`: no window. The configured rate is taken; `migrate --rates` does not get it, and looks at the ends itself.
 """
 
 from __future__ import annotations

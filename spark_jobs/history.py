@@ -97,13 +97,8 @@ def day_of(at_ms: int) -> str:
 class Part(NamedTuple):
     """A folder of rows: one run (`r…`), or runs merged (`c…`), thinned as well (`t…`)."""
 
-    day: str
     name: str
     folder: Folder
-
-    @property
-    def at_ms(self) -> int:
-        return int(self.name[1:])
 
     @property
     def kind(self) -> str:
@@ -111,8 +106,6 @@ class Part(NamedTuple):
 
 
 class History:
-    """The history below one folder."""
-
     def __init__(self, root: str) -> None:
         self.root = Folder(root)
 
@@ -124,7 +117,7 @@ class History:
         folder = self.root / table.name / f"day={day}"
         for name in folder.names():
             if name.startswith("part=") and WRITTEN in (folder / name).names():
-                yield Part(day, name[5:], folder / name)
+                yield Part(name[5:], folder / name)
 
     def write(self, table: Table, rows: DataFrame, run_ms: int, kind: str = "r", day: str | None = None) -> Folder:
         """Writes one part, in place of what an earlier attempt of the same run has left."""
@@ -147,13 +140,12 @@ class History:
         """Puts these rows in force, all tables at once, and deletes those before the previous ones."""
         before = self._pointer()
         for table, rows in tables.items():
-            folder = self.root / "last" / table.name / f"part=r{run_ms}"
-            _write(rows, table, folder)
+            _write(rows, table, self.root / "last" / table.name / f"part=r{run_ms}")
         self.root.write_text(_POINTER, json.dumps({"run_ms": run_ms}))
-        for table in tables:
-            for name in (self.root / "last" / table.name).names():
+        for folder in (self.root / "last" / table.name for table in tables):
+            for name in folder.names():
                 if name not in (f"part=r{run_ms}", f"part=r{before}"):
-                    (self.root / "last" / table.name / name).delete()
+                    (folder / name).delete()
 
     def _pointer(self) -> int | None:
         text = self.root.read_text(_POINTER)

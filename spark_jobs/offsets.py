@@ -54,7 +54,6 @@ class Selection(NamedTuple):
 
 
 def selection(topics: Sequence[str]) -> Selection:
-    """Of names and patterns."""
     patterns = tuple(topic for topic in topics if any(sign in topic for sign in "*?["))
     return Selection(tuple(topic for topic in topics if topic not in patterns), patterns)
 
@@ -186,10 +185,7 @@ def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: De
     for name, why in troubles.items():
         clusters.setdefault(name, {**dict.fromkeys(_SUMS), **nothing, "error": why})
     # Furthest first: the records between end and cut are what clients write before the move is done.
-    worst = [
-        row.asDict()
-        for row in written.orderBy(functions.expr("cut - end").desc_nulls_first()).limit(MAX_ROWS).collect()
-    ]
+    worst = written.orderBy(functions.expr("cut - end").desc_nulls_first()).limit(MAX_ROWS).collect()
     total = sum(counts.values())
     summary = {
         "job": "offsets",
@@ -198,7 +194,7 @@ def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: De
         "partitions": total,
         "how": counts,
         "clusters": clusters,
-        "worst": worst[:WORST_CASES],
+        "worst": [row.asDict() for row in worst[:WORST_CASES]],
         "path": folder.uri,
     }
     columns = (*_SHOWN[:4], "rate/s", "upper/s", *_SHOWN[6:], "end is", "first record", "newest")
@@ -214,5 +210,5 @@ def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: De
         f"Suggested cuts: {demand.preparation_s:g} s of preparation, passed too early in at most {demand.chance:.2%} of"
         " cases; the furthest first"
     )
-    text = "\n".join([table(title, columns, shown, total), *(f"not asked: {why}" for why in troubles.values())])
-    return Outcome(summary, text)
+    not_asked = (f"not asked: {why}" for why in troubles.values())
+    return Outcome(summary, "\n".join([table(title, columns, shown, total), *not_asked]))

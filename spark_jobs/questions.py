@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Collection
 from functools import partial, reduce
@@ -31,12 +30,12 @@ class Questions:
         self.spark = spark
         self.reach = reach
         self._runs = folder / "asked"
-        self._answers = self._runs / f"{_now_ms()}-{uuid.uuid4().hex}"
+        self._answers = self._runs / f"{asking.now_ms()}-{uuid.uuid4().hex}"
         self._asked = 0
 
     def __enter__(self) -> Self:
         for name in self._runs.names():
-            if int(name.partition("-")[0]) < _now_ms() - _LEFT_BEHIND_MS:
+            if int(name.partition("-")[0]) < asking.now_ms() - _LEFT_BEHIND_MS:
                 (self._runs / name).delete()
         return self
 
@@ -68,10 +67,6 @@ class Questions:
         answers = self._answers / str(self._asked)
         map_rows(spread_out, partial(ask, self.reach), takes, gives).write.parquet(answers.uri)
         return self.spark.read.schema(spark_schema(gives)).parquet(answers.uri)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def topics_listed(listed: DataFrame) -> DataFrame:

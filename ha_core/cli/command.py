@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, NotConfirmedError, failure, refusal_code
+from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, failure, refusal_code
 from ha_core.cli.output import Output
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.model import Document
@@ -93,9 +93,9 @@ class Session(ExitStack):
         self._connection = replace(self._connection, create_root=True)
 
     def confirm(self, yes: bool, question: str) -> None:
-        """:raises NotConfirmedError: nobody has said yes, beforehand or now."""
+        """:raises RefusedError: nobody has said yes, beforehand or now."""
         if not (yes or self.out.confirm(question)):
-            raise NotConfirmedError
+            raise RefusedError("Nothing was changed: nobody confirmed. Say --yes, or run it in a terminal.")
 
     def judge(self, proposal: BaseProposal, page: Page, question: str, dry_run: bool, yes: bool) -> Answer | None:
         """Show a proposal, and ask. The answer where it stays at that; None: go on.

@@ -39,25 +39,12 @@ IN_SHORT = (
 )
 
 
-class NotConfirmedError(RefusedError):
-    """Somebody had to say yes, and nobody did."""
-
-    def __init__(self) -> None:
-        super().__init__("Nothing was changed: nobody confirmed. Say --yes, or run it in a terminal.")
-
-
-_FAILURES: tuple[tuple[type[Exception], int, str], ...] = (
-    (LockedError, BUSY, "refused"),
-    (StoreUnavailableError, OUT_OF_REACH, "refused"),
-    (NoStateError, BAD_INPUT, "refused"),
-    (DeclaredError, BAD_INPUT, "refused"),
-    (SecurityProfileError, BAD_INPUT, "refused"),
-    (ClusterUnreachableError, OUT_OF_REACH, "failed"),
-    (MoveError, FAILURE, "failed"),
-    (MoveDamagedError, FAILURE, "failed"),
-    (StoreError, FAILURE, "failed"),
-    (KafkaAdminError, FAILURE, "failed"),
-    (UnreadableDocumentError, FAILURE, "failed"),
+_FAILURES: tuple[tuple[tuple[type[Exception], ...], int, str], ...] = (
+    ((LockedError,), BUSY, "refused"),
+    ((StoreUnavailableError,), OUT_OF_REACH, "refused"),
+    ((NoStateError, DeclaredError, SecurityProfileError), BAD_INPUT, "refused"),
+    ((ClusterUnreachableError,), OUT_OF_REACH, "failed"),
+    ((MoveError, MoveDamagedError, StoreError, KafkaAdminError, UnreadableDocumentError), FAILURE, "failed"),
 )
 """The first that fits."""
 
@@ -68,8 +55,8 @@ def failure(error: Exception) -> tuple[str, int, dict[str, Any]]:
         code = BUSY if isinstance(error.__cause__, LockedError | StillHeldError) else refusal_code(error.verdicts)
         verdicts = {"verdicts": [asdict(verdict) for verdict in error.verdicts]} if error.verdicts else {}
         return str(error), code, {"result": "refused", **verdicts}
-    for kind, code, result in _FAILURES:
-        if isinstance(error, kind):
+    for kinds, code, result in _FAILURES:
+        if isinstance(error, kinds):
             return str(error), code, {"result": result}
     words = " ".join(str(error).split()) or "no further words"
     text = f"{type(error).__name__}: {words}. Run it again with --debug for the traceback."

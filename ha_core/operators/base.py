@@ -34,13 +34,11 @@ if TYPE_CHECKING:
     from ha_core.operations.report import Report
 
 Context = Any
-"""Airflow's task context."""
+"""Airflow's, of a task."""
 MAX_LISTED = 1_000
 """Rows of a table in a log, and entries of a list in a result; the command line has them all."""
 MAX_SHOWN = 250
 """Characters of Airflow's column. PostgreSQL refuses longer ones, and with them the end of the task."""
-
-
 _ENDS = ((AirflowSkipException, NOTHING), (RefusedRequestError, REFUSED))
 """What an error tells of its task; any other: that it has failed."""
 
@@ -95,7 +93,6 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
             cls.__init__ = _with_arguments(cls.__init__, fields)  # type: ignore[method-assign]
 
     def work(self, context: Context) -> Any:
-        """What the task does."""
         raise NotImplementedError
 
     def execute(self, context: Context) -> Any:
@@ -133,12 +130,10 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
             tell(context, kind, str(error) or type(error).__name__)
             raise
 
-    @contextmanager
-    def environment(self, context: Context) -> Iterator[Environment]:
-        """The environment of this run."""
+    def environment(self, context: Context) -> Environment:
+        """That of this run, to be used in `with`."""
         logging.getLogger("kazoo").setLevel(logging.WARNING)  # the log is for operators: what was done, not how
-        with SwitchyardHook(self.zookeeper_conn_id).get_conn(run_by(context)) as environment:
-            yield environment
+        return SwitchyardHook(self.zookeeper_conn_id).get_conn(run_by(context))
 
     def finish_own(self, context: Context, environment: Environment) -> tuple[Report, ...]:
         """End the operations of one revision that a killed task of this run has left; reports of what they changed."""
@@ -166,7 +161,6 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         context["ti"].xcom_push(key="table", value=markdown(blocks))
 
     def say_reports(self, reports: Iterable[Report]) -> None:
-        """Write what operations have done into the task's log."""
         from ha_core.present.moves import report_page
 
         for report in reports:
@@ -184,9 +178,9 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         """Leave `result` as what the task returns, whatever becomes of it."""
         context["ti"].xcom_push(key="return_value", value=bounded(result))
 
-    def done(self, context: Context, text: str, **more: Any) -> None:
+    def done(self, context: Context, text: str) -> None:
         """Tell what was done."""
-        tell(context, DONE, text, **more)
+        tell(context, DONE, text)
 
     def would(self, context: Context, text: str, **more: Any) -> None:
         """Tell what would be done; where it is not going to stay at that, what is done is told later."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ha_core.operators.base import Context, SwitchyardOperator
 from ha_core.operators.forms import Flag, Text
+
+if TYPE_CHECKING:
+    from ha_core.operations.bindings import BindingsPlan
+    from ha_core.operations.environment import Environment
 
 
 class CompareBindingsOperator(SwitchyardOperator):
@@ -35,26 +39,24 @@ class CompareBindingsOperator(SwitchyardOperator):
             raise RefusedError(f"Nothing was changed. {' '.join(plan.warnings)} Accept the warnings if this is meant.")
         text = f"{len(plan.differences)} users would get other bindings"
         self.would(context, text, objections=[*plan.warnings] or ["none"])
-        return dict(plan.to_json())
+        return plan.to_json()
 
-    def _plan(self, environment: Any) -> Any:
+    def _plan(self, environment: Environment) -> BindingsPlan:
+        from ha_core import bindings_file
         from ha_core.operations.bindings import plan_bindings
+        from ha_core.operations.errors import RefusedError
 
-        plan = plan_bindings(environment, self._declared())
+        if self.declaration:
+            declared = bindings_file.parse(self.declaration, "the declaration")
+        elif self.path:
+            declared = bindings_file.read(Path(self.path))
+        else:
+            raise RefusedError("There is no declaration: give its text, or the path of a file on the workers.")
+        plan = plan_bindings(environment, declared)
         self.say(line for difference in plan.differences for line in difference.lines())
         for warning in plan.warnings:
             self.log.warning("%s", warning)
         return plan
-
-    def _declared(self) -> Any:
-        from ha_core import bindings_file
-        from ha_core.operations.errors import RefusedError
-
-        if self.declaration:
-            return bindings_file.parse(self.declaration, "the declaration")
-        if self.path:
-            return bindings_file.read(Path(self.path))
-        raise RefusedError("There is no declaration: give its text, or the path of a file on the workers.")
 
 
 class RefreshBindingsOperator(CompareBindingsOperator):

@@ -48,7 +48,7 @@ class LookAtClusterOperator(_ClusterOperator):
             against = objections(environment, self.cluster, self.change, depends, force=self.force)
         lines = [*depends_lines(self.cluster, depends)]
         self.say(lines)
-        document: dict[str, Any] = depends.to_json()
+        document = depends.to_json()
         self.push_result(context, document)
         if against:
             raise RefusedError(f"Nothing was changed. {against}")
@@ -77,7 +77,6 @@ class _ChangeClusterOperator(_ClusterOperator):
         return {**report.to_json(), "words": changed.words}
 
     def change(self, environment: Environment) -> MaskOutcome:
-        """What is done to the cluster."""
         raise NotImplementedError
 
 
@@ -154,22 +153,19 @@ class GiveUpOperator(CountLossOperator):
             plan, lost, finished = self._plan(context, environment)
             if self.dry_run:
                 return self._would(context, plan, lost)
-            self._require_seen(plan, set(context["ti"].xcom_pull(task_ids=self.proposal_of, key=SEEN)))
+            seen = set(context["ti"].xcom_pull(task_ids=self.proposal_of, key=SEEN))
+            if more := sorted({extent.rpartition("@")[0] for extent in _ids(plan) - seen}):
+                raise RefusedRequestError(
+                    f"Nothing was changed. More would be lost than `{self.proposal_of}` has shown: "
+                    f"{', '.join(more[:5])}. Look again."
+                )
             done = given_up.give_up(environment, plan, self.reason)
         self.say_reports([*finished, *done.reports])
         if not done.succeeded:
             why = [*done.put_off, *(report.error for report in done.reports if report.error)]
             raise NotServedError(f"Not all of it is given up, or served, yet: {'; '.join(why)}. Clear this task.")
         self.done(context, f"{self.cluster} is given up: {lost}")
-        return dict(done.to_json())
-
-    def _require_seen(self, plan: GivingUp, seen: set[str]) -> None:
-        more = sorted({extent.rpartition("@")[0] for extent in _ids(plan) - seen})
-        if more:
-            raise RefusedRequestError(
-                f"Nothing was changed. More would be lost than `{self.proposal_of}` has shown: {', '.join(more[:5])}. "
-                "Look again."
-            )
+        return done.to_json()
 
 
 SEEN = "seen"

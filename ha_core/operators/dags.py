@@ -17,8 +17,7 @@ from ha_core.operators.approval import ApproveOperator
 from ha_core.operators.dag_run import APPROVAL
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
 
-POOL_VARIABLE = "SWITCHYARD_POOL"
-BACKGROUND = {"pool": os.environ.get(POOL_VARIABLE) or "default_pool"}
+BACKGROUND = {"pool": os.environ.get("SWITCHYARD_POOL") or "default_pool"}
 """For tasks that ask whole clusters by the clock. A task whose pool does not exist is never started: so without the
 variable it is Airflow's own, and what an operator waits for in an outage, or what ends a fence, never has one.
 """
@@ -42,9 +41,7 @@ def switchyard_dag(
     run_timeout: timedelta = timedelta(hours=6),
     **default_args: Any,
 ) -> DAG:
-    """A DAG as all of ours are.
-
-    :param text: its documentation, markdown.
+    """:param text: its documentation, markdown.
     :param schedule: None: it runs when it is asked for; else from the day on which it is there.
     :param default_args: of its tasks, in place of the usual ones.
     """

@@ -52,13 +52,12 @@ class ReleaseOperator(SwitchyardOperator):
         from ha_core.operations import engine
         from ha_core.plan.verdict import listed
 
-        owner = run_owner(context)
         with self.environment(context) as environment:
             ids = self.started(context, environment)
             released = [engine.release(environment, operation_id) for operation_id in ids]
-            ended = [report for report in (*released, *self.finish_own(context, environment)) if report is not None]
+            ended = [*filter(None, released), *self.finish_own(context, environment)]
             crossing = {report.operation for report in ended if report.result == "crossing"}
-            locks = [lock for lock in environment.store.locks() if of_run(lock.by, owner)]
+            locks = [lock for lock in environment.store.locks() if of_run(lock.by, run_owner(context))]
             held = [lock.key for lock in locks if lock.operation not in crossing]
         self.say_reports(ended)
         if held:
@@ -86,13 +85,13 @@ class OutcomeOperator(SwitchyardOperator):
         super().__init__(**{"trigger_rule": TriggerRule.ALL_DONE, **STEADY, **kwargs})
 
     def work(self, context: Context) -> dict[str, Any]:
-        tasks = self._told(context)
         answer = approval_of(context)
-        found = outcome(tasks, responder(answer) if rejected(answer) else None)
+        found = outcome(self._told(context), responder(answer) if rejected(answer) else None)
         self.log.info("%s", found.line)
         show(context, found.line)
         context["ti"].xcom_push(key="outcome", value=found.line)  # the UI folds the result, and shows this as it is
-        document = {"outcome": found.line, **found.more, **self.details(context, found)}
+        more = found.by.more if found.by else {}
+        document = {"outcome": found.line, **more, **self.details(context, found)}
         if found.failed:
             self.push_result(context, document)
             raise RunFailedError(found.line)
@@ -100,7 +99,7 @@ class OutcomeOperator(SwitchyardOperator):
 
     def details(self, context: Context, found: Outcome) -> dict[str, Any]:
         """What stands below the first line."""
-        returned = context["ti"].xcom_pull(task_ids=found.by.task) if found.by is not None else None
+        returned = context["ti"].xcom_pull(task_ids=found.by.task) if found.by else None
         return dict(returned) if isinstance(returned, Mapping) else {}
 
     def _told(self, context: Context) -> list[Told]:

@@ -83,7 +83,7 @@ class PlanMigrationOperator(SwitchyardOperator):
                 topics_per_batch=int(self.topics_per_batch),
                 groups=self.groups,
             )
-        document: dict[str, Any] = proposal.to_json()
+        document = proposal.to_json()
         batches = document.pop("batches")
         document["batches"] = [
             {"number": batch["number"], "cut": batch["request"]["cut"], "topics": batch["moves"]["topics"]}
@@ -219,7 +219,7 @@ class RollbackMigrationOperator(SwitchyardOperator):
         if report.result != "undone":
             raise AirflowFailException(f"Operation {report.operation} is {report.result}: it was not taken back.")
         self.done(context, f"{report.operation} is taken back: its topics are where they were")
-        return dict(report.to_json())
+        return report.to_json()
 
 
 class ReportMigrationOperator(OutcomeOperator):
@@ -238,9 +238,7 @@ class ReportMigrationOperator(OutcomeOperator):
             ids = _operations_of(context, environment)
             if not ids:
                 return {"result": "nothing was changed", "proposal": proposal}
-            ended = [
-                operation for one in ids if (operation := environment.operation_of(MoveOperation, one)) is not None
-            ]
+            ended = [*filter(None, (environment.operation_of(MoveOperation, one) for one in ids))]
             moved = {name for operation in ended for name in operation.moved}
             shown = [one for one in migrations(environment) if one.status.topic in moved]
         self.say(migrations_page(shown))

@@ -34,10 +34,6 @@ class Outcome:
     by: Told | None = None
     """The task whose word decides."""
 
-    @property
-    def more(self) -> dict[str, Any]:
-        return self.by.more if self.by is not None else {}
-
 
 def outcome(tasks: Sequence[Told], rejected_by: str | None = None) -> Outcome:
     """What became of a run whose `tasks` are given in their order.

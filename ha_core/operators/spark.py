@@ -110,8 +110,7 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
             more = [text.replace(HISTORY, history).replace(RATES, str(rates_file())) for text in self.arguments]
             self.application_args = [self.job, *state, "--history", history, "--summary", str(summary), *more]
             super().execute(context)
-            document: dict[str, Any] = json.loads(summary.read_text("utf-8"))
-            return document
+            return dict(json.loads(summary.read_text("utf-8")))
 
     def _state(self, context: Context, accounts: Path) -> list[str]:
         """Options that say where the state is; `accounts` is written with what its clusters need."""
@@ -149,11 +148,9 @@ def prove_master(master: str) -> None:
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
         try:
-            socket.create_connection((host, int(port)), _REACH_S).close()
+            return socket.create_connection((host, int(port)), _REACH_S).close()
         except (OSError, ValueError) as error:
             troubles.append(f"{address}: {error}")
-        else:
-            return
     raise AirflowFailException(
         f"Spark cannot be reached ({'; '.join(troubles)}). Nothing was asked or changed. Start its master, or correct "
         f"the connection {CONNECTION}."

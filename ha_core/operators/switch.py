@@ -17,6 +17,7 @@ from ha_core.operators.outcome import Outcome
 if TYPE_CHECKING:
     from ha_core.model import MoveRequest
     from ha_core.operations.environment import Environment
+    from ha_core.operations.switch.proposal import Proposal
 
 MOVE = "move"
 """Key of what is handed from the proposal to the locks: the request, and the names of what moves."""
@@ -58,16 +59,13 @@ class _PlanOperator(SwitchyardOperator):
         return document
 
     def request(self, environment: Environment) -> MoveRequest:
-        """What is asked for.
-
-        :raises RefusedError: names the argument, the value and what it should be.
-        """
+        """:raises RefusedError: names the argument, the value and what it should be."""
         raise NotImplementedError
 
-    def _hand_on(self, context: Context, proposal: Any) -> dict[str, Any]:
+    def _hand_on(self, context: Context, proposal: Proposal) -> dict[str, Any]:
         move = {"request": proposal.request.model_dump(mode="json"), "moves": sorted(proposal.moves.reasons)}
         context["ti"].xcom_push(key=MOVE, value=move)
-        document: dict[str, Any] = proposal.to_json()
+        document = proposal.to_json()
         self.push_result(context, document)
         return document
 
@@ -230,11 +228,9 @@ class ReportOperator(OutcomeOperator):
             operation = environment.operation(started) if started else None
             report = report_of(environment, operation) if operation else None
         if report is None:
-            proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
-            return {"result": "nothing was changed", "proposal": proposal}
+            return {"result": "nothing was changed", "proposal": context["ti"].xcom_pull(task_ids=self.proposal_of)}
         self.say_reports([report])
-        document: dict[str, Any] = report.to_json()
-        return document
+        return report.to_json()
 
 
 def carry_out(plan: Any, question: str, *adopt: Any) -> None:

@@ -27,9 +27,8 @@ class CrossingTrigger(BaseTrigger):  # type: ignore[misc]  # airflow is not type
         self.pause_s = pause_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        kind = type(self)
         arguments = {name: getattr(self, name) for name in ("zookeeper_conn_id", "operation_ids", "pause_s")}
-        return f"{kind.__module__}.{kind.__qualname__}", arguments
+        return f"{__name__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         while True:

@@ -58,7 +58,7 @@ class CheckOriginsOperator(_ExtentsOperator):
             self.would(context, f"would close the old extents of {found} where they truly end")
         else:
             self.done(context, f"the old extents of {found} are closed where they truly end")
-        return dict(result.to_json())
+        return result.to_json()
 
 
 class AgeMigrationsOperator(_ExtentsOperator):
@@ -88,7 +88,7 @@ class AgeMigrationsOperator(_ExtentsOperator):
             self.would(context, f"{aged_line(result)} and would be dropped")
         else:
             self.done(context, f"{aged_line(result)} and dropped")
-        return dict(result.to_json())
+        return result.to_json()
 
 
 class SettleMigrationsOperator(SwitchyardOperator):

@@ -1,7 +1,7 @@
 """When an old extent may go: nothing of it can still be read, and nobody needs it.
 
-One rule per reason, each over plain numbers. What the rules are given is chosen here as well (`candidates`, `log_of`,
-`comparable`, `counts`), so that a command that asks brokers and a job over recorded rows come to the same verdict.
+What the rules are given is chosen here as well (`candidates`, `log_of`, `comparable`, `counts`), so that a command that
+asks brokers and a job over recorded rows come to the same verdict.
 Where that is in doubt the extent stays. It may be dropped when no rule speaks against it:
 
 1. *unconfirmed*: its end is only an upper bound, because its cluster was dead at the cut. What it holds is not known.
@@ -15,8 +15,6 @@ Where that is in doubt the extent stays. It may be dropped when no rule speaks a
 6. *lagging* and *dead*: a group has committed an offset below the extent's end. A group with members will get there;
    one without never will, and waits for somebody to reset or delete it. Of an `ignored` extent nobody waits for
    anything, so groups do not count there. Of a cluster that cannot be asked its groups count as they were last seen.
-
-A reader below a dropped extent goes on at the start of the next one, as where a log's start has moved.
 """
 
 from __future__ import annotations
@@ -51,10 +49,6 @@ class LogFacts:
     config: Mapping[str, str] = field(default_factory=dict)
     """What is set for the topic itself."""
     exists: bool = True
-
-    @property
-    def empty(self) -> bool:
-        return self.start >= self.end
 
 
 GONE = LogFacts(0, 0, exists=False)
@@ -204,17 +198,13 @@ def blocks(
     masked = masked or {}
     found = []
     if extent.known_end is not None:
-        found.append(
-            Block(
-                "unconfirmed",
-                f"{extent.cluster} was dead at the cut, and its end is not confirmed: `switchyard origins check`",
-            )
-        )
+        text = f"{extent.cluster} was dead at the cut, and its end is not confirmed: `switchyard origins check`"
+        found.append(Block("unconfirmed", text))
     if log is None:
         found.append(_silent(extent.cluster, masked))
     else:
-        of_the_log = _log_blocks(extents, extent, log, now_ms)
-        found += [one for one in of_the_log if not (accept_loss and one.reason == "lost")]
+        said = _log_blocks(extents, extent, log, now_ms)
+        found += [one for one in said if not (accept_loss and one.reason == "lost")]
     if not extent.ignored:
         found += [_silent(name, masked, f"nothing is known of the groups of {name}: ") for name in sorted(unasked)]
         away = {name: _silent(name, masked).text for name in last_seen}
@@ -252,7 +242,7 @@ def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts], groups
         return f"{len(left)} of {len(topic.partitions)} partitions are not aged there"
     if not logs:
         return f"{cluster} does not have it"
-    holding = [p for p, log in sorted(logs.items()) if not log.empty]
+    holding = [p for p, log in sorted(logs.items()) if log.start < log.end]
     if holding:
         log = logs[holding[0]]
         return f"partition {holding[0]} holds offsets {log.start} to {log.end} that are in no map"
@@ -279,11 +269,8 @@ def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts, now_ms
     if not log.exists:
         yield Block("lost", f"{extent.cluster} does not have the topic: check its address, or say --accept-loss")
     elif log.end < end and extent.known_end is None:
-        yield Block(
-            "lost",
-            f"its log in {extent.cluster} ends at {log.end}, below {end}, so records were lost there: restore them, or "
-            "say --accept-loss",
-        )
+        ends = f"its log in {extent.cluster} ends at {log.end}, below {end}"
+        yield Block("lost", f"{ends}, so records were lost there: restore them, or say --accept-loss")
     first, last = extent.clip(log.start), extent.clip(log.end)
     if first < last:
         yield Block("held", f"{extent.cluster} holds offsets {first} to {last}: {_retention(log.config)}")
@@ -292,19 +279,16 @@ def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts, now_ms
         grown = log.earlier_end is not None and log.end > max(mapped_end, log.earlier_end)
         recent = log.last_write_ms is not None and now_ms - log.last_write_ms < RESTLESS_MS
         if grown or recent:
-            yield Block(
-                "written",
-                f"somebody writes to {extent.cluster} past the gateways: it goes on from {mapped_end} to {log.end}",
-            )
+            text = f"somebody writes to {extent.cluster} past the gateways: it goes on from {mapped_end} to {log.end}"
+            yield Block("written", text)
 
 
 def _retention(config: Mapping[str, str]) -> str:
-    policy = config.get("cleanup.policy", "delete")
-    if "delete" not in policy:
+    if "delete" not in config.get("cleanup.policy", "delete"):
         return "a compacted log keeps the newest record of each key for ever, so it does not age by itself"
-    if config.get("retention.ms") == "-1" and config.get("retention.bytes", "-1") == "-1":
-        return "its retention is unlimited, so it ages only when that is changed"
     time = config.get("retention.ms")
+    if time == "-1" and config.get("retention.bytes", "-1") == "-1":
+        return "its retention is unlimited, so it ages only when that is changed"
     return f"retention deletes them ({time} ms)" if time else "retention deletes them"
 
 
@@ -319,10 +303,7 @@ def _group_blocks(
     for commit in sorted(commits):
         if commit.offset >= end:
             continue
-        behind = (
-            f"group {commit.group} at offset {commit.offset}, {most}{end - commit.offset} before the end "
-            f"({commit.cluster})"
-        )
+        at = f"at offset {commit.offset}, {most}{end - commit.offset} before the end ({commit.cluster})"
         if commit.cluster in last_seen:
             way = f"as it was last seen; {last_seen[commit.cluster]}"
         elif commit.live:
@@ -331,4 +312,4 @@ def _group_blocks(
             read_on = f"when {extent.cluster} is back, read on with it, or " if away else ""
             way = f"{read_on}reset or delete it"
         reason: Reason = "lagging" if commit.live else "dead"
-        yield Block(reason, f"{reason} {behind}: {way}")
+        yield Block(reason, f"{reason} group {commit.group} {at}: {way}")

@@ -20,8 +20,7 @@ MAX_SEQUENCES = 20_000
 MAX_TOPIC_SEQUENCES = 150_000
 """Per topic, over all partitions: as stored about 850 kB at most, of the 1 MiB that ZooKeeper takes at once."""
 FORGOTTEN_MS = 86_400_000
-"""Kafka forgets a producer that has not written for `producer.id.expiration.ms`, a day; clients give a record up much
-earlier (`delivery.timeout.ms` is 2 minutes in Java, 5 in librdkafka)."""
+"""Kafka's `producer.id.expiration.ms`; clients give a record up after 2 to 5 minutes (`delivery.timeout.ms`)."""
 
 
 def compose_aliases(old: Group | None, adopted: AdoptedGroup) -> dict[str, Member]:
@@ -59,8 +58,8 @@ def carry_sequences(
     """The topic's last sequences when the terms of some partitions end; None where nothing changes.
 
     What was read at a cut a day ago, and has not written since, is left out: nobody sends a batch of then again. Whom
-    the origin still knows is never too old: the timestamp that it tells is set by applications. More than
-    `MAX_TOPIC_SEQUENCES` do not fit into one write: those that wrote last stay, and not all are known (`terms`).
+    the origin still knows is never too old: applications set the timestamp. Of more than `MAX_TOPIC_SEQUENCES` those
+    that wrote last stay, and not all are known (`terms`).
 
     :param read_ms: when the producers were asked, milliseconds since 1970; None: nothing is too old.
     """

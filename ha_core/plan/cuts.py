@@ -2,10 +2,8 @@
 
 *Predicted*: at the log's end when the preparation is over, by the rate at which it grows.
 
-*Forced*, where the origin is dead: fixed once, above all that the origin can have given out, and never changed. Nobody
-can ask where its log ends, so the cut lies above the last known end by more than the log can have grown since. The hole
-that this leaves is legal, as in a compacted log, and it is what makes the cut final: when the origin returns, whatever
-it holds has its place below, and no client offset ever comes to mean a second record.
+*Forced*, where the origin is dead: fixed once, above the last known end by more than the log can have grown since, and
+never changed. The hole that this leaves makes it final: whatever the origin holds when it returns has its place below.
 """
 
 from __future__ import annotations
@@ -20,16 +18,14 @@ from ha_core.plan.verdict import duration
 
 SERVED_WITHIN_S = 1.0
 """In which gateways serve a new cut, nearly always."""
-
-
 RESERVE = 1_000_000
 """Offsets between the last known end of a dead origin and the forced cut, at least."""
 FASTEST_PER_S = 10_000_000
 """Records per second that no partition's leader can append: what is known ages by as many offsets."""
 MIN_AGE_S = 300.0
-"""However fresh it is said to be, what is known counts as so old. No clock takes that away: an age is the difference of
-two readings, and this is how far they may be wrong together. A leader that still answers may be one that its cluster
-has replaced. More would only make the hole longer, over which jobs go portion by portion."""
+"""However fresh it is said to be, what is known counts as so old: this is how far two clocks may be wrong together, and
+a leader that still answers may have been replaced. More would only make the hole longer, over which jobs go portion by
+portion."""
 UNKNOWN_RESERVE = 1 << 40
 """The reserve where no end is known at all, or nobody can say how long ago it was: years of records."""
 

@@ -1,15 +1,12 @@
 """What is lost with a cluster that never comes back, and the maps without it.
 
-Only an operator can say that a cluster is gone for good: seen from here, one that is dead and one that is away are the
-same. What was said cannot be taken back, for the maps then no longer know where its records were. So what it costs is
-counted before, as exactly as it is known.
+Only an operator can say that a cluster is gone for good, and nobody can take it back: the maps then no longer know where
+its records were. So what it costs is counted before, as exactly as it is known.
 
 Invariant: giving up takes closed extents of the named cluster out of the maps and changes nothing else. The writer
 stays, no cut moves, no record of another cluster changes its place, a term that was used up stays used up, and so no
 client offset ever comes to mean a second record, not even when the cluster returns and is written again. Broken off
 after any topic and begun again, it comes to the same maps.
-
-A reader below goes on at the start of the next extent, as where a log's start has moved.
 """
 
 from __future__ import annotations
@@ -79,17 +76,8 @@ def losses(topic: Topic, cluster: str) -> Iterator[Loss]:
     for partition, extent in topic.stays():
         if extent.cluster == cluster:
             assert extent.end is not None
-            yield Loss(
-                topic.name,
-                partition,
-                cluster,
-                extent.term,
-                extent.start,
-                extent.end,
-                extent.known_end,
-                extent.ignored,
-                _next(left[partition], extent.start),
-            )
+            what = (extent.term, extent.start, extent.end, extent.known_end, extent.ignored)
+            yield Loss(topic.name, partition, cluster, *what, _next(left[partition], extent.start))
 
 
 def without(topic: Topic, cluster: str) -> Topic:
@@ -122,10 +110,8 @@ def unread(topic: Topic, cluster: str, commits: Mapping[int, Iterable[Commit]]) 
             most = sum(max(0, loss.end - max(loss.start, commit.offset)) for loss in here)
             if most:
                 known = sum(max(0, loss.start + loss.known - max(loss.start, commit.offset)) for loss in here)
-                at = _next(left[partition], commit.offset)
-                yield Unread(
-                    topic.name, partition, commit.group, commit.cluster, commit.offset, commit.live, at, known, most
-                )
+                # A commit's fields are in the order of these.
+                yield Unread(topic.name, partition, *commit, _next(left[partition], commit.offset), known, most)
 
 
 def _next(extents: Iterable[Extent], offset: int) -> int:

@@ -110,19 +110,16 @@ def group_lag(
     rows: list[PartitionLag] = []
     left_over: list[str] = []
     for cluster, groups in seen.items():
-        if (here := groups.get(group)) is None:
-            continue
-        if not here.members and not at_home(homes, group, cluster):
+        here = groups.get(group)
+        if here and not here.members and not at_home(homes, group, cluster):
             left_over.append(cluster)
-            continue
-        states[cluster] = here.words
-        rows += _partitions(view, cluster, here, logs)
+        elif here:
+            states[cluster] = here.words
+            rows += _partitions(view, cluster, here, logs)
     if not states and not left_over and not homes.get(group, frozenset()) & unasked.keys():
         return None
-    why = {
-        name: text if group in seen[name] else f"{text} Nothing was recorded of the group there."
-        for name, text in unasked.items()
-    }
+    no_record = " Nothing was recorded of the group there."
+    why = {name: text if group in seen[name] else text + no_record for name, text in unasked.items()}
     return GroupLag(group, states, tuple(rows), tuple(left_over), why)
 
 

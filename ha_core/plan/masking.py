@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +44,11 @@ def holders_of(topics: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
 
 def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapping[str, Collection[str]]) -> Affected:
     """:param holders: topic → clusters in which it exists, as far as that is known."""
-    users = {user: tuple(sorted(_stopped(view, usage[user], cluster, holders))) for user in usage}
+
+    def existing(topic: str) -> Collection[str]:
+        return holders.get(topic, ())
+
+    users = {user: tuple(sorted(_stopped(view, used, cluster, existing))) for user, used in usage.items()}
     bound = {user for user, bindings in view.bindings.items() if bindings.cluster == cluster}
     used = {f"topic {topic}" for one in usage.values() for topic in one.topics}
     stopped = {what for several in users.values() for what in several}
@@ -55,8 +59,7 @@ def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapp
             return cluster in document.writers
         if f"topic {name}" in used:
             return f"topic {name}" in stopped
-        nobody = Identity("", "")
-        return cluster_for_topic(view, nobody, name, lambda topic: holders.get(topic, ())).cluster == cluster
+        return cluster_for_topic(view, Identity("", ""), name, existing).cluster == cluster
 
     here = {name for name, clusters in holders.items() if cluster in clusters}
     written = {name for name in here | view.topics.keys() if is_written(name)}
@@ -75,10 +78,7 @@ def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapp
     )
 
 
-def _stopped(view: View, used: Usage, cluster: str, holders: Mapping[str, Collection[str]]) -> Iterator[str]:
-    def existing(topic: str) -> Collection[str]:
-        return holders.get(topic, ())
-
+def _stopped(view: View, used: Usage, cluster: str, existing: Callable[[str], Collection[str]]) -> Iterator[str]:
     for name, uses in used.topics.items():
         identities = [Identity(used.user, use.instance) for use in uses]
         # Where it would be created does not count: it does not exist yet.

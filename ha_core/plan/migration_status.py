@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ha_core.model import Extent, Topic
+from ha_core.model import Topic
 
 Status = Literal["Migrating", "Migrated", "Aged"]
 
@@ -79,15 +79,15 @@ def _partitions(topic: Topic, ends: Mapping[int, int]) -> Iterator[PartitionStat
     for partition in sorted(topic.partitions):
         extents = topic.extents(partition)
         now = extents[-1]
-        before: Extent | None = extents[-2] if len(extents) > 1 else None
+        before = extents[-2] if len(extents) > 1 else None
         if before is None and now.term == 0:
             continue
         yield PartitionStatus(
             partition=partition,
-            origin=before.cluster if before is not None else "",
+            origin=before.cluster if before else "",
             target=now.cluster,
             end_offset=now.start,
-            ignore_origin=before is not None and before.ignored,
+            ignore_origin=bool(before and before.ignored),
             crosses=topic.crosses(partition),
             end=ends.get(partition) if topic.crosses(partition) else None,
         )

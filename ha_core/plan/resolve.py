@@ -52,12 +52,8 @@ def cluster_for_group(view: View, identity: Identity, group: str) -> str | None:
     bindings = view.bindings.get(identity.user)
     if bindings is None:
         return view.default_cluster
-    return (
-        bindings.groups.get(group)
-        or bindings.instances.get(identity.instance)
-        or bindings.cluster
-        or view.default_cluster
-    )
+    bound = bindings.groups.get(group) or bindings.instances.get(identity.instance) or bindings.cluster
+    return bound or view.default_cluster
 
 
 def group_homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
@@ -90,12 +86,8 @@ def cluster_for_user(view: View, identity: Identity) -> str | None:
     bindings = view.bindings.get(identity.user)
     if bindings is None:
         return view.default_cluster
-    return (
-        bindings.topics.get(identity.topic_hint or "")
-        or bindings.instances.get(identity.instance)
-        or bindings.cluster
-        or view.default_cluster
-    )
+    hinted = bindings.topics.get(identity.topic_hint or "")
+    return hinted or bindings.instances.get(identity.instance) or bindings.cluster or view.default_cluster
 
 
 def _bound_for_topic(view: View, identity: Identity, topic: str) -> tuple[str | None, Level]:

@@ -1,16 +1,8 @@
 """What becomes of an extent whose cluster was dead at the cut, once that cluster answers again.
 
-Its end was fixed above anything that it can hold. Now its log says where it truly ends, and the extent is closed there:
-its records are served in their place, and not one client offset changes. Nothing can be added to it meanwhile: the
-writer in the map is another cluster since the cut, so no gateway sends produce there, and what the dead cluster may
-still have had in its sockets was never acknowledged.
-
-A log that ends below what was known has lost records. What lies there now may not even be what was there, so nothing is
-concluded from it: readers keep waiting, the extent is marked, and an operator decides.
-
-A log that goes on above the cut has taken what has no place in the map: clocks were wrong by more than the cut allows
-for, or somebody writes there past the gateways. That is told as loudly, and marked in the same way, until an operator
-has looked at it. (Above a cut that lay ahead it is surplus, and nothing to tell.)
+Its log says where it truly ends, and the extent is closed there. A log that ends below what was known, or goes on above
+the cut, concludes nothing: readers keep waiting, the extent is marked, and an operator decides. (Above a cut that lay
+ahead it is surplus, and nothing to tell.) Why: docs/design.md, *Return*.
 """
 
 from __future__ import annotations
@@ -71,12 +63,10 @@ def dead_at_the_cut(topic: Topic, masked: Collection[str] = ()) -> Iterator[str]
     clusters = {extent.cluster for _, extent in topic.stays() if extent.known_end is not None}
     for cluster in sorted(clusters):
         if cluster in masked:
-            yield (
-                f"{cluster} was dead at the cut, and is masked: `switchyard unmask {cluster}` when it is healthy, then "
-                "`switchyard origins check`"
-            )
-            continue
-        yield f"{cluster} was dead at the cut: `switchyard origins check` when it is back; {gone_for_good(cluster)}"
+            way = f", and is masked: `switchyard unmask {cluster}` when it is healthy, then `switchyard origins check`"
+        else:
+            way = f": `switchyard origins check` when it is back; {gone_for_good(cluster)}"
+        yield f"{cluster} was dead at the cut{way}"
 
 
 def unconfirmed(view: View) -> Iterator[tuple[str, int, Extent]]:

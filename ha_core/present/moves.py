@@ -39,12 +39,9 @@ def migration_page(proposal: MigrationProposal) -> Page:
     yield Marked(proposal.title, "strong")
     yield f"reason: {proposal.reason}"
     if proposal.batches:
-        batches = [
-            (batch.number, len(names), batch.request.cut, f"{names[0]} to {names[-1]}")
-            for batch in proposal.batches
-            if (names := batch.moves.topics)
-        ]
-        yield Table(("batch", "topics", "cut", "which"), batches)
+        batches = [(b.number, b.moves.topics, b.request.cut) for b in proposal.batches if b.moves.topics]
+        which = [(number, len(names), cut, f"{names[0]} to {names[-1]}") for number, names, cut in batches]
+        yield Table(("batch", "topics", "cut", "which"), which)
     if proposal.partitions:
         planned = proposal.partitions
         rows = [(p.topic, p.partition, p.end, f"{p.rate_per_s:.1f}", p.rate_from, p.cut, p.reached) for p in planned]
@@ -125,7 +122,6 @@ def would_move(proposal: Proposal) -> str:
 
 
 def move_preview(proposal: Proposal) -> dict[str, Any]:
-    """What stands below that line."""
     cost = [*preview_lines(proposal.preview)] if proposal.preview is not None else []
     return {"objections": objections(proposal.verdicts), "cost": cost}
 
@@ -140,7 +136,6 @@ def would_migrate(proposal: MigrationProposal) -> str:
 
 
 def migration_preview(proposal: MigrationProposal) -> dict[str, Any]:
-    """What stands below that line."""
     return {"objections": objections(proposal.verdicts), "cost": [*_migration_cost(proposal)]}
 
 
@@ -158,9 +153,9 @@ def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
     request, moves = operation.request, operation.moves
     waited = next((entry.detail["fenced_ms"] for entry in history if "fenced_ms" in entry.detail), None)
     what = _things(len(moves.topics), len(moves.groups))
-    words = [f"moved {what} from {request.origin} to {request.target} in {operation.id}"]
-    words += [] if waited is None else [f"clients waited {waited:.1f} ms behind its fence"]
-    return "; ".join([*words, *_taken_for_dead(request)])
+    fence = [] if waited is None else [f"clients waited {waited:.1f} ms behind its fence"]
+    way = f"from {request.origin} to {request.target} in {operation.id}"
+    return "; ".join([f"moved {what} {way}", *fence, *_taken_for_dead(request)])
 
 
 def crossed(operations: Sequence[MoveOperation]) -> str:
@@ -191,18 +186,14 @@ def _created(creates: dict[str, int]) -> str:
 def _migration_cost(proposal: MigrationProposal) -> Iterator[str]:
     yield _created(proposal.creates)
     if proposal.partitions:
-        slowest = max(_seconds(p.cut - p.end, p.rate_per_s) for p in proposal.partitions)
-        idle = slowest == float("inf")
-        when = "when each of them is written to; some are idle" if idle else f"within {slowest:,.0f} s"
+        when = "when each of them is written to; some are idle"
+        if all(p.rate_per_s > 0 for p in proposal.partitions):
+            when = f"within {max((p.cut - p.end) / p.rate_per_s for p in proposal.partitions):,.0f} s"
         total = sum(p.rate_per_s for p in proposal.partitions)
         yield f"rate: {total:.1f} records/s ({proposal.rates_from}); the cuts are reached {when}"
         yield f"written to both clusters: {proposal.cost}"
     if any(batch.request.cut == "barrier" for batch in proposal.batches) or proposal.followers:
         yield f"expected fence: {proposal.expected_fence}"
-
-
-def _seconds(records: int, rate_per_s: float) -> float:
-    return records / rate_per_s if rate_per_s > 0 else float("inf")
 
 
 def _groups_come_along(proposal: MigrationProposal) -> str:

@@ -49,10 +49,7 @@ def amount(count: int, thing: str) -> str:
 
 
 def log_lines(page: Page, most: int | None = None) -> Iterator[str]:
-    """The page as lines of a log.
-
-    :param most: rows of each table; None: all of them.
-    """
+    """The page as lines of a log, with `most` rows of each table; None: all of them."""
     for block in page:
         if isinstance(block, str):
             yield block

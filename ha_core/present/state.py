@@ -211,7 +211,10 @@ def known_page(
 ) -> Page:
     rows = [(t.name, round(age_s(t.at)), t.partitions, t.replication, _offsets(t.ends)) for t in topics]
     yield Table(("topic", "age s", "partitions", "replication", "ends"), rows, title=f"topics of {cluster}")
-    told = [(g.name, round(age_s(g.at)), g.state, "; ".join(_commits(g))) for g in groups]
+    told = []
+    for g in groups:
+        commits = "; ".join(f"{topic} {_offsets(offsets)}" for topic, offsets in sorted(g.offsets.items()))
+        told.append((g.name, round(age_s(g.at)), g.state, commits))
     yield Table(("group", "age s", "state", "committed"), told, title=f"groups of {cluster}")
 
 
@@ -233,10 +236,6 @@ def _as_of(age_s: float | None) -> str:
 
 def _cannot_be_asked(unasked: Mapping[str, str], so: str = "") -> Iterator[str]:
     yield from (f"{cluster} cannot be asked{so}: {why}" for cluster, why in unasked.items())
-
-
-def _commits(group: KnownGroup) -> Iterator[str]:
-    return (f"{topic} {_offsets(offsets)}" for topic, offsets in sorted(group.offsets.items()))
 
 
 def _offsets(offsets: Mapping[int, int]) -> str:

@@ -144,15 +144,12 @@ def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_
         wait_for(environment, crossing)
         reports = [engine.resume(environment, one.operation) if one.operation in crossing else one for one in reports]
         code = code or code_of(*reports)
-    ended = [
-        one for report in reports if (one := environment.operation_of(MoveOperation, report.operation)) is not None
-    ]
+    ended = [*filter(None, (environment.operation_of(MoveOperation, report.operation) for report in reports))]
     for one in ended:
         if failure(one):
             out.error(f"{one.id}: {failure(one)}")
             code = FAILURE
     groups = {one.id: words(one) for one in ended if words(one)}
-    crosses = any(report.result == "crossing" for report in reports)
-    result = "failed" if code else "crossing" if crosses else "succeeded"
+    result = "failed" if code else "crossing" if any(one.result == "crossing" for one in reports) else "succeeded"
     document = {"batches": [report.to_json() for report in reports], "result": result}
     return Answer({**document, "groups": groups} if groups else document, batches_page(reports, groups), code)

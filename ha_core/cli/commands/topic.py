@@ -16,7 +16,6 @@ from ha_core.operations.errors import RefusedError
 from ha_core.plan.returned import dead_at_the_cut
 
 BAR_CELLS = 40
-OPEN_WEIGHT = 12.0
 FILLS = "█▓▒░▚▤"
 
 
@@ -45,19 +44,19 @@ def _title(topic: Topic, revision: int) -> Text:
     if topic.fence:
         title.append(f", FENCED by operation {topic.fence.operation}", style="bold red")
     if topic.crossing:
-        crossing = topic.crossing
-        title.append(f", crosses over ({crossing.state}) for operation {crossing.operation}", style="bold yellow")
+        words = f", crosses over ({topic.crossing.state}) for operation {topic.crossing.operation}"
+        title.append(words, style="bold yellow")
     if topic.transaction_fence:
         operation = topic.transaction_fence.operation
         title.append(f", no transaction may begin: operation {operation} waits for open ones", style="bold red")
     return title
 
 
-def widths(extents: Sequence[Extent], cells: int = BAR_CELLS) -> list[int]:
+def widths(extents: Sequence[Extent]) -> list[int]:
     """Cells per extent, at least 1 each: logarithmic, so that a short stay between long ones is still seen."""
-    weights = [OPEN_WEIGHT if e.end is None else 1 + math.log2(1 + e.end - e.start) for e in extents]
+    weights = [12.0 if e.end is None else 1 + math.log2(1 + e.end - e.start) for e in extents]
     total = sum(weights)
-    return [max(1, round(cells * weight / total)) for weight in weights]
+    return [max(1, round(BAR_CELLS * weight / total)) for weight in weights]
 
 
 def draw(topic: Topic) -> Text:
@@ -86,7 +85,7 @@ def _bar(extents: Sequence[Extent], style: Mapping[str, tuple[str, str]]) -> Tex
 
 def _words(extent: Extent, style: Mapping[str, tuple[str, str]]) -> Text:
     end = "…" if extent.end is None else str(extent.end)
-    words = Text(f"{extent.cluster}", style=style[extent.cluster][0])
+    words = Text(extent.cluster, style=style[extent.cluster][0])
     words.append(f" [{extent.start}, {end}) → {extent.base} term {extent.term}", style="default")
     if extent.ignored:
         words.append(" skipped by readers", style="dim")
