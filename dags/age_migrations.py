@@ -31,8 +31,7 @@ PARAMS = {
     forms.FIRST: forms.scheduled_dry_run("Only look."),
     "topics": forms.some_topics(),
     "delete_origin": forms.decision(
-        "Delete origin topics",
-        "Delete the topic in the old cluster once no map refers to it and it holds no record.",
+        "Delete origin topics", "Delete the topic in the old cluster once no map refers to it and it holds no record."
     ),
     "accept_loss": forms.decision(
         "Accept the loss", "Do without records that were lost in an old cluster. Name the topics."

@@ -26,8 +26,7 @@ PARAMS = {
     forms.FIRST: forms.scheduled_dry_run("Only look."),
     "topics": forms.some_topics(),
     "accept_loss": forms.decision(
-        "Accept the loss",
-        "Do without what the cluster held when it died and no longer has. Name the topics.",
+        "Accept the loss", "Do without what the cluster held when it died and no longer has. Name the topics."
     ),
     "serve_skipped": forms.decision(
         "Serve what was skipped", "Readers get what a forced move let them skip. Name the topics."

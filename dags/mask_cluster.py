@@ -17,12 +17,8 @@ from ha_core.operators import forms
 from ha_core.operators.clusters import LookAtClusterOperator, MaskClusterOperator
 from ha_core.operators.dags import end_run, switchyard_dag
 
-PARAMS = forms.of_cluster(
-    forms.reason(),
-    force=forms.decision(
-        "Even if it is written",
-        "Mask it even if topics are written there. They stand still until they move or it is back.",
-    ),
+FORCE = forms.decision(
+    "Even if it is written", "Mask it even if topics are written there. They stand still until they move or it is back."
 )
 
 with switchyard_dag(
@@ -31,7 +27,7 @@ with switchyard_dag(
     "Takes a cluster out of service: requests for it fail at once, nothing new moves to it.",
     __doc__,
     "cluster",
-    PARAMS,
+    forms.of_cluster(forms.reason(), force=FORCE),
     max_active_runs=4,
 ):
     mask = MaskClusterOperator(task_id="mask")

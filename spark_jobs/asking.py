@@ -230,8 +230,6 @@ def _read(
 
 
 def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRead]:
-    """Everything that each group has committed."""
-
     def ask(admin: Admin, asked: Sequence[GroupAsked]) -> Iterator[CommitRead]:
         untold = [one.group for one in asked if not one.state]
         states = {name: found.state for name, found in admin.describe_groups(untold).items()} if untold else {}

@@ -7,8 +7,6 @@ what was found now or before.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import DataFrame, Window, functions
 
 from spark_jobs.asking import ToList
@@ -21,7 +19,6 @@ _TOLD = ("reached", "topics", "partitions", "groups", "errors", "error")
 
 
 def record(ask: Questions, history: History, now_ms: int, keep: Keep = DEFAULT) -> Outcome:
-    """One run: ask, write, renew what is last known, compact."""
     spark = ask.spark
     listed = ask.list_clusters()
     topics = ask.read_topics(topics_listed(listed))
@@ -45,7 +42,21 @@ def record(ask: Questions, history: History, now_ms: int, keep: Keep = DEFAULT) 
     history.write_last(newest, now_ms)
     compacted = compact(spark, history, now_ms, keep)
     known = {one.cluster: one for one in from_batches(LookRow, history.last(spark, LOOKS).toArrow().to_batches())}
-    return Outcome(_summary(looks, known, written, compacted, now_ms), _text(looks, known, now_ms))
+    ages_s = {name: round((now_ms - one.read_at_ms) / 1000, 1) for name, one in known.items()}
+    clusters_told = {
+        one.cluster: {**{name: getattr(one, name) for name in _TOLD}, "last_known_age_s": ages_s.get(one.cluster)}
+        for one in looks
+    }
+    summary = {
+        "job": "facts",
+        "run_ms": now_ms,
+        "clusters": clusters_told,
+        "not_reached": [one.cluster for one in looks if not one.reached],
+        "partitions": sum(one.partitions for one in looks),
+        "written": written,
+        "compaction": compacted,
+    }
+    return Outcome(summary, _text(looks, ages_s))
 
 
 def look(listed: DataFrame, topics: DataFrame, commits: DataFrame, clusters: DataFrame, now_ms: int) -> list[LookRow]:
@@ -74,35 +85,7 @@ def last_known(before: DataFrame, found: DataFrame, table: Table, complete: list
     return numbered.where("age = 1").drop("age")
 
 
-def _summary(
-    looks: list[LookRow],
-    known: dict[str, LookRow],
-    written: dict[str, str],
-    compacted: dict[str, int],
-    now_ms: int,
-) -> dict[str, Any]:
-    return {
-        "job": "facts",
-        "run_ms": now_ms,
-        "clusters": {
-            look.cluster: {
-                **{name: getattr(look, name) for name in _TOLD},
-                "last_known_age_s": _age_s(known.get(look.cluster), now_ms),
-            }
-            for look in looks
-        },
-        "not_reached": [one.cluster for one in looks if not one.reached],
-        "partitions": sum(one.partitions for one in looks),
-        "written": written,
-        "compaction": compacted,
-    }
-
-
-def _age_s(look: LookRow | None, now_ms: int) -> float | None:
-    return None if look is None else round((now_ms - look.read_at_ms) / 1000, 1)
-
-
-def _text(looks: list[LookRow], known: dict[str, LookRow], now_ms: int) -> str:
+def _text(looks: list[LookRow], ages_s: dict[str, float]) -> str:
     troubled_first = sorted(looks, key=lambda one: (one.reached, -one.errors, one.cluster))
     rows = [
         (
@@ -111,7 +94,7 @@ def _text(looks: list[LookRow], known: dict[str, LookRow], now_ms: int) -> str:
             one.topics,
             one.partitions,
             one.groups,
-            _age_s(known.get(one.cluster), now_ms),
+            ages_s.get(one.cluster),
             one.errors,
             one.error or "",
         )

@@ -11,8 +11,6 @@ MAX_CELL = 60
 
 
 class Outcome(NamedTuple):
-    """What `main` prints and writes."""
-
     summary: dict[str, Any]
     text: str
 

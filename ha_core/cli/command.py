@@ -151,7 +151,6 @@ def code_of(*reports: Report) -> int:
 
 
 def plain(document: Document) -> dict[str, Any]:
-    """A stored document for machines."""
     return document.model_dump(mode="json", exclude_none=True, exclude={"schema_"})
 
 

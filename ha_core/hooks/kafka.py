@@ -42,11 +42,8 @@ class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not type
         from ha_core.model import Cluster
 
         connection = self.get_connection(self.kafka_conn_id)
-        bootstrap = ",".join(
-            part if ":" in part else f"{part}:{connection.port or 9092}"
-            for part in (connection.host or "").split(",")
-            if part
-        )
+        parts = filter(None, (connection.host or "").split(","))
+        bootstrap = ",".join(part if ":" in part else f"{part}:{connection.port or 9092}" for part in parts)
         try:
             profile = _profile(connection)
             if not bootstrap:
@@ -67,5 +64,4 @@ def _profile(connection: Any) -> SecurityProfile:
     name = connection.conn_id
     mechanism = connection.extra_dejson.get("mechanism") or ("PLAIN" if connection.login else None)
     account = {"mechanism": mechanism, "username": connection.login, "password": connection.password}
-    fields = {} if mechanism is None else account
-    return profiles({name: fields}, f"connection {name}")[name]
+    return profiles({name: {} if mechanism is None else account}, f"connection {name}")[name]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseHook
 
 from ha_core.hooks.kafka import CONNECTION_PREFIX, ServiceAccountHook
 
 if TYPE_CHECKING:
-    from ha_core.operations.environment import Connection, Environment
+    from ha_core.operations.environment import Environment
     from ha_core.wire.sasl import SecurityProfile
-
-DEFAULT_PORT = 2181
 
 
 class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
@@ -37,16 +35,25 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
         :raises NoStateError: there is no state at the root.
         :raises SecurityProfileError: the security file cannot be used.
         """
-        from ha_core.operations.environment import connect
+        from ha_core.operations.environment import DEFAULT_ROOT, DEFAULT_SESSION_TIMEOUT_S, Connection, connect
 
-        connection = self._connection()
+        found = self.get_connection(self.zookeeper_conn_id)
+        extra = found.extra_dejson
+        security_file = extra.get("security_file")
+        connection = Connection(
+            zookeeper=hosts(found.host or "127.0.0.1", found.port),
+            root=extra.get("root") or DEFAULT_ROOT,
+            security_file=Path(security_file) if security_file else None,
+            session_timeout_s=float(extra.get("session_timeout_s") or DEFAULT_SESSION_TIMEOUT_S),
+            # A mistyped root would be made, and every scheduled run would look after an empty state, in green.
+            create_root=False,
+        )
         environment = connect(connection, by, driver="run")
-        if connection.security_file is None:
+        if not security_file:
             environment.profiles = _Accounts(dict(environment.profiles))
         return environment
 
     def test_connection(self) -> tuple[bool, str]:
-        """Read the state and count what is in it."""
         from ha_core.kafka.errors import SecurityProfileError
         from ha_core.store.errors import StoreError
 
@@ -58,33 +65,18 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
             return False, str(error)
         return True, f"Revision {view.revision}: {len(view.clusters)} clusters, {len(gateways)} live gateways."
 
-    def _connection(self) -> Connection:
-        from ha_core.operations.environment import DEFAULT_ROOT, DEFAULT_SESSION_TIMEOUT_S, Connection
-
-        found = self.get_connection(self.zookeeper_conn_id)
-        extra = found.extra_dejson
-        security_file = extra.get("security_file")
-        return Connection(
-            zookeeper=hosts(found.host or "127.0.0.1", found.port),
-            root=extra.get("root") or DEFAULT_ROOT,
-            security_file=Path(security_file) if security_file else None,
-            session_timeout_s=float(extra.get("session_timeout_s") or DEFAULT_SESSION_TIMEOUT_S),
-            # A mistyped root would be made, and every scheduled run would look after an empty state, in green.
-            create_root=False,
-        )
-
 
 def hosts(host: str, port: int | None) -> str:
     """`a,b:2182` and port 2181 → `a:2181,b:2182`."""
     names = filter(None, (part.strip() for part in host.split(",")))
-    return ",".join(name if ":" in name else f"{name}:{port or DEFAULT_PORT}" for name in names)
+    return ",".join(name if ":" in name else f"{name}:{port or 2181}" for name in names)
 
 
 @dataclass
 class _Accounts(Mapping[str, "SecurityProfile"]):
     """Profiles by name: those of the security file, else the Airflow connections, looked up when first asked for."""
 
-    known: dict[str, Any] = field(default_factory=dict)
+    known: dict[str, SecurityProfile]
 
     def __getitem__(self, name: str) -> SecurityProfile:
         if name not in self.known:
@@ -94,8 +86,7 @@ class _Accounts(Mapping[str, "SecurityProfile"]):
                 self.known[name] = ServiceAccountHook(f"{CONNECTION_PREFIX}{name}").get_conn()
             except AirflowException as error:
                 raise KeyError(name) from error
-        profile: SecurityProfile = self.known[name]
-        return profile
+        return self.known[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.known)

@@ -11,7 +11,6 @@ TOLD = "told"
 DONE, DRY_RUN, NOTHING, REFUSED, FAILED = "DONE", "DRY RUN", "NOTHING TO DO", "REFUSED", "FAILED"
 PLANNED = "PLANNED"
 """Told by what looks first; it decides nothing, for a task that acts comes after it."""
-_BAD = frozenset({"failed", "upstream_failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +26,8 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The first line of a run's result."""
-
     line: str
+    """The first of a run's result."""
     failed: bool = False
     by: Told | None = None
     """The task whose word decides."""
@@ -40,10 +38,9 @@ def outcome(tasks: Sequence[Told], rejected_by: str | None = None) -> Outcome:
 
     :param rejected_by: who said no, empty where nobody answered in time; None: nobody was asked, or it was approved.
     """
-    failed = [one for one in tasks if "failed" in one.states]
-    if failed:
-        return Outcome(_failure(failed[0]), failed=True, by=failed[0])
-    if any(_BAD & set(one.states) for one in tasks):
+    if failed := next((one for one in tasks if "failed" in one.states), None):
+        return Outcome(_failure(failed), failed=True, by=failed)
+    if any("upstream_failed" in one.states for one in tasks):
         return Outcome(f"{FAILED}: an earlier task did not run", failed=True)
     if rejected_by is not None:
         who = f"by {rejected_by}" if rejected_by else "because nobody answered in time"

@@ -237,15 +237,13 @@ def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts], groups
     """
     if topic.writer == cluster:
         return f"{cluster} is its writer"
-    left = {partition for partition, extent in topic.stays() if extent.cluster == cluster}
-    if left:
+    if left := {partition for partition, extent in topic.stays() if extent.cluster == cluster}:
         return f"{len(left)} of {len(topic.partitions)} partitions are not aged there"
     if not logs:
         return f"{cluster} does not have it"
-    holding = [p for p, log in sorted(logs.items()) if log.start < log.end]
-    if holding:
-        log = logs[holding[0]]
-        return f"partition {holding[0]} holds offsets {log.start} to {log.end} that are in no map"
+    for partition, log in sorted(logs.items()):
+        if log.start < log.end:
+            return f"partition {partition} holds offsets {log.start} to {log.end} that are in no map"
     if all(log.end == 0 for log in logs.values()):
         return "it was never used, so it is not what was left behind: it may be the beginning of another move"
     if groups:
@@ -256,7 +254,6 @@ def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts], groups
 
 
 def _silent(cluster: str, masked: Mapping[str, str], what: str = "") -> Block:
-    """Why nothing is known of `cluster`."""
     if cluster in masked:
         text = f"{what}{cluster} is masked ({masked[cluster]}): `switchyard unmask {cluster}` when it is healthy"
         return Block("masked", text)

@@ -1,6 +1,6 @@
 """What is lost with a cluster that never comes back, and the maps without it.
 
-Only an operator can say that a cluster is gone for good, and nobody can take it back: the maps then no longer know where
+Only an operator can say that a cluster is gone for good. It cannot be taken back: the maps then no longer know where
 its records were. So what it costs is counted before, as exactly as it is known.
 
 Invariant: giving up takes closed extents of the named cluster out of the maps and changes nothing else. The writer

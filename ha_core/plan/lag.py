@@ -6,9 +6,8 @@ was last seen of it is shown instead, with its age.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any
 
 from ha_core.model import Extent, View
@@ -115,7 +114,9 @@ def group_lag(
             left_over.append(cluster)
         elif here:
             states[cluster] = here.words
-            rows += _partitions(view, cluster, here, logs)
+            for key, offset in sorted(here.offsets.items()):
+                found = _behind(view, key, offset, cluster, logs)
+                rows.append(PartitionLag(*key, offset, found.end, found.lag_records, found.next, cluster, here.age_s))
     if not states and not left_over and not homes.get(group, frozenset()) & unasked.keys():
         return None
     no_record = " Nothing was recorded of the group there."
@@ -164,12 +165,6 @@ def total(counts: Iterable[int | None]) -> int | None:
     return None if None in known else sum(count for count in known if count is not None)
 
 
-def _partitions(view: View, coordinator: str, seen: GroupFacts, logs: Logs) -> Iterator[PartitionLag]:
-    for key, offset in sorted(seen.offsets.items()):
-        found = _behind(view, key, offset, coordinator, logs)
-        yield PartitionLag(*key, offset, found.end, found.lag_records, found.next, coordinator, seen.age_s)
-
-
 def _behind(view: View, key: Partition, committed: int, home: str, logs: Logs) -> Behind:
     """:param home: where a topic without a map is, as far as that can be said without knowing who asks."""
     topic, number = key
@@ -179,15 +174,14 @@ def _behind(view: View, key: Partition, committed: int, home: str, logs: Logs) -
     else:
         holders = [cluster for cluster, there in logs.items() if topic in there]
         extents = identity(home if home in holders or not holders else min(holders))
-    return behind(extents, committed, partial(_held, logs, topic, number))
 
+    def held(cluster: str) -> Held | None:
+        if cluster not in logs:
+            return None
+        there = logs[cluster].get(topic)
+        return Held(0, 0) if there is None else there.get(number)
 
-def _held(logs: Logs, topic: str, number: int, cluster: str) -> Held | None:
-    """Nothing where the cluster has no such topic."""
-    if cluster not in logs:
-        return None
-    there = logs[cluster].get(topic)
-    return Held(0, 0) if there is None else there.get(number)
+    return behind(extents, committed, held)
 
 
 @dataclass(frozen=True, slots=True)

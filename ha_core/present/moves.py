@@ -17,12 +17,11 @@ _MARKS: dict[Level, Mark] = {"error": "error", "warning": "warning", "info": "di
 
 def proposal_page(proposal: Proposal) -> Page:
     """What moves and why, who else uses it, what it costs, and every verdict with its remedy."""
-    moves = proposal.moves
     yield Marked(proposal.title, "strong")
     yield from (Marked(line, "strong") for line in _taken_for_dead(proposal.request))
     yield f"reason: {proposal.request.reason}"
-    if moves.reasons:
-        rows = [(key.replace(":", " ", 1), why) for key, why in sorted(moves.reasons.items())]
+    if proposal.moves.reasons:
+        rows = [(key.replace(":", " ", 1), why) for key, why in sorted(proposal.moves.reasons.items())]
         yield Table(("moves", "because"), rows, line="{}, because {}".format)
     else:
         yield "no topic and no group moves"
@@ -92,7 +91,6 @@ def batches_page(reports: Sequence[Report], groups: Mapping[str, str]) -> Page:
 
 
 def single_page(report: Report) -> Page:
-    """The end of an operation of one revision."""
     yield result_line(report)
     if report.error:
         yield Marked(report.error, "error")
@@ -159,7 +157,6 @@ def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
 
 
 def crossed(operations: Sequence[MoveOperation]) -> str:
-    """What a run of migrations has done."""
     topics = sum(len(one.moved) for one in operations)
     way = f" from {operations[0].request.origin} to {operations[0].request.target}" if operations else ""
     return f"moved {_things(topics, 0)}{way} in {len(operations)} operations"

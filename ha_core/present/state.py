@@ -79,7 +79,6 @@ def bindings_page(bindings: Collection[UserBindings]) -> Page:
 
 
 def bindings_plan_page(plan: BindingsPlan) -> Page:
-    """What would change, and what an operator should know first."""
     for difference in plan.differences:
         yield from difference.lines()
     for warning in plan.warnings:

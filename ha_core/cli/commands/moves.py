@@ -102,14 +102,8 @@ def resume(
 ) -> Answer:
     if without_origin and unread not in ("wait", "skip"):
         raise RefusedError("Say what readers do that have not read all below the cuts: --unread wait or skip.")
-    report = engine.resume(
-        session.environment,
-        operation,
-        at_once,
-        without_origin=cast(Literal["wait", "skip"], unread) if without_origin else None,
-        force=force,
-    )
-    return of_report(report)
+    readers = cast(Literal["wait", "skip"], unread) if without_origin else None
+    return of_report(engine.resume(session.environment, operation, at_once, without_origin=readers, force=force))
 
 
 @command("undo", "Undo an operation that has not cut yet: fences, adopted members, created topics, locks.")

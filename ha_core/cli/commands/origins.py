@@ -7,13 +7,7 @@ from typing import Annotated
 from ha_core.cli.command import Answer, Cluster, DryRun, Patterns, Reason, Session, Yes, code_of, command, option
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
 from ha_core.operations.lifecycle.aging import age
-from ha_core.operations.lifecycle.given_up import (
-    NOT_SERVED,
-    end_interrupted,
-    give_up,
-    plan_giving_up,
-    require_reason,
-)
+from ha_core.operations.lifecycle.given_up import NOT_SERVED, end_interrupted, give_up, plan_giving_up, require_reason
 from ha_core.operations.lifecycle.returned import check_origins
 from ha_core.present.lifecycle import aging_page, given_up_page, giving_up_page, returned_page
 
