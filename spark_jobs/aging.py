@@ -1,8 +1,6 @@
 """Job `aging`: is the origin of each moved partition still needed? A verdict with evidence for every closed extent.
 
-The rules, and what they are given, are those of `ha_core.plan.aging`. This job brings the facts of many clusters at
-once: logs and producers of the origins, commits of all groups, earlier ends from the history. Of a cluster that cannot
-be asked for its groups, or is masked, the last known commits are taken, if it was ever looked at completely.
+The rules, and what they are given, are those of `ha_core.plan.aging`.
 """
 
 from __future__ import annotations
@@ -131,10 +129,7 @@ def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: Evidence)
 
 
 def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> DataFrame:
-    """The commits below the end of each closed extent, as lists.
-
-    The condition is `counts` of `ha_core.plan.aging`, as a join.
-    """
+    """The commits below the end of each closed extent, as lists; `counts` of `ha_core.plan.aging`, as a join."""
     counting = (
         commits.where("offset is not null")
         .selectExpr("group", "cluster as coordinator", "topic", "partition", "offset", "live")
@@ -153,7 +148,6 @@ def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> Data
 def evidence(
     closed: DataFrame, topics: DataFrame, producers: DataFrame, earlier: DataFrame, below: DataFrame
 ) -> DataFrame:
-    """Each closed extent with all that was found out about it."""
     ends = by_partition(topics).withColumnsRenamed({"start": "log_start", "end": "log_end"})
     told = topics.where("exists is not null").select("cluster", "topic", "partitions", "config")
     return (

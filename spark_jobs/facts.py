@@ -1,8 +1,7 @@
 """Job `facts`: what every cluster holds, remembered, so that it is known when a cluster has died.
 
-Each run adds log ends and starts, specs (partitions, replication, configuration) and group commits of all clusters to
-the history, and renews the *last known* rows: of a cluster that was looked at completely, what was found; of others,
-what was found now or before.
+Each run adds to the history, and renews the *last known* rows: of a cluster that was looked at completely, what was
+found; of others, what was found now or before.
 """
 
 from __future__ import annotations

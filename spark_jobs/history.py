@@ -9,9 +9,7 @@ A part is written whole; a run that was killed leaves one without `_SUCCESS`, wh
 taken in is named in its `_merged` and deleted a run later, so that readers never miss a file. Between the two a row may
 be read twice: rows are told apart by key and `read_at_ms`.
 
-It is kept small: runs of a day are merged, old days thinned, older ones deleted. Thinning drops a row that says the
-same as the row before and the row after it, so nothing that can be computed over time is lost. Days that rates are
-taken from are not thinned: there every read counts as one window.
+Days that rates are taken from are not thinned: there every read counts as one window.
 """
 
 from __future__ import annotations

@@ -2,9 +2,7 @@
 
 Ends are read now; rates come from the history of `facts`. Of a cluster that cannot be asked the last known ends are
 taken, and the cut lies higher by what may have been appended since.
-
-Timestamps are information. They say what a producer's clock said (`ha_core.kafka.record_times`), so no rate and no cut
-rests on them: these are made of offsets, and of the times at which executors read them.
+No rate and no cut rests on timestamps: they say what a producer's clock said.
 """
 
 from __future__ import annotations
@@ -136,7 +134,7 @@ def pipeline(
     window_s: float,
     timestamps: bool = True,
 ) -> tuple[DataFrame, dict[str, str]]:
-    """A suggestion for each partition, and the clusters that could not be asked with the reason."""
+    """A suggestion for each partition; and cluster → why it could not be asked."""
     fresh, troubles = read_ends(ask, selection, timestamps)
     wanted = selection.condition("topic")
     recorded = history.read(ask.spark, ENDS, int(now_ms - window_s * 1000)).where(wanted)
@@ -146,8 +144,7 @@ def pipeline(
 
 
 def write_rates(rows: DataFrame, file: Path, demand: Demand) -> None:
-    """Writes every measured rate as one JSON document: what `switchyard migrate --rates` reads. Some 100 bytes a
-    partition. A default is no measurement: of what has no history `migrate` itself looks at the ends."""
+    """Writes every measured rate as one JSON document, some 100 bytes a partition: for `switchyard migrate --rates`."""
     columns = ("cluster", "topic", "partition", "rate", "upper_rate", "how")
     measured_rows = rows.where("rate is not null and how != 'default'").select(*columns).orderBy(*columns[:3])
     # Row by row: the driver holds one partition of them at a time.

@@ -20,9 +20,8 @@ _LEFT_BEHIND_MS = 24 * 3600 * 1000
 
 
 class Questions:
-    """What one run asks. Evaluated twice, or after an executor was lost, a DataFrame of questions would ask the brokers
-    again and get other answers: so each is written to Parquet when it is asked. Use it in `with`, at whose end the
-    answers are deleted.
+    """What one run asks. Evaluated twice, a DataFrame of questions would ask the brokers again and get other answers:
+    so each is written to Parquet when it is asked, until the end of the `with`.
     """
 
     def __init__(self, spark: SparkSession, reach: Reach, folder: Folder) -> None:

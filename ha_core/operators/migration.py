@@ -133,8 +133,8 @@ class MigrateBatchOperator(SwitchyardOperator):
         from ha_core.operations.errors import StepFailedError
         from ha_core.operations.migration.planning import Batch
 
-        proposed = context["ti"].xcom_pull(task_ids=self.proposal_of, key=batch_key(int(self.batch)))
-        batch = Batch.model_validate(proposed)
+        key = batch_key(int(self.batch))
+        batch = Batch.model_validate(context["ti"].xcom_pull(task_ids=self.proposal_of, key=key))
         names = batch.moves.topics
         show(context, f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else ""))
         with self.environment(context) as environment:
@@ -185,8 +185,7 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
             looks = wait_for(environment, list(self.operation_ids), timeout_s=0.0)
         for look in looks:
             self.log.info("%s is %s: %s", look.operation.id, look.operation.state, look.words)
-        failed = [look.operation for look in looks if look.operation.state in {"failed", "undone"}]
-        if failed:
+        if failed := [look.operation for look in looks if look.operation.state in {"failed", "undone"}]:
             raise AirflowFailException(" ".join(f"{one.id} has ended as {one.state}: {one.result}" for one in failed))
         if not all(look.ended for look in looks):
             return False

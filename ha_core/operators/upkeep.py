@@ -100,14 +100,12 @@ class SettleMigrationsOperator(SwitchyardOperator):
         from ha_core.present.state import migrations_page
 
         with self.environment(context) as environment:
-            crossing = crossing_operations(environment)
-            if not crossing:
+            if not (crossing := crossing_operations(environment)):
                 raise AirflowSkipException("No topic crosses over.")
             looks = wait_for(environment, crossing, timeout_s=0.0)
             left = migrations(environment, running_only=True)
         self.say(migrations_page(left))
-        failed = [look for look in looks if look.error or look.operation.state == "failed"]
-        if failed:
+        if failed := [look for look in looks if look.error or look.operation.state == "failed"]:
             whys = (f"{look.operation.id}: {look.error or look.operation.result}" for look in failed)
             raise AirflowFailException(" ".join(whys))
         ended = sum(look.ended for look in looks)

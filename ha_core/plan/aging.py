@@ -7,7 +7,7 @@ Where that is in doubt the extent stays. It may be dropped when no rule speaks a
 1. *unconfirmed*: its end is only an upper bound, because its cluster was dead at the cut. What it holds is not known.
 2. *unasked*: its cluster, or one that coordinates groups, did not answer and nothing is recorded of it. If it never
    comes back, an operator gives it up (`ha_core.plan.given_up`). *masked*: nobody asked it, because operators have
-   taken it out of service. It may be in the best of health: the way out is to unmask it, and never to give it up.
+   taken it out of service: the way out is to unmask it, and never to give it up.
 3. *held*: its log still has records below its end.
 4. *lost*: its log ends below the extent's end, or the topic is not there: records are missing. That may as well be a
    wrong address, so an operator has to say that it is accepted.

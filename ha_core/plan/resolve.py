@@ -33,15 +33,14 @@ def cluster_for_topic(
         return Resolved(document.writer, "map", False)
     bound, level = _bound_for_topic(view, identity, topic)
     holders = existing(topic)
-    if bound is not None:
-        if not holders or bound in holders:
-            return Resolved(bound, level, False)
-        return Resolved(_own(holders, view.default_cluster), level, True)
     default = view.default_cluster
+    if bound is not None and (not holders or bound in holders):
+        return Resolved(bound, level, False)
+    if bound is not None:
+        return Resolved(_own(holders, default), level, True)
     if not holders:
         return Resolved(default, "default", False)
-    own = _own(holders, default)
-    return Resolved(own, "topic", default not in holders and len(holders) > 1)
+    return Resolved(_own(holders, default), "topic", default not in holders and len(holders) > 1)
 
 
 def cluster_for_group(view: View, identity: Identity, group: str) -> str | None:

@@ -42,9 +42,8 @@ def set_bindings(
     if (file is None) == (who is None or cluster is None):
         raise BadParameter("give either WHO and CLUSTER, or --file FILE")
     if file is not None:
-        declared = bindings_file.read(file)
-    else:
-        declared = with_level(session.environment.store.load(), who or "", cluster or "")
+        return _change(session, bindings_file.read(file), reason, dry_run, yes)
+    declared = with_level(session.environment.store.load(), who or "", cluster or "")
     return _change(session, declared, reason, dry_run, yes)
 
 
