@@ -130,7 +130,6 @@ class History:
         return read_parts(spark, table, parts).where(f"read_at_ms >= {since_ms}")
 
     def last(self, spark: SparkSession, table: Table) -> DataFrame:
-        """The newest known row of each key."""
         pointer = self._pointer()
         return read_parts(spark, table, [self.root / "last" / table.name / f"part=r{pointer}"] if pointer else [])
 
@@ -160,7 +159,6 @@ def _write(rows: DataFrame, table: Table, folder: Folder) -> None:
 
 
 def read_parts(spark: SparkSession, table: Table, folders: list[Folder]) -> DataFrame:
-    """Rows of the parts in these folders, with the table's columns alone."""
     if not folders:
         return frame_of(spark, table.row, [])
     return spark.read.schema(spark_schema(table.row)).parquet(*(folder.uri for folder in folders))

@@ -62,7 +62,6 @@ def from_zookeeper(hosts: str, root: str) -> Inputs:
 
 
 def from_file(path: Path) -> Inputs:
-    """The same from a JSON file."""
     try:
         found = json.loads(path.read_text("utf-8"))
         clusters = {one.name: one for one in _documents(Cluster, found["clusters"])}

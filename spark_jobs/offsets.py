@@ -45,7 +45,6 @@ class Selection(NamedTuple):
     patterns: tuple[str, ...] = ()
 
     def condition(self, column: str) -> str:
-        """As an SQL condition."""
         wanted = [f"{column} rlike {_literal('^' + translate(one))}" for one in self.patterns]
         wanted += [f"{column} = {_literal(one)}" for one in self.names]
         return " or ".join(wanted) or "true"
@@ -168,7 +167,6 @@ def keep(output: Folder, results: int | None) -> None:
 
 
 def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: Demand, now_ms: int) -> Outcome:
-    """Writes the rows and sums them up."""
     folder = output / "offsets" / f"part=r{now_ms}"
     rows.write.mode("overwrite").parquet(folder.uri)
     written = rows.sparkSession.read.parquet(folder.uri)

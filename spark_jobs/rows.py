@@ -84,7 +84,6 @@ def over_rows(
 def map_rows(
     frame: DataFrame, function: Callable[[Iterator[A]], Iterable[B]], takes: type[A], gives: type[B]
 ) -> DataFrame:
-    """`function` over each partition of `frame`."""
     names = [name for name, _, _ in _columns(takes)]
     return frame.select(*names).mapInArrow(over_rows(function, takes, gives), spark_schema(gives))
 
@@ -106,7 +105,6 @@ def with_columns(frame: DataFrame, function: Callable[[A], B], takes: type[A], a
 
 
 def frame_of(spark: SparkSession, kind: type[B], rows: Iterable[B]) -> DataFrame:
-    """A DataFrame of the driver's own rows."""
     found = pa.Table.from_batches(to_batches(kind, rows), arrow_schema(kind))
     # Spark Connect takes no empty Arrow table.
     return spark.createDataFrame(found) if len(found) else spark.createDataFrame([], spark_schema(kind))

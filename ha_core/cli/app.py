@@ -83,7 +83,6 @@ def _mount(app: typer.Typer, entry: EntryPoint) -> None:
 
 
 def main() -> None:
-    """Run the command of this process and exit with one of the codes of `exits`."""
     # SIGTERM becomes an exception, so that a move that waits behind its fence lifts it before the process ends.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:

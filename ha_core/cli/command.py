@@ -190,7 +190,6 @@ def _runner(function: Callable[..., Answer]) -> Callable[..., None]:
 
 
 def _operator() -> str:
-    """Who runs this: `cli:USER@HOST`."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):

@@ -50,7 +50,6 @@ _FAILURES: tuple[tuple[tuple[type[Exception], ...], int, str], ...] = (
 
 
 def failure(error: Exception) -> tuple[str, int, dict[str, Any]]:
-    """Text, exit code and further JSON keys of `error`."""
     if isinstance(error, RefusedError):
         code = BUSY if isinstance(error.__cause__, LockedError | StillHeldError) else refusal_code(error.verdicts)
         verdicts = {"verdicts": [asdict(verdict) for verdict in error.verdicts]} if error.verdicts else {}

@@ -36,7 +36,6 @@ class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not type
         return _profile(self.get_connection(self.kafka_conn_id))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Log in to the brokers at the connection's host."""
         from ha_core.kafka.admin import Admin
         from ha_core.kafka.errors import KafkaAdminError, SecurityProfileError
         from ha_core.model import Cluster

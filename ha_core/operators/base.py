@@ -115,7 +115,6 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
             setattr(self, name, field.read(getattr(self, name)))
 
     def guarded(self, context: Context, work: Callable[[], Any]) -> Any:
-        """Run `work`, and tell what becomes of it."""
         try:
             with refusals_are_final():
                 return work()
@@ -131,7 +130,6 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
             raise
 
     def environment(self, context: Context) -> Environment:
-        """That of this run, to be used in `with`."""
         logging.getLogger("kazoo").setLevel(logging.WARNING)  # the log is for operators: what was done, not how
         return SwitchyardHook(self.zookeeper_conn_id).get_conn(run_by(context))
 
@@ -150,7 +148,6 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         return tuple(report for report in reports if report.result != "undone")
 
     def say(self, page: Page, most: int | None = None) -> None:
-        """Write a page into the task's log, with `most` rows of each table at most."""
         for line in log_lines(page, most):
             self.log.info("%s", line)
 
@@ -179,7 +176,6 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         context["ti"].xcom_push(key="return_value", value=bounded(result))
 
     def done(self, context: Context, text: str) -> None:
-        """Tell what was done."""
         tell(context, DONE, text)
 
     def would(self, context: Context, text: str, **more: Any) -> None:
@@ -244,7 +240,6 @@ def bounded(result: Any, most: int = MAX_LISTED) -> Any:
 
 @contextmanager
 def refusals_are_final() -> Iterator[None]:
-    """Turn errors that a retry cannot mend into Airflow's failure without retries."""
     from ha_core.bindings_file import DeclaredError
     from ha_core.kafka.errors import SecurityProfileError
     from ha_core.operations.errors import RefusedError

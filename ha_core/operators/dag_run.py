@@ -40,12 +40,10 @@ def current_id(base: str, read: Callable[[str], Operation | None]) -> str:
 
 
 def known_ids(base: str, read: Callable[[str], Operation | None]) -> list[str]:
-    """Ids of the operations that the run has created."""
     return list(takewhile(lambda operation_id: read(operation_id) is not None, attempts(base)))
 
 
 def base_of(context: Any) -> str:
-    """`base_id` of the run whose task this is."""
     run = context["dag_run"]
     return base_id(run.dag_id, run.run_id, run.run_after)
 
@@ -56,7 +54,6 @@ def current_operation(context: Any, environment: Environment) -> str:
 
 
 def newest_operation(context: Any, environment: Environment) -> str | None:
-    """The last operation that this run has started."""
     return next(reversed(known_ids(base_of(context), environment.operation)), None)
 
 

@@ -98,7 +98,6 @@ class OutcomeOperator(SwitchyardOperator):
         return document
 
     def details(self, context: Context, found: Outcome) -> dict[str, Any]:
-        """What stands below the first line."""
         returned = context["ti"].xcom_pull(task_ids=found.by.task) if found.by else None
         return dict(returned) if isinstance(returned, Mapping) else {}
 

@@ -93,12 +93,10 @@ def flag(title: str, text: str, section: str = HOW, default: bool = False) -> Pa
 
 
 def decision(title: str, text: str) -> Param:
-    """Something that only a human decides."""
     return flag(title, text, SAFETY)
 
 
 def choice(title: str, text: str, words: dict[str, str], section: str = HOW) -> Param:
-    """One of the keys of `words`, by default the first."""
     return field(title, text, "string", section, default=next(iter(words)), enum=[*words], values_display=words)
 
 
@@ -134,18 +132,15 @@ def cluster(title: str, text: str) -> Param:
 
 
 def of_cluster(reason: Param, **more: Param) -> dict[str, Param]:
-    """The form of what is done to one cluster."""
     which = cluster("Cluster", "The cluster to change.")
     return {FIRST: dry_run("Only show who depends on the cluster."), "cluster": which, "reason": reason, **more}
 
 
 def topics(text: str) -> Param:
-    """Names or patterns, at least one."""
     return entries("Topics", text, minItems=1)
 
 
 def some_topics() -> Param:
-    """Names or patterns; none: all."""
     return optional_entries("Topics", "Names or patterns such as **orders-\\***, one a line. Empty: all.")
 
 

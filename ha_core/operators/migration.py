@@ -165,7 +165,6 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         self._wait(context, datetime.now(UTC) + timedelta(seconds=self.timeout))
 
     def execute_complete(self, context: Context, until: str, event: dict[str, Any] | None = None) -> None:
-        """The trigger has seen something to do."""
         self.guarded(context, lambda: self._wait(context, datetime.fromisoformat(until)))
 
     def _wait(self, context: Context, until: datetime) -> None:

@@ -43,7 +43,6 @@ def rates_file() -> Path:
 
 
 def fresh_rates() -> Path | None:
-    """`rates_file`, if it is less than an hour old."""
     file = rates_file()
     try:
         return file if time.time() - file.stat().st_mtime <= FRESH_S else None
@@ -99,7 +98,6 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
         self.strict_form = strict_form
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """The job's summary."""
         if self.strict_form:
             with refusals_are_final():
                 refuse_unknown_keys(context)

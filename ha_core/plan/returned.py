@@ -91,7 +91,6 @@ def look_at(topic: str, partition: int, extent: Extent, log_end: int | None, acc
 
 
 def confirmed(extents: Sequence[Extent], found: Return) -> tuple[Extent, ...]:
-    """The partition's extents after `found`: closed at the true end, or marked with what was found."""
     if found.outcome in {"less", "more"}:
         return tuple(
             extent.model_copy(update={"found_end": found.found_end})

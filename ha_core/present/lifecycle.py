@@ -15,7 +15,6 @@ from ha_core.present.page import MAX_ROWS, Marked, Page, Table
 
 
 def returned_page(result: Returned) -> Page:
-    """What came back of each partition, and why the others could not be looked at."""
     for one in result.found:
         yield Marked(return_line(one), "bad") if one in result.unaccepted else return_line(one)
     for name, why in sorted(result.away.items()):
@@ -68,7 +67,6 @@ def aged_line(result: Aging) -> str:
 
 
 def giving_up_page(plan: GivingUp) -> Page:
-    """What is lost of each extent, what each group does without, and the sum of it."""
     if plan.losses:
         columns = ("topic", "partition", "offsets", "known lost", "at most", "readers go on at")
         yield Table(columns, [_loss_row(loss) for loss in plan.losses], most=MAX_ROWS)
@@ -79,7 +77,6 @@ def giving_up_page(plan: GivingUp) -> Page:
 
 
 def giving_up_lines(plan: GivingUp) -> Iterator[str]:
-    """The sum of what is lost, and what is left to be done about the cluster."""
     cluster = plan.cluster
     if plan.losses:
         partitions = {(loss.topic, loss.partition) for loss in plan.losses}

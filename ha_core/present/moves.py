@@ -16,7 +16,6 @@ _MARKS: dict[Level, Mark] = {"error": "error", "warning": "warning", "info": "di
 
 
 def proposal_page(proposal: Proposal) -> Page:
-    """What moves and why, who else uses it, what it costs, and every verdict with its remedy."""
     yield Marked(proposal.title, "strong")
     yield from (Marked(line, "strong") for line in _taken_for_dead(proposal.request))
     yield f"reason: {proposal.request.reason}"
@@ -34,7 +33,6 @@ def proposal_page(proposal: Proposal) -> Page:
 
 
 def migration_page(proposal: MigrationProposal) -> Page:
-    """Batches, every partition's end, rate and cut, the cost, the groups, and the verdicts with their remedies."""
     yield Marked(proposal.title, "strong")
     yield f"reason: {proposal.reason}"
     if proposal.batches:
@@ -145,7 +143,6 @@ def objections(verdicts: Collection[Verdict]) -> list[str]:
 
 
 def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
-    """What a switch has done, and how long its clients waited."""
     if not isinstance(operation, MoveOperation):
         return f"{operation.id} has ended"
     request, moves = operation.request, operation.moves
@@ -163,7 +160,6 @@ def crossed(operations: Sequence[MoveOperation]) -> str:
 
 
 def _things(topics: int, groups: int) -> str:
-    """`2 topics and 1 group`."""
     counts = [(topics, "topic"), (groups, "group")]
     return " and ".join(amount(count, thing) for count, thing in counts if count) or "bindings only"
 

@@ -39,7 +39,6 @@ Page = Iterable[str | Table]
 
 
 def number(value: int | None) -> str:
-    """A count, or that it is not known."""
     return "?" if value is None else str(value)
 
 
@@ -65,7 +64,6 @@ def log_lines(page: Page, most: int | None = None) -> Iterator[str]:
 
 
 def markdown(page: Page) -> str:
-    """The page as markdown, bounded."""
     return "\n\n".join(_markdown(page))
 
 

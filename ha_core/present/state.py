@@ -159,7 +159,6 @@ def topics_page(found: Overview) -> Page:
 
 
 def group_page(found: GroupLag) -> Page:
-    """What it has committed in each partition, its lag, and where the record to be read next lies."""
     where = "; ".join(f"coordinated in {cluster}: {state}" for cluster, state in found.coordinators.items())
     yield f"group {found.group}, {where or 'coordinated nowhere that answers'}"
     rows = [
@@ -218,7 +217,6 @@ def known_page(
 
 
 def age_words(seconds: float) -> str:
-    """The two largest units of an age."""
     for unit, length_s, next_unit, next_s in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
         if seconds >= length_s:
             return f"{seconds // length_s:.0f} {unit} {seconds % length_s // next_s:.0f} {next_unit}"

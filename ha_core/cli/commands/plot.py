@@ -99,7 +99,6 @@ def draw(operation: MigrateOperation, approaches: Iterable[Approach], entries: I
 
 
 def _rows(entry: HistoryEntry, name: str) -> dict[tuple[str, int], int]:
-    """`{topic: {partition: offset}}` of an entry's detail."""
     found = entry.detail.get(name)
     if entry.outcome not in {"done", "note"} or not isinstance(found, dict):
         return {}
