@@ -11,7 +11,6 @@ from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, SaslServe
 from ha_core.wire.frames import frame_size
 from ha_core.wire.limits import DEFAULT_LIMITS
 
-_EMPTY_FRAME = bytes(4)
 _RAW_TOKEN = Request.own(ApiKey.SASL_AUTHENTICATE, 0, DEFAULT_LIMITS)
 
 
@@ -39,7 +38,6 @@ def handshake(session: ConnectionState, request: Request) -> None:
 
 
 def authenticate(session: ConnectionState, request: Request) -> None:
-    """The client proves who it is."""
     token, entry = request.decode()["auth_bytes"], session.entry
     error, fault = ErrorCode.NONE, None
     why: str | None = None
@@ -67,7 +65,7 @@ def raw_token(session: ConnectionState, entry: Proving, buf: bytearray, pos: int
     if fault is not None:
         session.close(Cause.AUTHENTICATION_FAILED, fault)
     else:
-        session.queue.append(Ready(_RAW_TOKEN, _EMPTY_FRAME))
+        session.queue.append(Ready(_RAW_TOKEN, bytes(4)))
         session.flush()
     return stop
 

@@ -30,9 +30,7 @@ class Carried:
                     named = True
             return named
         generation = "generation_id_or_member_epoch" if api_key == ApiKey.OFFSET_COMMIT else "generation_id"
-        if generation not in request:
-            return False
-        member = self._aliases.get(f"{request[generation]}:{request['member_id']}")
+        member = self._aliases.get(f"{request[generation]}:{request['member_id']}") if generation in request else None
         if member is None:
             return False
         request["member_id"], request[generation] = member.member_id, member.generation

@@ -57,10 +57,9 @@ def wake_joiners(session: ConnectionState) -> None:
     for pending in tuple(session.queue):
         if not isinstance(pending, Passed) or pending.group is None:
             continue
-        group = session.snapshot.view.groups.get(text(pending.group))
+        group, api = session.snapshot.view.groups.get(text(pending.group)), pending.request.api
         if group is None or group.fence is None:
             continue
-        api = pending.request.api
         if api.rebalance == "waits":
             occupied.add(pending.lane)
         elif pending.lane not in occupied or api.rebalance != "follows":

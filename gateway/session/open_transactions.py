@@ -86,6 +86,9 @@ class OpenTransactions:
 
     def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View) -> str | None:
         """The operation whose fence keeps the transaction from taking in `topics`; None if it may."""
+        held = (view.topics.get(text(name)) for name in self.topics(transactional_id))
+        # Whose transaction fence stands on something that it writes to already.
+        goes_on = {topic.transaction_fence.operation for topic in held if topic and topic.transaction_fence}
         for name in topics:
             topic = view.topics.get(text(name))
             if topic is None:
@@ -95,15 +98,9 @@ class OpenTransactions:
             if holder is not None:
                 return holder.operation
             fence = topic.transaction_fence
-            if fence is not None and not self._goes_on(transactional_id, fence.operation, view):
+            if fence is not None and fence.operation not in goes_on:
                 return fence.operation
         return None
-
-    def _goes_on(self, transactional_id: str, operation: str, view: View) -> bool:
-        """Whether it writes already to something that the operation has put a transaction fence on."""
-        held = (view.topics.get(text(name)) for name in self.topics(transactional_id))
-        fences = (topic.transaction_fence for topic in held if topic is not None)
-        return any(fence is not None and fence.operation == operation for fence in fences)
 
 
 Holders = WeakValueDictionary[tuple[str | None, str], OpenTransactions]

@@ -58,8 +58,7 @@ class Request:
     @classmethod
     def own(cls, api_key: ApiKey, api_version: int, limits: Limits) -> Request:
         """A question of the gateway itself."""
-        header = RequestHeader(api_key, api_version, OWN_CORRELATION_ID, None, 0)
-        return cls(header, _NO_BYTES, 0, 0, limits)
+        return cls(RequestHeader(api_key, api_version, OWN_CORRELATION_ID, None, 0), _NO_BYTES, 0, 0, limits)
 
     def forget(self) -> None:
         self.buf = _NO_BYTES

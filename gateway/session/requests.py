@@ -68,7 +68,9 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             continue
         if not session.life.told or (header.api_key == ApiKey.PRODUCE and not turns.take(session, request)):
             break
-        if not _handle_beginning(session, request):
+        low, high = session.snapshot.offered.get(header.api_key, _NONE)
+        streams = header.api_key == ApiKey.PRODUCE and entry.entered and low <= header.api_version <= high
+        if not (streams and stream_produce(session, request)):
             session.reading = Beginning(bytearray(request.frame), 4 + size)
         request.forget()
         return
@@ -93,7 +95,6 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
 
 
 def _handle(session: ConnectionState, request: Request) -> None:
-    """A complete request."""
     key, version = request.api_key, request.api_version
     api = APIS.get(key)
     if key == ApiKey.API_VERSIONS:
@@ -115,16 +116,6 @@ def _handle(session: ConnectionState, request: Request) -> None:
         streaming.leave(session, Cause.UNSUPPORTED, f"API key {key} version {version}: {common}")
         return
     (HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose))(session, request)
-
-
-def _handle_beginning(session: ConnectionState, request: Request) -> bool:
-    """A request of which something is missing. True if it is already on its way to a broker."""
-    if request.api_key != ApiKey.PRODUCE or not session.life.goes_on:
-        return False
-    low, high = session.snapshot.offered.get(request.api_key, _NONE)
-    if not session.entry.entered or not low <= request.api_version <= high:
-        return False
-    return stream_produce(session, request)
 
 
 def _compose(session: ConnectionState, request: Request) -> None:

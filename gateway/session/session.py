@@ -24,7 +24,6 @@ class Session(ConnectionState):
     """The protocol state of one client connection.
 
     :ivar carry: client bytes received but not used yet; the driver puts them in front of the next chunk.
-    :ivar queue: requests that the client waits for, in order.
     """
 
     __slots__ = ("__weakref__",)
@@ -157,7 +156,6 @@ class Session(ConnectionState):
 
     @property
     def idle(self) -> bool:
-        """Whether the client waits for nothing."""
         return not self.queue
 
     @property

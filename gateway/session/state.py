@@ -46,9 +46,7 @@ MAX_SEEN = 10_000
 
 
 class ConnectionState:
-    """One client connection, as its handlers see it.
-
-    :ivar queue: requests that the client waits for, in order.
+    """:ivar queue: requests that the client waits for, in order.
     :ivar out: commands that the driver has not been given yet.
     """
 
@@ -185,12 +183,10 @@ class ConnectionState:
         return min((pending.due_at for pending in self.queue if pending.due_at > self.now), default=None)
 
     def take(self) -> list[Command]:
-        """What the driver has not been given yet."""
         if self._waking:
             # Once, however many requests of an event asked for it: the driver keeps one time only.
             self._waking = False
-            due_at = self.next_wakeup()
-            if due_at is not None:
+            if (due_at := self.next_wakeup()) is not None:
                 self.out.append(Wake(due_at))
         out, self.out = self.out, []
         self.given_bytes = 0
@@ -248,14 +244,10 @@ class ConnectionState:
         self._readied(due_at)
 
     def count_refused(self, refusals: Iterable[Refusal]) -> None:
-        """:param refusals: of requests, or of single partitions of one that names some."""
         self.settings.counts.refusals.update(refusal.label for refusal in refusals)
 
     def refuse(self, request: Request, message: Message, refusal: Refusal, fence: str | None = None) -> None:
-        """Refuses a request for a coordinator.
-
-        :param fence: the operation whose fence it is.
-        """
+        """Refuses a request for a coordinator."""
         self.count_refused((refusal,))
         answer = request.api.refusal(message, refusal.code(request.api))
         self.answer_refused(request, answer, (refusal,), (request.api_key,), fence)
@@ -276,10 +268,7 @@ class ConnectionState:
         self.reply(request, answer, "refused", self.now + hold_s, fence)
 
     def compose(self, request: Request, message: Message | bytes, ends: str | None = None) -> None:
-        """Lets a composed handler answer.
-
-        :param ends: the transaction that it ends.
-        """
+        """Lets a composed handler answer."""
         pending = Composed(request, ends)
         self.composed.add(pending)
         self.enqueue(pending)

@@ -54,7 +54,6 @@ def handles(api_key: ApiKey) -> Callable[[Method], Method]:
 
 
 def transaction(session: ConnectionState, request: Request) -> None:
-    """A request for a transaction coordinator, or about a transaction's offsets."""
     handler = Transactional(session, request)
     refusal = HANDLERS[request.api_key](handler)
     if refusal is not None:
@@ -106,7 +105,7 @@ class Transactional:
 
         Its coordinator would take it for an older producer of the same transactional id, and answer PRODUCER_FENCED.
         """
-        refusal = self._not_coordinated()
+        refusal = self.unable or self.routes.transactions()
         if refusal is not None:
             return refusal
         self.message["producer_id"] = self.issued.own if self.ours else -1
@@ -221,13 +220,9 @@ class Transactional:
         self._pass(name)
         return None
 
-    def _not_coordinated(self) -> Refusal | None:
-        """Why the port's cluster does not coordinate the client's transactions, or may be sent nothing."""
-        return self.unable or self.routes.transactions()
-
     def _not_ours(self) -> Refusal | None:
         """None: the port's cluster coordinates the transaction, which is under its own producer id now."""
-        refusal = self._not_coordinated()
+        refusal = self.unable or self.routes.transactions()
         if refusal is None and not self.ours:
             refusal = Refusal.FOREIGN_PRODUCER
         if refusal is None:

@@ -38,8 +38,7 @@ def take(session: ConnectionState, request: Request) -> bool:
     api = APIS.get(request.api_key)
     if api is None or not api.min_version <= request.api_version <= api.max_version or not session.entry.entered:
         return True  # it goes nowhere
-    turn = Turn(api.effect, None)
-    if not has_come(session, turn):
+    if not has_come(session, Turn(api.effect, None)):
         turn = Turn(api.effect, _lane(session, request, api.route))
         if turn.lane is None or not has_come(session, turn):
             for upstream in session.upstreams.values():

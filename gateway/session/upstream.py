@@ -33,7 +33,6 @@ class Unacknowledged:
         return self._any or bool(self._topics)
 
     def add(self, topics: Iterable[bytes], complete: bool, revision: int) -> None:
-        """:param complete: whether the request names no others."""
         self.ever = True
         self.revision = revision
         self._topics.update(topics)

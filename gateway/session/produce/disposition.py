@@ -48,8 +48,10 @@ def dispose(
     also where it begins below the cut."""
     after = first + sent.batch.records_count
     topic = routes.snapshot.view.topics.get(text(name))
-    mapped = topic is not None and topic.mapped
-    extents = topic.extents(partition) if topic is not None and mapped else _unmapped(sent, name, routes)
+    if topic is not None and topic.mapped:
+        extents = topic.extents(partition)
+    else:  # The cut was taken back: the log is ordinary again, if that is where the client writes to now.
+        extents = identity(sent.origin.cluster) if routes.topic(name).produce is Way.PASS else ()
     held = next((extent for extent in extents if extent.same_stay(sent.origin)), None)
     if held is not None and held.ignored:
         return Disposition.REFUSED  # readers skip what the origin alone has: it is to be written again
@@ -70,8 +72,3 @@ def dispose(
     if not lease or topic.fence is not None or sent.in_transaction or extents[-2:-1] != (held,):
         return Disposition.REFUSED
     return live(extents)
-
-
-def _unmapped(sent: SentBatch, name: bytes, routes: Routes) -> tuple[Extent, ...]:
-    """The cut was taken back: the log is ordinary again, if that is where the client writes to now."""
-    return identity(sent.origin.cluster) if routes.topic(name).produce is Way.PASS else ()

@@ -189,8 +189,7 @@ class _Targets:
         leader = self.session.snapshot.topology.leader(target.cluster, key[0].decode(), key[1])
         if leader is None:
             self.session.emit(Refresh())
-            return None
-        return BrokerLane(target.cluster, leader, _LANE)
+        return None if leader is None else BrokerLane(target.cluster, leader, _LANE)
 
     def _frame(self, writes: list[TargetWrite]) -> bytes:
         topics: dict[bytes, list[Message]] = {}

@@ -222,7 +222,6 @@ class Verdict:
         return self.answer(said, answer["throttle_time_ms"])
 
     def answer(self, said: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
-        """What a broker has said, and what was kept here."""
         topics: dict[bytes, list[Message]] = {}
         for key in self.batches:
             topics.setdefault(key[0], []).append(said.get(key) or self._kept(key))
