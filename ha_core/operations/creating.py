@@ -79,12 +79,11 @@ def begin(environment: Environment, chosen: Startable, operation_id: str | None 
             f"{error.since}. {way_out(error.operation_id, error.by)}"
         ) from error
     except ConflictError:
-        found = environment.operation(operation.id)
-        if found is None:
+        if (found := environment.operation(operation.id)) is None:
             raise
         return found
     evidence = {"by": operation.by, "reason": operation.reason, **chosen.told}
-    Journal(environment, operation, epoch).append("start", "done", None, evidence)
+    Journal(environment, operation, epoch).append("start", "done", detail=evidence)
     return operation
 
 
@@ -119,8 +118,7 @@ def held(environment: Environment, operation: Operation) -> bool:
 def quiet_s(environment: Environment, operation: Operation) -> float:
     """Seconds since the last entry of the operation's history."""
     history = environment.store.history(operation.id, newest=1)
-    last = history[-1].at if history else operation.started
-    return environment.age_s(last)
+    return environment.age_s(history[-1].at if history else operation.started)
 
 
 def way_out(operation_id: str, by: str = "") -> str:

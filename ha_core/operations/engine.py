@@ -127,8 +127,7 @@ def release(environment: Environment, operation_id: str) -> Report | None:
 def settle_interrupted(environment: Environment, request: MoveRequest) -> Report | None:
     """Continue, before a new switch, its interrupted twin; its report if it has succeeded: nothing is left to do."""
     take_care(environment)
-    twin = interrupted_twin(environment, request)
-    if twin is None:
+    if (twin := interrupted_twin(environment, request)) is None:
         return None
     environment.say(f"operation {twin.id} of {twin.by} was interrupted; continuing it")
     report = resume(environment, twin.id)
@@ -178,11 +177,12 @@ def attend(caretaking: Caretaking, operation_id: str) -> str:
 
 
 def _to_the_end(journal: Journal[Any], at_once: bool = False) -> Report:
+    failure = ""
     try:
         _drive(journal.environment, KINDS[journal.operation.kind].advance(journal, at_once))
     except FAILURES as error:
-        return report_of(journal.environment, journal.operation, str(error))
-    return report_of(journal.environment, journal.operation)
+        failure = str(error)
+    return report_of(journal.environment, journal.operation, failure)
 
 
 def _drive(environment: Environment, work: Work) -> None:

@@ -20,8 +20,7 @@ from ha_core.store.errors import StillHeldError, UnknownOperationError
 
 def new_operation_id(kind: str, now: str) -> str:
     """`KIND-YYYYMMDD-HHMMSS-XXXX`: sorts by time, and is unique."""
-    at = datetime.fromisoformat(now)
-    return f"{kind}-{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+    return f"{kind}-{datetime.fromisoformat(now):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
 
 
 Outcome = Literal["started", "done", "failed", "undone", "note"]
@@ -186,5 +185,5 @@ def held(environment: Environment, operation_id: str) -> Iterator[Journal[Operat
 
 
 def _words(detail: dict[str, Any]) -> str:
-    plain = {key: value for key, value in detail.items() if isinstance(value, str | int | float)}
-    return f" ({', '.join(f'{key} {value}' for key, value in plain.items())})" if plain else ""
+    plain = ", ".join(f"{key} {value}" for key, value in detail.items() if isinstance(value, str | int | float))
+    return f" ({plain})" if plain else ""

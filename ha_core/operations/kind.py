@@ -45,9 +45,8 @@ class Kind(ABC):
         """
         operation = journal.operation
         if operation.state in {"cut", "succeeded"}:
-            back = ""
-            if operation.route is not None:
-                back = f" with --from {operation.route[1]} --to {operation.route[0]}"
+            route = operation.route
+            back = f" with --from {route[1]} --to {route[0]}" if route is not None else ""
             raise RefusedError(
                 f"Operation {operation.id} has cut over in revision {operation.revision}: from there it only goes "
                 f"forward. `switchyard resume {operation.id}` ends it; the way back is a new `switchyard switch`{back}."

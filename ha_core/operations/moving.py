@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSettledError
@@ -49,8 +49,7 @@ class MoveSteps(Generic[AnyMove]):
 
     def perform(self, step: str) -> Work | None:
         """What the step needs of other operations, where it needs any."""
-        work: Work | None = getattr(self, step)()
-        return work
+        return cast(Work | None, getattr(self, step)())
 
     def has_way_back(self, step: str) -> bool:
         """Whether the operation can be taken back when the step fails."""
@@ -137,10 +136,14 @@ class MoveSteps(Generic[AnyMove]):
 
     def discard(self) -> None:
         """Delete created topics that are still empty; what stays, as the target may be out of reach, harms nobody."""
-        created, name = self.journal.operation.evidence.created, self.journal.request.target
-        if created:
-            left = f"created topics may stay in {name} ({', '.join(created)})"
-            self.undone_step("discard", left, lambda: {"deleted": self._delete(created)})
+        journal = self.journal
+
+        def delete() -> dict[str, Any]:
+            return {"deleted": list(journal.target.delete_empty_topics(created, journal.still_ours))}
+
+        if created := journal.operation.evidence.created:
+            left = f"created topics may stay in {journal.request.target} ({', '.join(created)})"
+            self.undone_step("discard", left, delete)
 
     def unpin(self) -> None:
         """Take the identity maps back where the topic is in the origin only.
@@ -170,9 +173,6 @@ class MoveSteps(Generic[AnyMove]):
         else:
             self.journal.append(step, "undone", (self.environment.monotonic() - before) * 1000, detail)
 
-    def _delete(self, names: Collection[str]) -> list[str]:
-        return list(self.journal.target.delete_empty_topics(names, self.journal.still_ours))
-
     def _unpin(self) -> dict[str, Any]:
         pinned = self.journal.operation.evidence.pinned
         kept = {*self.journal.target.topics(pinned, offsets=False), *self.journal.operation.evidence.unsettled}
@@ -199,9 +199,11 @@ class MoveSteps(Generic[AnyMove]):
     def _require_unmoved(self, seen: dict[str, Any]) -> None:
         """Looks again where a gateway has vanished: one that was stopped may have come back, and has sent what was in
         its buffers, whatever it finds out a moment later."""
-        beyond, gone = self._beyond(), self._gone()
+        beyond, live = self._beyond(), {gateway.id for gateway in self.environment.store.gateways()}
+        # They lived when the operation prepared itself.
+        gone = [name for name in self.journal.operation.evidence.gateways if name not in live]
         if gone:
-            seen["gone"] = list(gone)
+            seen["gone"] = gone
             self._await_return(gone)
             beyond = self._beyond()
         if not beyond:
@@ -226,11 +228,6 @@ class MoveSteps(Generic[AnyMove]):
         known = {(topic, partition): end for topic, found in ends.items() for partition, end in found.items()}
         now = self.journal.origin.ends(known)
         return {key: (end, now[key].log_end) for key, end in sorted(known.items()) if now[key].log_end != end}
-
-    def _gone(self) -> tuple[str, ...]:
-        """Gateways that lived when the operation prepared itself, and have no node now."""
-        live = {gateway.id for gateway in self.environment.store.gateways()}
-        return tuple(name for name in self.journal.operation.evidence.gateways if name not in live)
 
     def _await_return(self, gone: Collection[str]) -> None:
         """Until all of them follow the cut, or the patience is over: most have died, and never will."""
@@ -293,11 +290,11 @@ def patiently(environment: Environment, action: Callable[[], T]) -> T:
 
 def specs(journal: Journal[MoveOperation], origin: Admin | None, brokers: int) -> list[TopicSpec]:
     """What the topics look like; of a dead origin as it was last seen, or as their maps say."""
-    moves, name_of_origin = journal.moves, journal.request.origin
+    moves = journal.moves
     if origin is not None:
         found = described(origin, moves.topics)
         return [found[name] for name in moves.topics]
-    known = LastKnown.read(journal.environment, name_of_origin, moves).specs()
+    known = LastKnown.read(journal.environment, journal.request.origin, moves).specs()
     some = []
     for name in moves.topics:
         stored = journal.environment.store.read(Topic, name)

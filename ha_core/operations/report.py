@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -20,8 +20,7 @@ from ha_core.store.errors import StoreError
 def require_sound(verdicts: Iterable[Verdict]) -> None:
     """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""
     found = tuple(verdicts)
-    if refused(found):
-        text = " ".join(verdict.words for verdict in found if verdict.level == "error")
+    if text := " ".join(verdict.words for verdict in found if verdict.level == "error"):
         raise RefusedError(f"Nothing was changed. {text}", found)
 
 
@@ -102,26 +101,19 @@ class Report:
 
 def step_times(history: Iterable[HistoryEntry]) -> tuple[StepTime, ...]:
     """One entry per step in order of first completion, with the milliseconds of its last completion."""
-    last: dict[str, float] = {}
-    for entry in history:
-        if entry.outcome in {"done", "undone"} and entry.ms is not None:
-            last[entry.step] = round(entry.ms, 1)
+    ended = (entry for entry in history if entry.outcome in {"done", "undone"})
+    last = {entry.step: round(entry.ms, 1) for entry in ended if entry.ms is not None}
     return tuple(StepTime(name, ms) for name, ms in last.items())
 
 
-def partition_cuts(operation: Operation, topics: Iterable[Topic]) -> tuple[PartitionCut, ...]:
-    """The cuts of a move: as its evidence has them, since maps show those of later moves too; and those ahead.
-
-    :param topics: what it moves, as the maps are now.
-    """
-    if not isinstance(operation, MoveOperation):
-        return ()
+def partition_cuts(operation: MoveOperation, topics: Mapping[str, Topic]) -> tuple[PartitionCut, ...]:
+    """The cuts of a move: as its evidence has them, since maps show those of later moves too; and those ahead."""
     origin, target = operation.request.origin, operation.request.target
     rows = [(name, cut.partition, cut.start) for name, cuts in operation.evidence.cuts.items() for cut in cuts]
     rows += [
-        (topic.name, partition, ahead.start)
-        for topic in topics
-        if topic.crossing is not None and topic.crossing.operation == operation.id
+        (name, partition, ahead.start)
+        for name in operation.moved
+        if (topic := topics.get(name)) and topic.crossing and topic.crossing.operation == operation.id
         for partition, _, ahead in crossings(topic)
     ]
     return tuple(PartitionCut(name, partition, cut, origin, target) for name, partition, cut in sorted(rows))
@@ -134,9 +126,8 @@ def report_of(environment: Environment, operation: Operation, error: str = "") -
     times: tuple[StepTime, ...] = ()
     try:
         times = step_times(environment.store.history(operation.id))
-        if operation.revision and result != "undone":
-            topics = environment.store.load().topics
-            cuts = partition_cuts(operation, [topics[name] for name in operation.moved if name in topics])
+        if isinstance(operation, MoveOperation) and operation.revision and result != "undone":
+            cuts = partition_cuts(operation, environment.store.load().topics)
     except StoreError as unread:
         # The result is known; that its details cannot be read now must not hide it.
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")

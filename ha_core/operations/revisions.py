@@ -6,11 +6,11 @@ What is too much for ZooKeeper is written in several, each of which is a whole b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ha_core.model import Document, MigrateOperation, Operation, Topic, View
+from ha_core.model import Document, Operation, Topic, View
 from ha_core.operations.journal import Journal
 from ha_core.plan.facts import Partition
 from ha_core.plan.revision import AnyOperation, Documents
@@ -51,11 +51,10 @@ class Touched:
     def commit(self, documents: Documents, step: str) -> int:
         """Write `documents` as one revision of the operation, and return it. A step may make several."""
         journal, version = self.journal, self.versions[Operation, self.journal.operation.id]
-        written: list[Key] = [key_of(put) for put in documents.puts] + list(documents.deletes)
         change = Change(
             puts=documents.puts,
             deletes=documents.deletes,
-            expected={key: self.versions[key] for key in written},
+            expected={key: self.versions[key] for key in (*map(key_of, documents.puts), *documents.deletes)},
             change_id=f"{journal.operation.id}:{journal.epoch}:{step}.{version}",
             operation=journal.operation.id,
             epoch=journal.epoch,
@@ -117,18 +116,11 @@ def in_parts(names: Sequence[str], write: Callable[[Sequence[str]], None]) -> No
         in_parts(names[middle:], write)
 
 
-def remaining_in(documents: Documents, names: Collection[str]) -> dict[str, Any]:
-    """For the history: partitions of `names` that were added meanwhile, and remain in the origin."""
-    (operation,) = (put for put in documents.puts if isinstance(put, MigrateOperation))
-    found = {name: new for name, new in operation.evidence.remaining.items() if name in names}
-    return {"remaining_in_origin": found} if found else {}
-
-
 def by_topic(values: Mapping[Partition, T]) -> dict[str, dict[int, T]]:
     """topic → partition → value."""
     found: dict[str, dict[int, T]] = {}
-    for (topic, partition), value in sorted(values.items(), key=lambda entry: entry[0]):
-        found.setdefault(topic, {})[partition] = value
+    for topic, partition in sorted(values):
+        found.setdefault(topic, {})[partition] = values[topic, partition]
     return found
 
 

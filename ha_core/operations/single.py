@@ -58,10 +58,9 @@ def run_single(  # one change, spelled out
         with store.hold(operation.id, epoch):
             with journal.step(kind) as seen:
                 seen.update(detail)
-                revision = _commit(journal, puts, deletes, expected)
-                seen["revision"] = revision
+                seen["revision"] = _commit(journal, puts, deletes, expected)
             settle(journal)
-            return report_of(journal.environment, journal.operation)
+            return report_of(environment, journal.operation)
     except BaseException:
         if journal.operation.state != "cut":
             journal.finish("undone", "nothing was changed")

@@ -32,11 +32,8 @@ def patience_s(operation: Operation, topics: Mapping[str, Topic]) -> float | Non
         return AT_ONCE_S
     if operation.state == "cut":
         return NEXT_TASK_S if operation.driver == "run" else AT_ONCE_S
-    if operation.state == "crossing" and any(_proposed(operation, topic) for topic in topics.values()):
-        return AT_ONCE_S
+    if operation.state == "crossing":
+        crossings = [topic.crossing for topic in topics.values() if topic.crossing is not None]
+        if any(one.operation == operation.id and one.state == "proposed" for one in crossings):
+            return AT_ONCE_S
     return None
-
-
-def _proposed(operation: Operation, topic: Topic) -> bool:
-    crossing = topic.crossing
-    return crossing is not None and crossing.operation == operation.id and crossing.state == "proposed"

@@ -97,14 +97,12 @@ def open_change(
     :raises MoveDamagedError: a cut was passed, partitions were added, or somebody wrote to the target.
     """
     require_state(operation, "crossing")
-    request = operation.request
     puts: list[Document] = []
     for name in topics:
         topic = at_stage(operation, view, name, "proposed")
         require_partitions(topic, ends)
-        require_not_added(request, topic, counts)
-        beyond = passed(topic, ends)
-        if beyond:
+        require_not_added(operation.request, topic, counts)
+        if beyond := passed(topic, ends):
             raise MoveDamagedError(f"topic {name}: the log has passed the cut of partitions {list(beyond)}")
         require_base(topic, ends)
         puts.append(_in_state(topic, "open"))
@@ -128,17 +126,16 @@ def settle_change(
     :raises MoveDamagedError: a partition has not reached its cut, or is missing.
     """
     require_state(operation, "crossing")
-    request = operation.request
     puts: list[Document] = []
     for name in topics:
         topic = at_stage(operation, view, name, "open")
         if topic.fence is not None:
             raise MoveDamagedError(f"topic {name} is fenced: its crossing ends behind the fence")
         require_partitions(topic, ends)
-        missing = set(filter(topic.crosses, topic.partitions)) - set(passed(topic, ends))
-        if missing:
+        if missing := set(filter(topic.crosses, topic.partitions)) - set(passed(topic, ends)):
             raise MoveDamagedError(f"topic {name}: partitions {sorted(missing)} have not reached their cuts")
-        puts += ended(operation, topic, with_added(request, topic, counts), view, producers, read_ms=read_ms)
+        partitions = with_added(operation.request, topic, counts)
+        puts += ended(operation, topic, partitions, view, producers, read_ms=read_ms)
     return Documents((*puts, after_end(operation, view, puts)))
 
 
@@ -175,7 +172,6 @@ def withdraw_change(operation: MigrateOperation, view: View, ends: Mapping[Parti
     :param ends: the target's, read after every live gateway followed `proposed`, of topics that were open.
     :raises MoveDamagedError: a topic is open or has crossed over, or the target was written.
     """
-    request = operation.request
     puts: list[Document] = []
     for name, found in stages(operation, view.topics).items():
         if found == "ahead":
@@ -183,29 +179,25 @@ def withdraw_change(operation: MigrateOperation, view: View, ends: Mapping[Parti
         topic = at_stage(operation, view, name, "proposed")
         if name in operation.evidence.retreated:
             require_base(topic, ends)
-        partitions = {p: uncut(request, topic, p) if topic.crosses(p) else old for p, old in topic.partitions.items()}
-        puts.append(topic.model_copy(update={"partitions": partitions, "crossing": None}))
+        back = {p: uncut(operation.request, topic, p) for p in topic.partitions if topic.crosses(p)}
+        puts.append(topic.model_copy(update={"partitions": {**topic.partitions, **back}, "crossing": None}))
     return Documents((*puts, entering(operation, "undoing")))
 
 
 def hold_change(operation: MigrateOperation, view: View, topics: Collection[str], *wanted: Stage) -> Documents:
     """Fence `topics`, which stand where it is `wanted` or are open, to end their crossing. May be repeated."""
     require_state(operation, "crossing", "fenced")
-    puts = [
-        at_stage(operation, view, name, *(wanted or ("open",))).model_copy(
-            update={"fence": Fence(operation=operation.id)}
-        )
-        for name in topics
-    ]
+    fence = Fence(operation=operation.id)
+    held = [at_stage(operation, view, name, *(wanted or ("open",))) for name in topics]
+    puts = [topic.model_copy(update={"fence": fence}) for topic in held]
     return Documents((*puts, entering(operation, "fenced")))
 
 
 def lift_change(operation: MigrateOperation, view: View) -> Documents:
     """Lift the fences: the crossing goes on as before. May be repeated."""
-    moves = operation.moves
     puts = [
         topic.model_copy(update={"fence": None})
-        for name in moves.topics
+        for name in operation.moves.topics
         if (topic := view.topics.get(name)) is not None and fenced(operation, topic)
     ]
     state = "crossing" if operation.state == "fenced" else operation.state
@@ -282,8 +274,7 @@ def ended(
 
     :param complete: `producers` has all that wrote below the cuts; else others may have written, too.
     """
-    request = operation.request
-    writer = writer_after(request, topic, partitions)
+    writer = writer_after(operation.request, topic, partitions)
     puts: list[Document] = [
         topic.model_copy(update={"writer": writer, "partitions": partitions, "crossing": None, "fence": None})
     ]
@@ -292,28 +283,25 @@ def ended(
         for partition, origin, target in crossings(topic)
         if (found := producers.get((topic.name, partition))) is not None
     }
-    sequences = carry_sequences(topic.name, view.sequences.get(topic.name), over, read_ms)
-    if sequences is not None:
+    if sequences := carry_sequences(topic.name, view.sequences.get(topic.name), over, read_ms):
         puts.append(sequences)
     return puts
 
 
-def _with_cuts(operation: MigrateOperation, view: View, puts: Sequence[Document]) -> MigrateOperation:
-    """With its cuts as evidence, since later moves change the maps, and with the partitions that had none."""
+def after_end(operation: MigrateOperation, view: View, puts: Sequence[Document]) -> MigrateOperation:
+    """The operation after a revision that ends the crossing of some topics: `cut` with the last of them.
+
+    Its evidence gets the cuts, since later moves change the maps, and the partitions that had none.
+    """
     cuts, remaining = dict(operation.evidence.cuts), dict(operation.evidence.remaining)
     for put in puts:
         if isinstance(put, Topic):
-            crossed = [partition for partition, _, _ in crossings(view.topics[put.name])]
-            after = {partition: live(put.partitions[partition]) for partition in crossed}
-            cuts[put.name] = tuple(Cut(p, to.start, to.base, to.term) for p, to in sorted(after.items()))
-            if new := sorted(put.partitions.keys() - view.topics[put.name].partitions.keys()):
+            before = view.topics[put.name]
+            after = [(p, live(put.partitions[p])) for p, _, _ in crossings(before)]
+            cuts[put.name] = tuple(Cut(p, to.start, to.base, to.term) for p, to in after)
+            if new := sorted(put.partitions.keys() - before.partitions.keys()):
                 remaining[put.name] = tuple(new)
-    return operation.noting(cuts=cuts, remaining=remaining)
-
-
-def after_end(operation: MigrateOperation, view: View, puts: Sequence[Document]) -> MigrateOperation:
-    """The operation after a revision that ends the crossing of some topics: `cut` with the last of them."""
-    operation = _with_cuts(operation, view, puts)
+    operation = operation.noting(cuts=cuts, remaining=remaining)
     now = {**view.topics, **{put.name: put for put in puts if isinstance(put, Topic)}}
     if all(one == "settled" for one in stages(operation, now).values()):
         return entering(operation, "cut")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 from ha_core.model import Extent, MigrateOperation, Topic
 from ha_core.model.extent import live
@@ -13,28 +13,10 @@ from ha_core.plan.revision import FINAL, MoveDamagedError
 
 Stage = Literal["ahead", "proposed", "open", "settled"]
 """`ahead`: the topic is written in the origin, as before. `settled`: in the target, and nothing is left to do."""
-Step = Literal[
-    "pin",
-    "prepare",
-    "propose",
-    "serve",
-    "ends",
-    "open",
-    "settle",
-    "end",
-    "verify",
-    "groups",
-    "record",
-    "lift",
-    "retreat",
-    "withdraw",
-    "reopen",
-    "end_without_origin",
-    "discard",
-    "unpin",
-    "undone",
-    "release",
-]
+Ahead = Literal["pin", "prepare", "propose", "serve", "ends", "open"]
+Onward = Literal["settle", "end", "verify", "groups", "record", "end_without_origin"]
+Back = Literal["lift", "retreat", "withdraw", "reopen", "discard", "unpin", "undone"]
+Step = Literal[Ahead, Onward, Back, "release"]
 # propose: cuts above the logs' ends, in one revision
 # serve: every gateway follows them, with nothing in flight from before
 # ends: read where the logs end, after that
@@ -48,13 +30,13 @@ Step = Literal[
 # end_without_origin: end what is proposed or open behind a fence, although the origin is dead; asked for by operators
 BACK: tuple[Step, ...] = ("retreat", "withdraw", "discard", "unpin", "undone")
 """The way back: no fence, and nothing is lost as long as the target was not written."""
-BEFORE_OPEN = frozenset[Step]({"pin", "prepare", "propose", "serve", "ends", "open"})
+BEFORE_OPEN = frozenset[Step](get_args(Ahead))
 """What fails here is taken back at once: a proposed cut that the log reaches holds producers up."""
 BehindFence = Literal["hold", "drain", "quiet", "producers", "finish"]
-BEHIND_FENCE: tuple[BehindFence, ...] = ("hold", "drain", "quiet", "producers", "finish")
+BEHIND_FENCE: tuple[BehindFence, ...] = get_args(BehindFence)
 """The parts of `end`: the fence, gateways drained, ends that rest, last sequences below the cuts, the last revision."""
 WithoutOrigin = Literal["hold", "drain", "written", "conclude"]
-WITHOUT_ORIGIN: tuple[WithoutOrigin, ...] = ("hold", "drain", "written", "conclude")
+WITHOUT_ORIGIN: tuple[WithoutOrigin, ...] = get_args(WithoutOrigin)
 """The parts of `end_without_origin`: the fence, gateways drained, what the target has, the last revision."""
 
 
@@ -87,14 +69,12 @@ def stage(operation: MigrateOperation, topic: Topic | None) -> Stage:
 
 def stages(operation: MigrateOperation, topics: Mapping[str, Topic]) -> dict[str, Stage]:
     """Where each topic of the operation stands."""
-    moves = operation.moves
-    return {name: stage(operation, topics.get(name)) for name in moves.topics}
+    return {name: stage(operation, topics.get(name)) for name in operation.moves.topics}
 
 
 def resume(operation: MigrateOperation, topics: Mapping[str, Topic]) -> tuple[Step, ...]:
     """What to do next with the operation, by what stands in the state. Each step may be repeated."""
-    moves = operation.moves
-    if any(fenced(operation, topics.get(name)) for name in moves.topics):
+    if any(fenced(operation, topics.get(name)) for name in operation.moves.topics):
         return ("lift",)
     if operation.state in FINAL:
         return ("release",)
@@ -180,10 +160,7 @@ def require_fenced(operation: MigrateOperation, topic: Topic) -> None:
 
 
 def end_of(topic: str, partition: int, ends: Mapping[Partition, PartitionEnds]) -> int:
-    """The origin's log end.
-
-    :raises MoveDamagedError: it was not read.
-    """
+    """The origin's log end. :raises MoveDamagedError: it was not read."""
     found = ends[topic, partition].origin
     if found is None:
         raise MoveDamagedError(f"topic {topic} partition {partition}: a crossing needs the origin's log end")

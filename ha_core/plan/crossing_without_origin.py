@@ -35,10 +35,8 @@ def crossing_out(request: MoveRequest, topic: Topic | None) -> str | None:
     of the topic there. None: there is no such crossing."""
     if request.mode != "forced" or topic is None or topic.crossing is None:
         return None
-    if request.origin not in written_in(request, topic):
-        return None
-    left = [p for p, extents in topic.partitions.items() if live(extents).cluster == request.origin]
-    return None if left else topic.crossing.operation
+    left = any(live(extents).cluster == request.origin for extents in topic.partitions.values())
+    return None if left or request.origin not in written_in(request, topic) else topic.crossing.operation
 
 
 def end_change(
@@ -96,17 +94,11 @@ def crossed_with(surplus: Surplus, target: Extent, origin: Extent) -> tuple[Prod
     """
     if not surplus.whole:
         return None
-    found = {client_id(own): last for own, last in surplus.first.items() if own == _own(own, target)}
     return tuple(
         ProducerFacts(upstream_id(client, origin.term), epoch, sequence - 1, NEWEST_MS)
-        for client, (epoch, sequence) in found.items()
-        if sequence > 0
+        for own, (epoch, sequence) in surplus.first.items()
+        if is_gateway_id(client := client_id(own)) and own == upstream_id(client, target.term) and sequence > 0
     )
-
-
-def _own(own: int, target: Extent) -> int | None:
-    client = client_id(own)
-    return upstream_id(client, target.term) if is_gateway_id(client) else None
 
 
 def _known_end(origin: Extent, target: Extent, found: PartitionEnds) -> int:

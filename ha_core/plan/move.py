@@ -54,27 +54,9 @@ from ha_core.plan.revision import (
     require_state,
 )
 
-Step = Literal[
-    "pin",
-    "prepare",
-    "adopt",
-    "warm",
-    "quiesce",
-    "fence",
-    "drain",
-    "ends",
-    "offsets",
-    "cut",
-    "verify",
-    "groups",
-    "record",
-    "lift",
-    "leave",
-    "discard",
-    "unpin",
-    "undone",
-    "release",
-]
+ToCut = Literal["pin", "prepare", "adopt", "warm", "quiesce", "fence", "drain", "ends", "offsets", "cut"]
+Back = Literal["lift", "leave", "discard", "unpin", "undone"]
+Step = Literal[ToCut, "verify", "groups", "record", Back, "release"]
 Task = Literal["prepare", "adopt", "cut_over", "verify", "record"]
 
 # pin: lead everybody to the origin where nothing did so far, in revisions that every gateway serves
@@ -116,8 +98,7 @@ def resume(operation: MoveOperation, topics: Mapping[str, Topic], groups: Mappin
     A planned move that got as far as joining groups is undone: the members that it joined have expired meanwhile, and
     the consumers may have rebalanced. A forced one goes on, because its origin is dead either way.
     """
-    request, moves = operation.request, operation.moves
-    forward = steps(request)
+    moves, forward = operation.moves, steps(operation.request)
     fenced = any(_is_fenced(operation, topics.get(name)) for name in moves.topics) or any(
         _is_fenced(operation, groups.get(name)) for name in moves.groups
     )
@@ -131,7 +112,7 @@ def resume(operation: MoveOperation, topics: Mapping[str, Topic], groups: Mappin
         return ("release",)
     if operation.state in FINAL | {"undoing"}:
         return UNDO
-    if request.mode == "forced":
+    if operation.request.mode == "forced":
         # A move of bindings alone fences nothing: only its state says how far it got.
         behind_fence = fenced or operation.state == "fenced"
         return ("warm", *forward[forward.index("drain") :]) if behind_fence else forward
@@ -143,13 +124,11 @@ def quiesce_change(operation: MoveOperation, view: View, topics: Collection[str]
 
     :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
     """
-    request, moves = operation.request, operation.moves
     require_state(operation, "planned", "running", "fenced")
+    fence = Fence(operation=operation.id)
     puts: list[Document] = [
-        _unfenced(operation, request, view, name).model_copy(
-            update={"transaction_fence": Fence(operation=operation.id)}
-        )
-        for name in moves.topics
+        _unfenced(operation, view, name).model_copy(update={"transaction_fence": fence})
+        for name in operation.moves.topics
         if name in topics
     ]
     return Documents((*puts, entering(operation, "fenced")))
@@ -160,14 +139,13 @@ def fence_change(operation: MoveOperation, view: View) -> Documents:
 
     :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
     """
-    request, moves = operation.request, operation.moves
     require_state(operation, "planned", "running", "fenced")
     fence = Fence(operation=operation.id)
-    puts: list[Document] = []
-    for name in moves.topics:
-        topic = _unfenced(operation, request, view, name)
-        puts.append(topic.model_copy(update={"fence": fence, "transaction_fence": None}))
-    for name in moves.groups:
+    puts: list[Document] = [
+        _unfenced(operation, view, name).model_copy(update={"fence": fence, "transaction_fence": None})
+        for name in operation.moves.topics
+    ]
+    for name in operation.moves.groups:
         group = view.groups.get(name) or Group(name=name)
         _require_free(operation, f"group {name}", group.fence)
         puts.append(group.model_copy(update={"fence": fence}))
@@ -211,8 +189,7 @@ def cut_change(
                 unknown.setdefault(name, []).append(partition)
         writer = writer_after(request, topic, partitions)
         puts.append(topic.model_copy(update={"writer": writer, "partitions": partitions, "fence": None}))
-        sequences = _sequences(request, topic, view.sequences.get(name), producers, read_ms)
-        if sequences is not None:
+        if sequences := _sequences(request, topic, view.sequences.get(name), producers, read_ms):
             puts.append(sequences)
     for name in moves.groups:
         group = view.groups.get(name)
@@ -233,21 +210,20 @@ def undo_change(operation: MoveOperation, view: View) -> Documents:
 
     :raises MoveDamagedError: the cut is published; the way back is another move.
     """
-    moves = operation.moves
     if operation.state == "cut" or _maps_show_cut(operation, view.topics):
         raise MoveDamagedError(
             f"operation {operation.id} has cut: it cannot be undone. Let it end, then move back with a new one."
         )
     puts: list[Document] = []
     deletes: list[tuple[type[Document], str]] = []
-    for name in moves.topics:
+    for name in operation.moves.topics:
         topic = view.topics.get(name)
         if topic is not None and _is_fenced(operation, topic):
             if topic.mapped:
                 puts.append(topic.model_copy(update={"fence": None, "transaction_fence": None}))
             else:
                 deletes.append((Topic, name))
-    for name in moves.groups:
+    for name in operation.moves.groups:
         group = view.groups.get(name)
         if group is not None and _is_fenced(operation, group):
             if group.cluster is not None:
@@ -263,9 +239,9 @@ def _require_free(operation: MoveOperation, what: str, fence: Fence | None) -> N
         raise MoveDamagedError(f"{what} is fenced by operation {fence.operation}: resume or undo that one first")
 
 
-def _unfenced(operation: MoveOperation, request: MoveRequest, view: View, name: str) -> Topic:
+def _unfenced(operation: MoveOperation, view: View, name: str) -> Topic:
     """The topic's document, which may be new."""
-    topic = view.topics.get(name) or Topic(name=name)
+    request, topic = operation.request, view.topics.get(name) or Topic(name=name)
     _require_free(operation, f"topic {name}", topic.fence or topic.transaction_fence)
     if topic.mapped and request.origin not in places(request, topic):
         there = ", ".join(sorted(places(request, topic)))
@@ -293,11 +269,7 @@ def _maps_show_cut(operation: MoveOperation, topics: Mapping[str, Topic]) -> boo
 
 
 def _cut_partition(
-    request: MoveRequest,
-    topic: str,
-    partition: int,
-    before: tuple[Extent, ...],
-    found: PartitionEnds,
+    request: MoveRequest, topic: str, partition: int, before: tuple[Extent, ...], found: PartitionEnds
 ) -> tuple[Extent, ...]:
     where, current = f"topic {topic} partition {partition}", live(before)
     known_end: int | None = None
@@ -322,12 +294,12 @@ def _sequences(
     producers: Mapping[Partition, Sequence[ProducerFacts]],
     read_ms: int | None,
 ) -> LastSequences | None:
-    moved = moving(request, topic, [partition for name, partition in producers if name == topic.name])
+    known = {partition: found for (name, partition), found in producers.items() if name == topic.name}
     ended: dict[int, Ended] = {}
-    for (name, partition), found in producers.items():
-        if name == topic.name and partition in moved:
+    for partition in moving(request, topic, known):
+        if partition in known:
             ending = live(listed(request, topic, partition)).term
-            ended[partition] = Ended(ending, ending + 1, found)
+            ended[partition] = Ended(ending, ending + 1, known[partition])
     return carry_sequences(topic.name, old, ended, read_ms)
 
 

@@ -18,8 +18,7 @@ from ha_core.plan.revision import Documents, MoveDamagedError, entering, require
 
 def to_pin(operation: MoveOperation, view: View) -> tuple[str, ...]:
     """Topics of the operation that have no map yet."""
-    moves = operation.moves
-    return tuple(name for name in moves.topics if name not in view.topics or not view.topics[name].mapped)
+    return tuple(name for name in operation.moves.topics if name not in view.topics or not view.topics[name].mapped)
 
 
 def pinned_map(origin: str, name: str, partitions: int) -> Topic:
@@ -32,7 +31,6 @@ def pin_change(operation: MoveOperation, view: View, partitions: Mapping[str, in
 
     :raises MoveDamagedError: something is fenced by another operation.
     """
-    request = operation.request
     require_state(operation, "planned", "running")
     puts: list[Document] = []
     for name in to_pin(operation, view):
@@ -41,25 +39,21 @@ def pin_change(operation: MoveOperation, view: View, partitions: Mapping[str, in
         before = view.topics.get(name)
         if before is not None and (before.fence or before.transaction_fence):
             raise MoveDamagedError(f"topic {name} is fenced: resume or undo the operation that has done it first")
-        puts.append(pinned_map(request.origin, name, partitions[name]))
+        puts.append(pinned_map(operation.request.origin, name, partitions[name]))
     pinned = [*operation.evidence.pinned, *(put.name for put in puts if isinstance(put, Topic))]
     noted = operation.noting(pinned=tuple(dict.fromkeys(pinned)))
     return Documents((*puts, entering(noted, "running")))
 
 
 def unpin_change(operation: MoveOperation, view: View, alone: Collection[str]) -> Documents:
-    """The end of the identity maps of the operation, for the topics `alone`: those that exist in the origin only.
-
-    The others keep theirs: a copy that is left would be a second topic for whoever is bound to its cluster.
-    """
-    request = operation.request
+    """The end of the identity maps of the operation, for the topics `alone`: those that exist in the origin only."""
     deletes: list[tuple[type[Document], str]] = []
     kept: list[str] = []
     for name in operation.evidence.pinned:
         topic = view.topics.get(name)
         if topic is None:
             continue
-        if name in alone and topic == pinned_map(request.origin, name, len(topic.partitions)):
+        if name in alone and topic == pinned_map(operation.request.origin, name, len(topic.partitions)):
             deletes.append((Topic, name))
         else:
             kept.append(name)
@@ -70,11 +64,11 @@ def require_unused(operation: MoveOperation, topic: str, ends: Mapping[Partition
     """:raises MoveDamagedError: the copy that was made for the move, or was there without a map, is not empty."""
     if topic not in {*operation.evidence.pinned, *operation.evidence.created}:
         return
-    request = operation.request
+    target = operation.request.target
     for (name, partition), one in sorted(ends.items()):
         if name == topic and one.target:
             raise MoveDamagedError(
-                f"topic {topic} partition {partition} ends at {one.target} in {request.target}, where it was empty "
+                f"topic {topic} partition {partition} ends at {one.target} in {target}, where it was empty "
                 "when the move began and the gateways led nobody: somebody writes there without passing through them. "
-                f"Nothing was cut. Look what these records are, delete the copy in {request.target}, and move again"
+                f"Nothing was cut. Look what these records are, delete the copy in {target}, and move again"
             )

@@ -26,23 +26,18 @@ class MoveDamagedError(ValueError):
 
 
 def entering(operation: AnyOperation, state: OperationState) -> AnyOperation:
-    """The operation in another state.
-
-    :raises MoveDamagedError: no way leads there from where it is.
-    """
+    """The operation in another state. :raises MoveDamagedError: no way leads there from where it is."""
     if state != operation.state and state not in operation.SUCCESSORS.get(operation.state, ()):
-        raise MoveDamagedError(f"operation {operation.id} is {_being(operation)}: it cannot become {state}")
+        being = "being undone" if operation.state == "undoing" else operation.state
+        raise MoveDamagedError(f"operation {operation.id} is {being}: it cannot become {state}")
     return operation.model_copy(update={"state": state})
 
 
 def require_state(operation: Operation, *states: str) -> None:
     """:raises MoveDamagedError: the operation is in none of `states`."""
     if operation.state not in states:
-        raise MoveDamagedError(f"operation {operation.id} is {_being(operation)}, not {' or '.join(states)}")
-
-
-def _being(operation: Operation) -> str:
-    return "being undone" if operation.state == "undoing" else operation.state
+        being = "being undone" if operation.state == "undoing" else operation.state
+        raise MoveDamagedError(f"operation {operation.id} is {being}, not {' or '.join(states)}")
 
 
 def all_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> list[int]:
@@ -51,8 +46,7 @@ def all_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> lis
     :raises MoveDamagedError: some of its map are missing, or they have gaps.
     """
     found = sorted(partition for name, partition in ends if name == topic.name)
-    missing = set(topic.partitions) - set(found)
-    if not found or missing or found != list(range(len(found))):
+    if not found or set(topic.partitions) - set(found) or found != list(range(len(found))):
         raise MoveDamagedError(
             f"topic {topic.name}: the ends of partitions {found} were read, its map has {sorted(topic.partitions)}; "
             "a cut without all of them would leave the others behind"

@@ -65,7 +65,7 @@ def test_an_operation_reports_its_own_cuts_whatever_later_moves_did_to_the_maps(
     )
     # When its report is made
     # Then it has the cut of its own
-    assert [cut.cut for cut in partition_cuts(done, [now])] == [10]
+    assert [cut.cut for cut in partition_cuts(done, {now.name: now})] == [10]
 
 
 def test_an_open_crossing_reports_its_cuts_as_the_maps_have_them() -> None:
@@ -84,6 +84,6 @@ def test_an_open_crossing_reports_its_cuts_as_the_maps_have_them() -> None:
     )
     # When its report is made
     # Then it has the cut of that map, and none of another operation's
-    assert [cut.cut for cut in partition_cuts(ahead, [crossing])] == [900]
+    assert [cut.cut for cut in partition_cuts(ahead, {crossing.name: crossing})] == [900]
     other = crossing.model_copy(update={"crossing": Crossing(operation="switch-2", state="open")})
-    assert partition_cuts(ahead, [other]) == ()
+    assert partition_cuts(ahead, {other.name: other}) == ()

@@ -48,9 +48,8 @@ def read_below(origin: Admin, cuts: Mapping[Partition, int]) -> Below:
         ends = origin.ends(left)
         surplus = origin.surplus({key: (cuts[key], ends[key].log_end) for key in left}, timeout_s=READ_S)
         after = origin.ends(left)
-        for key in left:
-            if before[key].leader_epoch == after[key].leader_epoch:
-                found[key] = below_cut(known[key], surplus[key])
+        same = [key for key in left if before[key].leader_epoch == after[key].leader_epoch]
+        found |= {key: below_cut(known[key], surplus[key]) for key in same}
         left = [key for key in cuts if key not in found]
     if left:
         named = ", ".join(f"{topic}-{partition}" for topic, partition in left[:5])
@@ -79,7 +78,8 @@ def keep_below(journal: Journal[MigrateOperation], topics: Mapping[str, Topic], 
     fresh = {(one.topic, one.partition) for one in progress.partitions if one.reached and one.topic in topics}
     names = {name for name, _ in fresh} - set(progress.ready)
     cuts = {key: cut for key, cut in physical_cuts(topics, names).items() if key in fresh and key not in kept}
-    below = _rows({**kept, **read_below(journal.origin, cuts)})
+    kept |= read_below(journal.origin, cuts)
+    below = by_topic({key: None if known is None else tuple(map(_row, known)) for key, known in kept.items()})
     if len(json.dumps(below)) > MAX_KEPT_BYTES:
         journal.note(below_is_full=True)
         return
@@ -120,12 +120,5 @@ def without_below(operation: MigrateOperation, names: Collection[str]) -> Migrat
     return operation.noting(below=left)
 
 
-def _rows(below: Below) -> dict[str, dict[int, tuple[tuple[int, int, int, int], ...] | None]]:
-    return by_topic(
-        {
-            key: None
-            if found is None
-            else tuple((one.producer_id, one.epoch, one.last_sequence, one.last_timestamp_ms) for one in found)
-            for key, found in below.items()
-        }
-    )
+def _row(one: ProducerFacts) -> tuple[int, int, int, int]:
+    return one.producer_id, one.epoch, one.last_sequence, one.last_timestamp_ms

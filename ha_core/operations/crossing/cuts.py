@@ -29,10 +29,9 @@ OUTRUN = 4
 
 def client_ends(journal: Journal[MigrateOperation], topics: Mapping[str, Topic], sides: Sides) -> dict[Partition, int]:
     """The origin's ends of what moves, as client offsets: other partitions of a topic may be elsewhere."""
-    request = journal.request
     return {
         key: client_end(topics.get(key[0]), key[1], sides.origin[key].log_end)
-        for key in of_all(request, topics, sides.origin)
+        for key in of_all(journal.request, topics, sides.origin)
     }
 
 
@@ -41,7 +40,6 @@ def first_cuts(journal: Journal[MigrateOperation], sides: Sides) -> dict[Partiti
 
     :raises StepFailedError: a log has passed the cut that was asked for.
     """
-    request = journal.request
     topics = Touched.read(journal).view.topics
     given = journal.operation.evidence.cut_at
     cuts: dict[Partition, int] = {}
@@ -52,7 +50,7 @@ def first_cuts(journal: Journal[MigrateOperation], sides: Sides) -> dict[Partiti
                 f"The cut {asked_for} of {name}-{partition} does not lie above its log's end, which is {end} by now. "
                 "Choose a higher one, or leave it to the rate."
             )
-        by_rate = cut_ahead(end, _rate(journal, (name, partition)), request.preparation_s)
+        by_rate = cut_ahead(end, _rate(journal, (name, partition)), journal.request.preparation_s)
         cuts[name, partition] = by_rate if asked_for is None else asked_for
     return cuts
 
@@ -73,18 +71,16 @@ def higher_cuts(
     :param ends: client ends now, `before` when the cuts were chosen, where that is known.
     :param attempt: how many proposals have failed.
     """
-    request = journal.request
-    given = journal.operation.evidence.cut_at
+    given, preparation_s = journal.operation.evidence.cut_at, journal.request.preparation_s
     cuts: dict[Partition, int] = {}
     for name in {name for name, _ in late}:
         proposed = {partition: target.start for partition, _, target in crossings(topics[name])}
         grown = {p: ends[name, p] - before.get((name, p), ends[name, p]) for p in proposed}
-        rates = [_rate(journal, (name, p)) for p in proposed]
-        margin = outrun_margin(grown.values(), rates, attempt)
+        margin = outrun_margin(grown.values(), [_rate(journal, (name, p)) for p in proposed], attempt)
         for partition, cut in proposed.items():
             end = ends[name, partition]
             if (name, partition) in late:
-                by_rate = cut_ahead(end, _rate(journal, (name, partition)), request.preparation_s * 2**attempt)
+                by_rate = cut_ahead(end, _rate(journal, (name, partition)), preparation_s * 2**attempt)
                 cuts[name, partition] = max(by_rate, end + OUTRUN * grown[partition], end + margin)
             elif cut < end + margin and partition not in given.get(name, {}):
                 cuts[name, partition] = end + margin

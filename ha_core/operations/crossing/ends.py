@@ -16,7 +16,7 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.sides import admin_of, described
 from ha_core.plan.crossing_maps import added
-from ha_core.plan.crossing_stages import Stage, crossing_partitions, crossings, stage
+from ha_core.plan.crossing_stages import Stage, crossing_partitions, crossings, stages
 from ha_core.plan.cuts import reached_words
 from ha_core.plan.facts import Partition, PartitionEnds
 
@@ -51,8 +51,18 @@ def read_sides(
 
     :raises StepFailedError: a topic is missing, or its partitions are not as many on both sides.
     """
-    partitions = _partitions(*_admins(environment, operation), topics)
-    return read_ends(environment, operation, partitions, timeout_s)
+    origin, target = _admins(environment, operation)
+    here, there = described(origin, topics, ENDS_S), described(target, topics, ENDS_S)
+    keys: list[Partition] = []
+    for name in topics:
+        count = here[name].partitions
+        if there[name].partitions != count:
+            raise StepFailedError(
+                f"Topic {name} has {count} partitions in {origin.cluster.name}, and {there[name].partitions} in "
+                f"{target.cluster.name}. Give both the same number."
+            )
+        keys += [(name, partition) for partition in range(count)]
+    return read_ends(environment, operation, keys, timeout_s)
 
 
 def read_ends(
@@ -68,20 +78,6 @@ def read_ends(
 def _admins(environment: Environment, operation: MigrateOperation) -> tuple[Admin, Admin]:
     request = operation.request
     return admin_of(environment, request.origin), admin_of(environment, request.target)
-
-
-def _partitions(origin: Admin, target: Admin, topics: Collection[str]) -> list[Partition]:
-    here, there = described(origin, topics, ENDS_S), described(target, topics, ENDS_S)
-    keys: list[Partition] = []
-    for name in topics:
-        count = here[name].partitions
-        if there[name].partitions != count:
-            raise StepFailedError(
-                f"Topic {name} has {count} partitions in {origin.cluster.name}, and {there[name].partitions} in "
-                f"{target.cluster.name}. Give both the same number."
-            )
-        keys += [(name, partition) for partition in range(count)]
-    return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +139,8 @@ class Progress:
     @property
     def words(self) -> str:
         """One line for people."""
-        done = sum(one == "settled" for one in self.stages.values())
         text = f"{self.reached} of {len(self.partitions)} partitions have reached their cuts"
-        if done:
+        if done := sum(one == "settled" for one in self.stages.values()):
             text += f", {done} of {len(self.stages)} topics have crossed over"
         missing = sorted((row for row in self.partitions if not row.reached), key=lambda row: -row.missing)
         if missing:
@@ -158,16 +153,14 @@ class Progress:
 
 def look(environment: Environment, operation: MigrateOperation) -> Progress:
     """How far the operation's crossing is. Changes nothing, and takes nothing over."""
-    moves = operation.moves
-    found = environment.pool.map(lambda name: environment.store.read(Topic, name), moves.topics)
+    found = environment.pool.map(lambda name: environment.store.read(Topic, name), operation.moves.topics)
     topics = {one[0].name: one[0] for one in found if one is not None}
     return progress_of(environment, operation, topics)
 
 
 def progress_of(environment: Environment, operation: MigrateOperation, topics: Mapping[str, Topic]) -> Progress:
     """`look` on documents that were read already."""
-    request, moves = operation.request, operation.moves
-    at = {name: stage(operation, topics.get(name)) for name in moves.topics}
+    request, at = operation.request, stages(operation, topics)
     crossing = [name for name, one in at.items() if one in {"proposed", "open"}]
     if not crossing:
         return Progress(operation, at)
@@ -196,28 +189,26 @@ def _rows(
             log_end = ends[topic.name, partition].origin
             assert log_end is not None
             end = client_end(topic, partition, log_end)
-            rate, source = known.expected.get(topic.name, {}).get(partition), "as it was planned"
-            if rate is None:
-                rate = known.rates.get(topic.name, {}).get(partition)
+            planned = known.rates.get(topic.name, {}).get(partition, 0.0)
+            rate, source = known.expected.get(topic.name, {}).get(partition, planned), "as it was planned"
             begun = known.opened_at.get(topic.name, {}).get(partition)
             if begun is not None and open_s >= MIN_MEASURED_S:
                 rate, source = max(0.0, end - begun) / open_s, "measured since it was opened"
-            yield PartitionProgress(topic.name, partition, end, target.start, rate or 0.0, source if rate else "")
+            yield PartitionProgress(topic.name, partition, end, target.start, rate, source if rate else "")
 
 
 def withheld_words(operation: MigrateOperation, grown: Mapping[str, Collection[int]]) -> str:
     """What becomes of partitions that topics have got while they cross over."""
-    request = operation.request
-    return (
-        f"{_listed(grown)} came to {request.origin} meanwhile: clients see them when the crossing has ended, and they "
-        f"remain in {request.origin}"
-    )
+    origin = operation.request.origin
+    named = ", ".join(format_topic(name, tuple(new)) for name, new in list(grown.items())[:NAMED])
+    more = f" and those of {len(grown) - NAMED} more topics" if len(grown) > NAMED else ""
+    seen = f"came to {origin} meanwhile: clients see them when the crossing has ended, and they remain in {origin}"
+    return f"{named}{more} {seen}"
 
 
 def remaining_words(operation: MigrateOperation) -> str:
     """Which partitions remain in the origin because they were added meanwhile, and how they follow; else empty."""
-    request = operation.request
-    remaining = operation.evidence.remaining
+    request, remaining = operation.request, operation.evidence.remaining
     if not remaining:
         return ""
     some = [shlex.quote(format_topic(name, new)) for name, new in list(remaining.items())[:NAMED]]
@@ -228,24 +219,16 @@ def remaining_words(operation: MigrateOperation) -> str:
     )
 
 
-def _listed(grown: Mapping[str, Collection[int]]) -> str:
-    named = ", ".join(format_topic(name, tuple(new)) for name, new in list(grown.items())[:NAMED])
-    return named + (f" and those of {len(grown) - NAMED} more topics" if len(grown) > NAMED else "")
-
-
 def way_on(operation: MigrateOperation) -> str:
     """The way out where the origin of a crossing does not answer."""
-    request = operation.request
+    origin = operation.request.origin
     return (
-        f"If {request.origin} is lost: `switchyard resume {operation.id} --without-origin --unread wait|skip`, or "
+        f"If {origin} is lost: `switchyard resume {operation.id} --without-origin --unread wait|skip`, or "
         f"`switchyard migrate-from-fault`, ends the crossing without it."
     )
 
 
 def overdue(environment: Environment, operation: MigrateOperation) -> bool:
     """Whether the crossing was to have ended by now."""
-    request = operation.request
-    opened = operation.evidence.opened
-    if request.finish_after_s is None or opened is None:
-        return False
-    return environment.age_s(opened) >= request.finish_after_s
+    limit_s, opened = operation.request.finish_after_s, operation.evidence.opened
+    return limit_s is not None and opened is not None and environment.age_s(opened) >= limit_s

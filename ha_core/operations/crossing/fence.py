@@ -18,7 +18,7 @@ from ha_core.operations.crossing.ends import Sides, read_ends
 from ha_core.operations.gateways import require_drained
 from ha_core.operations.journal import Journal
 from ha_core.operations.moving import patiently
-from ha_core.operations.revisions import Touched, bounded, commit_now, remaining_in
+from ha_core.operations.revisions import Touched, bounded, commit_now
 from ha_core.operations.switch.window import quiet_ends, require_unmoved
 from ha_core.plan.crossing import finish_change, hold_change, lift_change
 from ha_core.plan.crossing_stages import BEHIND_FENCE, Stage, crossing_partitions
@@ -86,9 +86,9 @@ class BehindFence(FencedEnd):
         self.below.update(read_below(journal.origin, early))
 
     def quiet(self) -> None:
-        there = self.journal.target.ends(self.cuts)
-        timeout_s = self.journal.request.drain_timeout_s
-        self.sides = Sides(quiet_ends(self.environment, self.journal.origin, self.cuts, timeout_s), there)
+        journal, there = self.journal, self.journal.target.ends(self.cuts)
+        here = quiet_ends(self.environment, journal.origin, self.cuts, journal.request.drain_timeout_s)
+        self.sides = Sides(here, there)
 
     def producers(self) -> None:
         origin = self.journal.origin
@@ -127,4 +127,6 @@ def lift(journal: Journal[MigrateOperation]) -> None:
 def not_known(below: Below, documents: Documents, names: Collection[str]) -> dict[str, Any]:
     """For the history: whose last sequences nobody can say, and which partitions remain in the origin."""
     unknown = [f"{name}-{partition}" for (name, partition), found in below.items() if found is None]
-    return {"unknown_sequences": unknown, **remaining_in(documents, names)}
+    (operation,) = (put for put in documents.puts if isinstance(put, MigrateOperation))
+    remaining = {name: new for name, new in operation.evidence.remaining.items() if name in names}
+    return {"unknown_sequences": unknown, **({"remaining_in_origin": remaining} if remaining else {})}

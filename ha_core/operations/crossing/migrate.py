@@ -7,7 +7,7 @@ cut that the log reaches holds producers up until somebody goes on with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import MigrateOperation, Topic
@@ -49,7 +49,7 @@ class Migrate(MoveKind):
         :raises StepFailedError: the target was written, or gateways do not follow: the crossing goes on as it was.
         """
         effects = CrossingSteps(journal, why)
-        for step in BACK if journal.operation.state not in FINAL else ("release",):
+        for step in ("release",) if journal.operation.state in FINAL else BACK:
             effects.perform(step)
         return True
 
@@ -77,9 +77,8 @@ def require_way_back(environment: Environment, operation: MigrateOperation, topi
 
     :raises RefusedError: a topic has crossed over, or has records in the target.
     """
-    request = operation.request
     if operation.state in {"cut", "succeeded"}:
-        raise RefusedError(_no_way_back(operation.id, list(operation.moves.topics), request.origin, request.target))
+        raise _no_way_back(operation, operation.moves.topics)
     at = stages(operation, topics)
     over = [name for name, stage in at.items() if stage == "settled"]
     if not over and operation.state != "undoing":
@@ -94,7 +93,7 @@ def require_way_back(environment: Environment, operation: MigrateOperation, topi
             if any(target[name, p].log_end != extent.base for p, _, extent in crossings(topics[name]))
         ]
     if over:
-        raise RefusedError(_no_way_back(operation.id, over, request.origin, request.target))
+        raise _no_way_back(operation, over)
 
 
 def would_roll_back(environment: Environment, operation_id: str) -> str:
@@ -114,10 +113,11 @@ def would_roll_back(environment: Environment, operation_id: str) -> str:
     return f"would take back {len(moves.topics)} topics of {operation_id} from {request.target} to {request.origin}"
 
 
-def _no_way_back(operation_id: str, names: list[str], origin: str, target: str) -> str:
-    return (
-        f"Nothing was changed. {listed(names)} of operation {operation_id} has records in {target} already, "
+def _no_way_back(operation: MigrateOperation, names: Sequence[str]) -> RefusedError:
+    origin, target = operation.route
+    return RefusedError(
+        f"Nothing was changed. {listed(names)} of operation {operation.id} has records in {target} already, "
         f"which clients were told of: there is no way back without them. Let it end (`switchyard resume "
-        f"{operation_id}`), then migrate it back: "
+        f"{operation.id}`), then migrate it back: "
         f"`switchyard migrate {' '.join(names[:5])} --from {target} --to {origin}`."
     )

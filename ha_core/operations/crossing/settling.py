@@ -51,10 +51,8 @@ class Look:
 
 def crossing_operations(environment: Environment) -> tuple[str, ...]:
     """Ids of the migrations that cross over, or were interrupted on the way."""
-    found = running_operations(environment)
-    return tuple(
-        o.id for o in found if isinstance(o, MigrateOperation) and o.state in {"crossing", "fenced", "undoing", "cut"}
-    )
+    running = (one for one in running_operations(environment) if isinstance(one, MigrateOperation))
+    return tuple(one.id for one in running if one.state in {"crossing", "fenced", "undoing", "cut"})
 
 
 def settle_once(environment: Environment, operation_id: str) -> Look:
@@ -85,10 +83,10 @@ def anything_due(environment: Environment, operation_ids: Collection[str]) -> bo
     if not left or any(operation is None or operation.state in {"failed", "undone"} for operation in found):
         return True
     for operation in left:
+        if not isinstance(operation, MigrateOperation):
+            return True
         with suppress(MoveError, KafkaAdminError, MoveDamagedError):
-            if not isinstance(operation, MigrateOperation) or _due(
-                environment, operation, look(environment, operation)
-            ):
+            if _due(environment, operation, look(environment, operation)):
                 return True
     return False
 
@@ -112,9 +110,7 @@ def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s
                     said[one.operation.id] = at
         if environment.monotonic() >= say_at:
             say_at = environment.monotonic() + SAY_EVERY_S
-        if all(one.ended for one in looks):
-            return looks
-        if deadline is not None and environment.monotonic() >= deadline:
+        if all(one.ended for one in looks) or (deadline is not None and environment.monotonic() >= deadline):
             return looks
         pause_s = FIRST_POLL_S if moved else min(pause_s * 1.5, LONGEST_POLL_S)
         environment.sleep(pause_s)
@@ -122,8 +118,6 @@ def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s
 
 def _due(environment: Environment, operation: MigrateOperation, progress: Progress) -> bool:
     """Whether there is something to do: an interruption to mend, a cut that was reached, or a deadline."""
-    if operation.state != "crossing":
-        return True
-    if {*progress.stages.values()} - {"open", "settled"} or not progress.partitions:
+    if operation.state != "crossing" or {*progress.stages.values()} - {"open", "settled"} or not progress.partitions:
         return True
     return unread_below(operation, progress) or bool(progress.ready) or overdue(environment, operation)

@@ -93,8 +93,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
             self.ends_before = ends
             detail = self._publish(sorted({name for name, _ in late}), self.sides, cuts)
             journal.append("propose", "note", detail={**detail, "why": "the log had passed the cuts before"})
-            text = f"{len(late)} partitions passed their cuts before these were served: proposed again"
-            self.environment.say(text)
+            self.environment.say(f"{len(late)} partitions passed their cuts before these were served: proposed again")
             return
         with journal.step("open") as seen:
             if late:
@@ -112,8 +111,8 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
 
     def settle(self) -> None:
         """End the crossing of what has reached its cuts."""
-        _, topics = self.look()
-        progress = progress_of(self.environment, self.journal.operation, topics)
+        operation, topics = self.look()
+        progress = progress_of(self.environment, operation, topics)
         self.environment.say(progress.words)
         keep_below(self.journal, topics, progress)
         for names in in_revisions(self.journal, progress.ready, topics):
@@ -125,9 +124,8 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         :raises StepFailedError: the fence is lifted, and the crossing goes on as before.
         """
         self.environment.say("what has not reached its cut is cut at its log's end now, behind a fence")
-        _, topics = self.look()
-        progress = progress_of(self.environment, self.journal.operation, topics)
-        keep_below(self.journal, topics, progress)
+        operation, topics = self.look()
+        keep_below(self.journal, topics, progress_of(self.environment, operation, topics))
         for run in in_revisions(self.journal, self.at("open", topics), topics):
             in_parts(run, lambda names: BehindFence(self.journal, names).end())
 
@@ -164,8 +162,8 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
                 raise
             self.why = str(error)
             self.reopen()
-            why = self.why.rstrip(".")
-            raise StepFailedError(f"There is no way back: {why}. The migration goes on as before.") from error
+            text = f"There is no way back: {self.why.rstrip('.')}. The migration goes on as before."
+            raise StepFailedError(text) from error
 
     def reopen(self) -> None:
         """Give up the way back: what was open is open again."""

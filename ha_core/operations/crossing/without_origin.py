@@ -115,10 +115,8 @@ class EndWithoutOrigin(FencedEnd):
             self.surplus[key] = Surplus({**more.first, **had.first}, had.whole and more.whole)
 
     def conclude(self) -> None:
-        here = self._last_words()
-        ends = {
-            key: self.known.ends(self.environment, key, end, here.get(key)) for key, end in self.target_ends.items()
-        }
+        here, known_ends = self._last_words(), self.known.ends
+        ends = {key: known_ends(self.environment, key, end, here.get(key)) for key, end in self.target_ends.items()}
         for key, surplus in self.surplus.items():
             origin, target = self.sides[key]
             if self.below.get(key) is None:
@@ -151,6 +149,5 @@ class EndWithoutOrigin(FencedEnd):
         with suppress(KafkaAdminError, RefusedError):
             origin = self.journal.origin
             if origin.probe(timeout_s=DYING_S).reachable:
-                found = origin.ends(list(self.sides), timeout_s=DYING_S)
-                return {key: ends.log_end for key, ends in found.items()}
+                return {key: one.log_end for key, one in origin.ends(list(self.sides), timeout_s=DYING_S).items()}
         return {}

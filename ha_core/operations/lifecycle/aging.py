@@ -107,24 +107,20 @@ class Look:
         if cluster not in self.topics:
             return None
         described = self.topics[cluster].get(topic)
-        ends = None if described is None else described.ends.get(partition)
+        ends = described.ends.get(partition) if described else None
         known = self.earlier.get(cluster, {}).get(topic)
-        end = None if known is None else known.ends.get(partition)
+        end = known.ends.get(partition) if known else None
         last_write_ms = self.last_write_ms.get((cluster, (topic, partition)), 0)
         return log_of(
             partition,
             0 if described is None else described.partitions,
             None if ends is None or last_write_ms is None else (ends.start, ends.log_end),
             {} if described is None else described.config,
-            () if known is None or end is None else [(_ms(known.at), end)],
+            () if known is None or end is None else [(int(datetime.fromisoformat(known.at).timestamp() * 1000), end)],
             last_write_ms or 0,
             self.now_ms,
             self.crossed_ms.get((cluster, topic), 0),
         )
-
-
-def _ms(at: str) -> int:
-    return int(datetime.fromisoformat(at).timestamp() * 1000)
 
 
 def age(
@@ -213,20 +209,16 @@ def _look(environment: Environment, up: Mapping[str, Admin], chosen: Mapping[str
             environment.say(f"the topics of {name} cannot be asked: {error}")
             continue
         earlier[name] = environment.store.known(KnownTopic, name, wanted[name])
-        last_write_ms |= _last_writes(environment, up[name], _longer(name, chosen, there[name]))
+        # Partitions whose log in the cluster goes on above what the map knows of it.
+        longer = [
+            (topic, partition)
+            for topic, described in there[name].items()
+            for partition, extents in chosen[topic].partitions.items()
+            if (ends := described.ends.get(partition)) and passed(extents, name, ends.log_end) is not None
+        ]
+        last_write_ms |= _last_writes(environment, up[name], longer)
     operations = environment.store.operations(MAX_LISTED) if last_write_ms else ()
     return Look(environment.now_ms(), there, earlier, last_write_ms, crossed(operations))
-
-
-def _longer(cluster: str, chosen: Mapping[str, Topic], there: Mapping[str, TopicDescription]) -> list[Partition]:
-    """Partitions whose log in the cluster goes on above what the map knows of it."""
-    found: list[Partition] = []
-    for name, described in there.items():
-        for partition, extents in chosen[name].partitions.items():
-            ends = described.ends.get(partition)
-            if ends is not None and passed(extents, cluster, ends.log_end) is not None:
-                found.append((name, partition))
-    return found
 
 
 def _last_writes(
@@ -276,10 +268,10 @@ def _deletable(
             topic = written[name]
             if topic.writer == cluster:
                 continue
-            logs = {partition: look.log(cluster, name, partition) for partition in range(described.partitions)}
-            known = {partition: log for partition, log in logs.items() if log is not None}
+            everything = range(described.partitions)
+            known = {partition: log for partition in everything if (log := look.log(cluster, name, partition))}
             why = f"{cluster} does not say what it holds"
-            if len(known) == len(logs):
+            if len(known) == len(everything):
                 why = undeletable(topic, cluster, known, groups.get((cluster, name), ()))
             if why:
                 kept[f"{name} in {cluster}"] = why

@@ -117,9 +117,13 @@ def plan_giving_up(
     never_moved = sorted(environment.store.known(KnownTopic, cluster).keys() - mapped.keys())
     names = _named(mapped, cluster, topics, never_moved)
     chosen = {name: topic for name, topic in mapped.items() if name in names and cluster in topic.clusters}
-    _require_free(environment, chosen)
-    written = sorted(name for name, topic in chosen.items() if cluster in topic.writers)
-    if written:
+    locked = locked_topics(environment.store.locks())
+    for name, topic in chosen.items():
+        if operation := worked_on(topic, locked):
+            raise RefusedError(
+                f"Nothing was changed. Operation {operation} works on topic {name}. {way_out(operation)}"
+            )
+    if written := sorted(name for name, topic in chosen.items() if cluster in topic.writers):
         raise RefusedError(
             f"Nothing was changed. {len(written)} topics are still written in {cluster}: {listed(written)}. Give them "
             f"a new home first (`switchyard migrate-from-fault {written[0]} --from {cluster} --to … --unread wait|skip "
@@ -194,16 +198,6 @@ def _named(
             )
         names |= matching
     return names if entries else mapped
-
-
-def _require_free(environment: Environment, chosen: Mapping[str, Topic]) -> None:
-    """:raises RefusedError: an operation works on one of the topics."""
-    locked = locked_topics(environment.store.locks())
-    for name, topic in chosen.items():
-        if operation := worked_on(topic, locked):
-            raise RefusedError(
-                f"Nothing was changed. Operation {operation} works on topic {name}. {way_out(operation)}"
-            )
 
 
 def _answering(environment: Environment, view: View, given_up: Cluster, force: bool) -> tuple[dict[str, Admin], bool]:

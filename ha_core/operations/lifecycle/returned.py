@@ -161,22 +161,18 @@ def _write(
             put_off.append(f"{name}: operation {operation} works on it")
 
     def changed(topic: Topic) -> Topic:
-        return _after(topic, returns[topic.name], served.get(topic.name, ()))
+        partitions = dict(topic.partitions)
+        for one in returns[topic.name]:
+            # What was looked at may have been closed by somebody else meanwhile.
+            if any(e.cluster == one.cluster and e.known_end == one.known_end for e in partitions[one.partition]):
+                partitions[one.partition] = confirmed(partitions[one.partition], one)
+        after = topic.model_copy(update={"partitions": partitions})
+        for cluster in served.get(topic.name, ()):
+            after = read_again(after, cluster)
+        return after
 
     details = {name: _detail(several, served.get(name, ())) for name, several in returns.items()}
     return write_maps(environment, "return", reason, returns, changed, "topics", details, put_off)
-
-
-def _after(topic: Topic, returns: Iterable[Return], served: Iterable[str]) -> Topic:
-    partitions = dict(topic.partitions)
-    for one in returns:
-        # What was looked at may have been closed by somebody else meanwhile.
-        if any(e.cluster == one.cluster and e.known_end == one.known_end for e in partitions[one.partition]):
-            partitions[one.partition] = confirmed(partitions[one.partition], one)
-    after = topic.model_copy(update={"partitions": partitions})
-    for cluster in served:
-        after = read_again(after, cluster)
-    return after
 
 
 def _detail(returns: Collection[Return], served: Collection[str]) -> dict[str, Any]:

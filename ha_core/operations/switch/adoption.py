@@ -30,8 +30,8 @@ def _forget_stale(journal: Journal[MoveOperation], groups: Collection[str]) -> d
 
     Before anybody joins there: a coordinator keeps the offsets of topics that members are subscribed to.
     """
-    origin, target = journal.origin, journal.target
-    here, there = origin.group_offsets(groups), target.group_offsets(groups, stable=False)
+    target = journal.target
+    here, there = journal.origin.group_offsets(groups), target.group_offsets(groups, stable=False)
     stale = {group: there[group].keys() - here[group].keys() for group in groups}
     kept = [
         key

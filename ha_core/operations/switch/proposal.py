@@ -63,8 +63,7 @@ class Proposal(BaseProposal, Startable):
         """:raises RefusedError: a verdict is an error, or what moves has changed."""
         again = plan(environment, self.request)
         again.require_sound()
-        if again.moves.reasons.keys() != self.moves.reasons.keys():
-            changed = sorted(again.moves.reasons.keys() ^ self.moves.reasons.keys())
+        if changed := sorted(again.moves.reasons.keys() ^ self.moves.reasons.keys()):
             raise RefusedError(
                 f"Nothing was changed. What moves is not what was proposed any more: {', '.join(changed)}. "
                 "Look at a new proposal."
@@ -80,15 +79,8 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
     store = environment.store
     view = store.load()
     found = closure(view, store.usage(), request)
-    forced = request.mode == "forced"
-    facts = gather_all(
-        environment,
-        view,
-        view.clusters,
-        found.moves,
-        FORCED_S if forced else PATIENCE_S,
-        dead=request.origin if forced else None,
-    )
+    dead = request.origin if request.mode == "forced" else None
+    facts = gather_all(environment, view, view.clusters, found.moves, FORCED_S if dead else PATIENCE_S, dead=dead)
     case = Case(view, request, found, facts, store.locks(), store.gateways())
     moves = case.moves
     strangers: dict[str, tuple[str, ...]] = {}
@@ -168,13 +160,11 @@ def _lag(view: View, origin: str, group: str, facts: Facts) -> int | None:
     known = facts.group(origin, group)
     if known is None:
         return None
-    lag = 0
-    for (name, partition), committed in known.offsets.items():
-        topic = facts.topic(origin, name)
-        if topic is not None and partition in topic.ends:
-            end = client_end(view.topics.get(name), partition, topic.ends[partition])
-            lag += max(0, end - committed)
-    return lag
+    return sum(
+        max(0, client_end(view.topics.get(name), partition, topic.ends[partition]) - committed)
+        for (name, partition), committed in known.offsets.items()
+        if (topic := facts.topic(origin, name)) is not None and partition in topic.ends
+    )
 
 
 def _rate(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -> tuple[float | None, str]:
@@ -187,10 +177,9 @@ def _rate(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -
             continue
         oldest = max(oldest, seconds)
         grown += _growth(seen.ends, facts_now.ends) / seconds
-    if not oldest and known:
-        return None, "their logs cannot be asked now, or were recorded a moment ago"
     if not oldest:
-        return None, "nothing was recorded of them; `switchyard facts record` does"
+        late = "their logs cannot be asked now, or were recorded a moment ago"
+        return None, late if known else "nothing was recorded of them; `switchyard facts record` does"
     return round(grown, 1), f"what the logs grew since they were recorded, {oldest:.0f} s ago"
 
 

@@ -11,12 +11,9 @@ remember transactional producers, a transaction fence comes first. Producers wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property, partial
 
-from ha_core.kafka.facts import Adopted
 from ha_core.model import SwitchOperation, Usage
-from ha_core.model.operation import AdoptedGroup
 from ha_core.operations import dependents
 from ha_core.operations.errors import MoveError, StepFailedError
 from ha_core.operations.gateways import drained, name_them, require_drained
@@ -55,10 +52,6 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
     def touched(self) -> Touched:
         """Read once; later revisions of this run are known without a look."""
         return Touched.read(self.journal)
-
-    @cached_property
-    def window(self) -> Window:
-        return self._open()
 
     def perform(self, step: str) -> Work | None:
         """What fails behind the fence goes into the history when the fence is gone: clients wait for nothing else."""
@@ -129,7 +122,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         with self.journal.lap("offsets") as seen:
             for name in adopted.keys() - self.alive.keys():
                 self.window.target.leave(in_target(name, adopted[name]))
-            counts = self.window.copy_offsets(_joined(self.alive))
+            counts = self.window.copy_offsets({name: in_target(name, one) for name, one in self.alive.items()})
             seen.update(groups=len(counts), offsets=sum(counts.values()), adopted=len(self.alive))
 
     def cut(self) -> None:
@@ -138,12 +131,10 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             view = self.touched.view
             # The others of a topic grow on in the origin.
             leaving = of_all(journal.request, view.topics, found.origin)
-            operation = journal.operation.noting(
-                origin_ends=by_topic({key: found.origin[key].log_end for key in leaving})
-            )
-            documents = cut_change(
-                operation, view, found.ends, found.producers, self.alive, read_ms=environment.now_ms()
-            )
+            origin_ends = by_topic({key: found.origin[key].log_end for key in leaving})
+            operation = journal.operation.noting(origin_ends=origin_ends)
+            read_ms = environment.now_ms()
+            documents = cut_change(operation, view, found.ends, found.producers, self.alive, read_ms)
             revision = seen["revision"] = self.touched.commit(documents, "cut")
         fenced_ms = (environment.monotonic() - self.fenced_at) * 1000
         journal.update(revision=revision)
@@ -153,13 +144,12 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         environment.say(f"clients waited {fenced_ms:.1f} ms behind the fence (fenced_ms)")
 
     def record(self) -> None:
-        words = dependents.words(self.journal.operation)
-        self.journal.finish("succeeded", "cut over and verified" + (f"; {words}" if words else ""))
+        words = ["cut over and verified", dependents.words(self.journal.operation)]
+        self.journal.finish("succeeded", "; ".join(filter(None, words)))
 
     def lift(self) -> None:
         """:raises MoveDamagedError: the operation has cut."""
-        before = self.environment.monotonic()
-        touched = Touched.read(self.journal)
+        before, touched = self.environment.monotonic(), Touched.read(self.journal)
         documents = undo_change(self.journal.operation, touched.view)
         revision = touched.commit(documents, "undo")
         self.journal.write_pending()
@@ -173,22 +163,23 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         adopted = self.journal.operation.evidence.adopted
 
         def left() -> dict[str, list[str]]:
-            for joined in _joined(adopted).values():
-                self.journal.target.leave(joined)
+            for name, one in adopted.items():
+                self.journal.target.leave(in_target(name, one))
             return {"groups": sorted(adopted)}
 
         if adopted:
             text = f"adopted members may stay in {self.journal.request.target} until their session ends"
             self.undone_step("leave", text, left)
 
-    def _open(self) -> Window:
+    @cached_property
+    def window(self) -> Window:
         journal, environment = self.journal, self.environment
         request, moves = journal.request, journal.moves
         target, origin = journal.target, origin_of(environment, request)
         found = described(origin or target, moves.topics)
-        if origin is not None and request.mode == "planned":
-            renew_adoption(journal, origin, target)
         forced = request.mode == "forced"
+        if origin is not None and not forced:
+            renew_adoption(journal, origin, target)
         return Window(
             environment,
             origin,
@@ -257,8 +248,7 @@ class Switch(MoveKind):
     taken_back = "The operation was undone: no fence and no lock is left."
 
     def advance(self, journal: Journal[SwitchOperation], at_once: bool = False) -> Work:
-        left = _left(journal)
-        if left == UNDO:
+        if (left := _left(journal)) == UNDO:
             self.take_back(journal, "interrupted before its cut")
         else:
             yield from self.take(SwitchSteps(journal), left)
@@ -288,13 +278,8 @@ class Switch(MoveKind):
 
     def take_back(self, journal: Journal[SwitchOperation], why: str) -> bool:
         effects = SwitchSteps(journal, why)
-
-        def back() -> None:
-            for step in UNDO:
-                effects.perform(step)
-
         try:
-            patiently(journal.environment, back)
+            patiently(journal.environment, lambda: [effects.perform(step) for step in UNDO])
         except MoveDamagedError:
             if journal.operation.state != "cut":
                 raise
@@ -312,7 +297,3 @@ def _left(journal: Journal[SwitchOperation]) -> tuple[Step, ...]:
     """The steps that are left, by what stands in the state."""
     view = journal.environment.store.load()
     return resume(journal.operation, view.topics, view.groups)
-
-
-def _joined(groups: Mapping[str, AdoptedGroup]) -> dict[str, Adopted]:
-    return {name: in_target(name, adopted) for name, adopted in groups.items()}

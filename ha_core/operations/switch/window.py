@@ -58,10 +58,10 @@ class Window:
 
     def warm(self) -> None:
         """Ask once for all that is asked again behind the fence."""
-        jobs = [self.environment.pool.submit(self.target.ends, self.partitions)]
-        groups = self.environment.pool.submit(self._read_groups)
+        pool = self.environment.pool
+        jobs, groups = [pool.submit(self.target.ends, self.partitions)], pool.submit(self._read_groups)
         if self.origin is not None and not self.forced:
-            jobs.append(self.environment.pool.submit(self.origin.ends, self.partitions))
+            jobs.append(pool.submit(self.origin.ends, self.partitions))
             self._producers()
         for job in jobs:
             job.result()
@@ -116,31 +116,26 @@ class Window:
             committed = self.committed.get(group, {})
             if not committed:
                 return 0
-            joined = adopted.get(group)
             member = None
-            if joined is not None:
+            if joined := adopted.get(group):
                 member = Member(member_id=next(iter(joined.members.values())), generation=joined.generation)
             self.target.set_group_offsets(group, committed, member, still_ours=self.still_ours)
             return len(committed)
 
-        counts = self.environment.pool.map(one, self.groups)
-        return dict(zip(self.groups, counts, strict=True))
+        return dict(zip(self.groups, self.environment.pool.map(one, self.groups), strict=True))
 
     def _without_rest(self, there: Mapping[Partition, LogEnds]) -> Found:
         """A forced move takes what a dying origin still says, and waits for nothing."""
-        here: Mapping[Partition, LogEnds] = {}
+        here: dict[Partition, int] = {}
         producers: Mapping[Partition, tuple[ProducerFacts, ...]] = {}
         if self.origin is not None:
             with suppress(KafkaAdminError):
-                here = self.origin.ends(self.partitions, timeout_s=DYING_S)
+                found = self.origin.ends(self.partitions, timeout_s=DYING_S)
+                here = {key: one.log_end for key, one in found.items()}
                 producers = self._producers()
-        return Found(
-            {
-                key: self.known.ends(self.environment, key, one.log_end, here[key].log_end if key in here else None)
-                for key, one in there.items()
-            },
-            producers,
-        )
+        known = self.known.ends
+        ends = {key: known(self.environment, key, one.log_end, here.get(key)) for key, one in there.items()}
+        return Found(ends, producers)
 
     def _read_groups(self) -> None:
         if not self.groups:
@@ -218,9 +213,8 @@ def require_unmoved(origin: Admin, first: Mapping[Partition, LogEnds], second: M
 def require_not_grown(before: Mapping[str, int], now: Mapping[str, int]) -> None:
     """:raises StepFailedError: topics have got partitions. What a map does not list is its writer's: these would be
     left behind in the origin, with what was written to them."""
-    grown = sorted(name for name, count in before.items() if now.get(name, count) > count)
-    if grown:
-        name = grown[0]
+    if grown := [name for name, count in before.items() if now.get(name, count) > count]:
+        name = min(grown)
         raise StepFailedError(
             f"Topic {name} has {now[name]} partitions in the origin, {before[name]} when the move began: the new ones "
             "would be left behind. Give the copy in the target as many, if it stays, then try again."
