@@ -314,13 +314,16 @@ AnyKind = SingleOperation | SwitchOperation | MigrateOperation
 _BY_KIND: TypeAdapter[Operation] = TypeAdapter(Annotated[AnyKind, Field(discriminator="kind")])
 
 
+Outcome = Literal["started", "done", "failed", "undone", "note"]
+
+
 class HistoryEntry(Document):
     """One line of an operation's history."""
 
     at: str
     epoch: int
     step: str
-    outcome: Literal["started", "done", "failed", "undone", "note"]
+    outcome: Outcome
     ms: float | None = None
     detail: dict[str, Any] = Field(default_factory=dict)
 

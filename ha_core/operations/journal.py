@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from ha_core.kafka.admin import Admin
 from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, MoveSet, Operation
-from ha_core.model.operation import OperationState
+from ha_core.model.operation import OperationState, Outcome
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.sides import admin_of
@@ -21,9 +21,6 @@ from ha_core.store.errors import StillHeldError, UnknownOperationError
 def new_operation_id(kind: str, now: str) -> str:
     """`KIND-YYYYMMDD-HHMMSS-XXXX`: sorts by time, and is unique."""
     return f"{kind}-{datetime.fromisoformat(now):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
-
-
-Outcome = Literal["started", "done", "failed", "undone", "note"]
 
 
 class Lap(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -42,7 +42,7 @@ class BaseProposal(BaseModel):
         return [verdict.code for verdict in self.verdicts if verdict.level == "error"] == ["nothing-to-move"]
 
     def require_sound(self) -> None:
-        """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""
+        """:raises RefusedError: a verdict is an error."""
         require_sound(self.verdicts)
 
     def to_json(self) -> dict[str, Any]:
@@ -55,16 +55,14 @@ Result = Literal["succeeded", "crossing", "undone", "failed"]
 """`crossing`: cuts lie ahead of their logs; it ends when these have reached them."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepTime:
+class StepTime(NamedTuple):
     """A step's last completed run."""
 
     name: str
     ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionCut:
+class PartitionCut(NamedTuple):
     """Where one partition changed its writer. `cut` is a client offset."""
 
     topic: str
@@ -90,7 +88,7 @@ class Report:
             "operation": self.operation,
             "result": self.result,
             "revision": self.revision,
-            "steps": [asdict(step) for step in self.steps],
+            "steps": [step._asdict() for step in self.steps],
             "partitions": [
                 {"topic": p.topic, "partition": p.partition, "cut": p.cut, "from": p.origin, "to": p.target}
                 for p in self.partitions

@@ -58,7 +58,21 @@ def run_single(  # one change, spelled out
         with store.hold(operation.id, epoch):
             with journal.step(kind) as seen:
                 seen.update(detail)
-                seen["revision"] = _commit(journal, puts, deletes, expected)
+                found = store.read(Operation, operation.id)
+                assert found is not None, f"operation {operation.id} was created a moment ago"
+                cut = entering(operation, "cut")
+                change = Change(
+                    puts=(*puts, cut),
+                    deletes=tuple(deletes),
+                    expected={**expected, (Operation, operation.id): found[1]},
+                    change_id=f"{operation.id}:{kind}",
+                    operation=operation.id,
+                    epoch=epoch,
+                    step=kind,
+                )
+                seen["revision"] = revision = store.commit(change)
+                journal.operation = cut
+                journal.update(revision=revision)
             settle(journal)
             return report_of(environment, journal.operation)
     except BaseException:
@@ -100,32 +114,6 @@ def settle(journal: Journal[SingleOperation]) -> None:
         f"Revision {revision} is in force, but not every gateway serves it yet: {name_them(late)}. "
         "Look at these gateways; they apply it, or stop serving when their lease ends.",
     )
-
-
-def _commit(
-    journal: Journal[SingleOperation],
-    puts: Sequence[Document],
-    deletes: Sequence[tuple[type[Document], str]],
-    expected: Expected,
-) -> int:
-    store, operation = journal.environment.store, journal.operation
-    found = store.read(Operation, operation.id)
-    assert found is not None, f"operation {operation.id} was created a moment ago"
-    cut = entering(operation, "cut")
-    revision = store.commit(
-        Change(
-            puts=(*puts, cut),
-            deletes=tuple(deletes),
-            expected={**expected, (Operation, operation.id): found[1]},
-            change_id=f"{operation.id}:{operation.kind}",
-            operation=operation.id,
-            epoch=journal.epoch,
-            step=operation.kind,
-        )
-    )
-    journal.operation = cut
-    journal.update(revision=revision)
-    return revision
 
 
 def write_maps(

@@ -72,15 +72,9 @@ def propose_change(
         for partition in crossing:
             partitions[partition] = proposed_map(request, topic, found, partition, ends, cuts)
         some = () if crossing == tuple(everything) else crossing
-        puts.append(
-            topic.model_copy(
-                update={
-                    "writer": topic.writer or request.origin,
-                    "partitions": partitions,
-                    "crossing": Crossing(operation=operation.id, state="proposed", partitions=some),
-                }
-            )
-        )
+        proposed = Crossing(operation=operation.id, state="proposed", partitions=some)
+        changes = {"writer": topic.writer or request.origin, "partitions": partitions, "crossing": proposed}
+        puts.append(topic.model_copy(update=changes))
     return Documents((*puts, entering(operation, "crossing")))
 
 

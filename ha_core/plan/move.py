@@ -57,7 +57,6 @@ from ha_core.plan.revision import (
 ToCut = Literal["pin", "prepare", "adopt", "warm", "quiesce", "fence", "drain", "ends", "offsets", "cut"]
 Back = Literal["lift", "leave", "discard", "unpin", "undone"]
 Step = Literal[ToCut, "verify", "groups", "record", Back, "release"]
-Task = Literal["prepare", "adopt", "cut_over", "verify", "record"]
 
 # pin: lead everybody to the origin where nothing did so far, in revisions that every gateway serves
 # prepare: create the topics that are missing in the target, and remember which
@@ -72,7 +71,7 @@ Task = Literal["prepare", "adopt", "cut_over", "verify", "record"]
 # verify: every gateway serves the cut, and the origin's log ends have not moved
 # groups: move those that depend on the topics, in an operation of their own, where that was asked for
 # record: write the result, give the locks back
-TASKS: Mapping[Task, tuple[Step, ...]] = {
+TASKS: Mapping[str, tuple[Step, ...]] = {
     "prepare": ("pin", "prepare"),
     "adopt": ("adopt",),
     "cut_over": ("warm", "quiesce", "fence", "drain", "ends", "offsets", "cut"),
@@ -86,10 +85,10 @@ UNDO: tuple[Step, ...] = ("lift", "leave", "discard", "unpin", "undone")
 copy is left. Each may be repeated."""
 
 
-def steps(request: MoveRequest, task: Task | None = None) -> tuple[Step, ...]:
-    """All steps of a move, or those of one task. A dead origin has neither members nor transactions to wait for."""
-    some = [step for name, steps in TASKS.items() if task in {None, name} for step in steps]
-    return tuple(step for step in some if request.mode == "planned" or step not in {"adopt", "quiesce"})
+def steps(request: MoveRequest) -> tuple[Step, ...]:
+    """All steps of a move. A dead origin has neither members nor transactions to wait for."""
+    left_out = set() if request.mode == "planned" else {"adopt", "quiesce"}
+    return tuple(step for some in TASKS.values() for step in some if step not in left_out)
 
 
 def resume(operation: MoveOperation, topics: Mapping[str, Topic], groups: Mapping[str, Group]) -> tuple[Step, ...]:
@@ -217,15 +216,13 @@ def undo_change(operation: MoveOperation, view: View) -> Documents:
     puts: list[Document] = []
     deletes: list[tuple[type[Document], str]] = []
     for name in operation.moves.topics:
-        topic = view.topics.get(name)
-        if topic is not None and _is_fenced(operation, topic):
+        if (topic := view.topics.get(name)) and _is_fenced(operation, topic):
             if topic.mapped:
                 puts.append(topic.model_copy(update={"fence": None, "transaction_fence": None}))
             else:
                 deletes.append((Topic, name))
     for name in operation.moves.groups:
-        group = view.groups.get(name)
-        if group is not None and _is_fenced(operation, group):
+        if (group := view.groups.get(name)) and _is_fenced(operation, group):
             if group.cluster is not None:
                 puts.append(group.model_copy(update={"fence": None}))
             else:

@@ -32,15 +32,13 @@ def pin_change(operation: MoveOperation, view: View, partitions: Mapping[str, in
     :raises MoveDamagedError: something is fenced by another operation.
     """
     require_state(operation, "planned", "running")
-    puts: list[Document] = []
-    for name in to_pin(operation, view):
-        if name not in partitions:
-            continue
+    puts: list[Topic] = []
+    for name in filter(partitions.__contains__, to_pin(operation, view)):
         before = view.topics.get(name)
         if before is not None and (before.fence or before.transaction_fence):
             raise MoveDamagedError(f"topic {name} is fenced: resume or undo the operation that has done it first")
         puts.append(pinned_map(operation.request.origin, name, partitions[name]))
-    pinned = [*operation.evidence.pinned, *(put.name for put in puts if isinstance(put, Topic))]
+    pinned = [*operation.evidence.pinned, *(put.name for put in puts)]
     noted = operation.noting(pinned=tuple(dict.fromkeys(pinned)))
     return Documents((*puts, entering(noted, "running")))
 

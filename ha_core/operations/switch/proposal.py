@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -172,16 +172,12 @@ def _rate(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -
     known = environment.store.known(KnownTopic, origin, moves.topics) if moves.topics else {}
     grown, oldest = 0.0, 0.0
     for name, seen in known.items():
-        facts_now, seconds = facts.topic(origin, name), environment.age_s(seen.at)
-        if facts_now is None or facts_now.age_s is not None or seconds < SHORTEST_LOOK_S:
+        now, seconds = facts.topic(origin, name), environment.age_s(seen.at)
+        if now is None or now.age_s is not None or seconds < SHORTEST_LOOK_S:
             continue
         oldest = max(oldest, seconds)
-        grown += _growth(seen.ends, facts_now.ends) / seconds
+        grown += sum(max(0, now.ends[p] - end) for p, end in seen.ends.items() if p in now.ends) / seconds
     if not oldest:
         late = "their logs cannot be asked now, or were recorded a moment ago"
         return None, late if known else "nothing was recorded of them; `switchyard facts record` does"
     return round(grown, 1), f"what the logs grew since they were recorded, {oldest:.0f} s ago"
-
-
-def _growth(before: Mapping[int, int], now: Mapping[int, int]) -> int:
-    return sum(max(0, now[partition] - end) for partition, end in before.items() if partition in now)

@@ -273,8 +273,7 @@ class Switch(MoveKind):
                 "run the steps in order."
             )
         if after_cut or journal.operation.state != "cut":
-            of_task = next(some for name, some in TASKS.items() if name == task)
-            yield from self.take(SwitchSteps(journal), [step for step in left if step in of_task])
+            yield from self.take(SwitchSteps(journal), [step for step in left if step in TASKS[task]])
 
     def take_back(self, journal: Journal[SwitchOperation], why: str) -> bool:
         effects = SwitchSteps(journal, why)

@@ -101,13 +101,12 @@ class Window:
         Empty where nobody can say or waits for it: brokers older than 2.8, forced moves.
         """
         producers = {} if self.forced else self._producers()
-        kept = {key: tuple(p for p in known if p.transactional) for key, known in producers.items()}
-        return {key: known for key, known in kept.items() if known}
+        return {key: some for key, known in producers.items() if (some := tuple(p for p in known if p.transactional))}
 
     def open_transactions(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
         """Those of `transactional` that have a transaction open."""
-        kept = {key: tuple(p for p in known if p.in_transaction) for key, known in self.transactional().items()}
-        return {key: known for key, known in kept.items() if known}
+        known = self.transactional()
+        return {key: some for key in known if (some := tuple(p for p in known[key] if p.in_transaction))}
 
     def copy_offsets(self, adopted: Mapping[str, Adopted]) -> dict[str, int]:
         """Commit in the target what the groups had committed in the origin; group → number of partitions."""
