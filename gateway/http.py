@@ -27,8 +27,7 @@ class HttpServer:
 
     def __init__(self, host: str, port: int, render: Callable[[], bytes], unready: Callable[[], Sequence[str]]) -> None:
         self._address = (host, port)
-        self._render = render
-        self._unready = unready
+        self._handler = _handler(render, unready)
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -42,7 +41,7 @@ class HttpServer:
     def start(self) -> None:
         """:raises OSError: the port cannot be bound; the text names it."""
         try:
-            self._server = _Server(self._address, _handler(self._render, self._unready))
+            self._server = _Server(self._address, self._handler)
         except OSError as error:
             host, port = self._address
             raise OSError(error.errno, f"http {host}:{port}: {error.strerror}; change http.port or free it") from error

@@ -45,10 +45,8 @@ class Topology:
     def leader(self, cluster: str, topic: str, partition: int) -> int | None:
         """Broker id of the partition's leader; None while nothing is known of it or it has none."""
         found = self.clusters.get(cluster)
-        if found is None:
-            return None
-        broker = found.topics.get(topic, {}).get(partition)
-        return broker if broker is not None and broker >= 0 else None
+        broker = -1 if found is None else found.topics.get(topic, {}).get(partition, -1)
+        return broker if broker >= 0 else None
 
     def coordinator(self, cluster: str, group: str) -> int | None:
         """Broker id of a group's coordinator, which leads the partition of __consumer_offsets that the group's name

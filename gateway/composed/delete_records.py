@@ -98,10 +98,8 @@ def _outcome(shape: Shape, key: Partition, plan: _Plan, answers: dict[Replica, M
         return shape.said(key[1], plan.error)
     for replica in plan.upto:
         answer = answers.get(replica)
-        if answer is None:
-            return shape.said(key[1], ErrorCode.LEADER_NOT_AVAILABLE)
-        if answer["error_code"]:
-            return shape.said(key[1], answer["error_code"])
+        if error := ErrorCode.LEADER_NOT_AVAILABLE if answer is None else answer["error_code"]:
+            return shape.said(key[1], error)
     low = plan.low
     if plan.last is not None:
         extent, replica = plan.last

@@ -88,14 +88,9 @@ def _without_topic_ids(group: Message) -> Message:
 @handles(ApiKey.DELETE_GROUPS)
 def delete_groups(context: Context, version: int, request: Message) -> Handler:
     names = list(dict.fromkeys(request["groups_names"]))
-    placed = [(places.group_cluster(context, name), name) for name in names if not places.group_fence(context, name)]
-    answers = yield from _ask(
-        context,
-        ApiKey.DELETE_GROUPS,
-        [(cluster, name) for cluster, name in placed if cluster is not None],
-        lambda groups: {"groups_names": groups},
-        "results",
-    )
+    free = [name for name in names if not places.group_fence(context, name)]
+    placed = [(cluster, name) for name in free if (cluster := places.group_cluster(context, name)) is not None]
+    answers = yield from _ask(context, ApiKey.DELETE_GROUPS, placed, lambda groups: {"groups_names": groups}, "results")
     by_name = {name: answer for (_, name), answer in answers.items()}
     return {"results": [by_name.get(name, _away(name)) for name in names]}
 
@@ -103,11 +98,11 @@ def delete_groups(context: Context, version: int, request: Message) -> Handler:
 @handles(ApiKey.OFFSET_DELETE)
 def offset_delete(context: Context, version: int, request: Message) -> Handler:
     group = request["group_id"]
+    away: Message = {"error_code": _AWAY, "topics": []}
     cluster = places.group_cluster(context, group)
     if cluster is None or places.group_fence(context, group):
-        return {"error_code": _AWAY, "topics": []}
-    ask = Ask(cluster, Coordinator("group", group), ApiKey.OFFSET_DELETE, request)
-    return (yield from ask_or({"error_code": _AWAY, "topics": []}, ask))
+        return away
+    return (yield from ask_or(away, Ask(cluster, Coordinator("group", group), ApiKey.OFFSET_DELETE, request)))
 
 
 @handles(ApiKey.LIST_GROUPS)
@@ -120,7 +115,7 @@ def list_groups(context: Context, version: int, request: Message) -> Handler:
     cluster, broker = context.port_cluster, context.port_broker
     if cluster is None or broker is None:
         return {"error_code": 0, "groups": []}
-    away = {"error_code": _AWAY, "groups": list[Message]()}
+    away: Message = {"error_code": _AWAY, "groups": []}
     if cluster not in places.usable(context):
         return away
     filters = {name: request[name] for name in ("states_filter", "types_filter")}

@@ -19,13 +19,14 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 _NO_EPOCH = -1
 _NO_LEADER = -1
 _REPLICAS = ("replica_nodes", "isr_nodes", "offline_replicas")
+_Racks = dict[BrokerKey, str | None]
 
 
 class _Seen(NamedTuple):
     """What the clusters said: per cluster the topics by name, and the racks of its brokers."""
 
     topics: dict[str, dict[str, Message]]
-    racks: dict[BrokerKey, str | None]
+    racks: _Racks
 
 
 class _Chosen(NamedTuple):
@@ -43,10 +44,11 @@ class _Chosen(NamedTuple):
 
 @handles(ApiKey.METADATA)
 def metadata(context: Context, version: int, request: Message) -> Handler:
-    names = _wanted(version, request)
-    if names is None:
+    topics = request["topics"]
+    if topics is None or (version == 0 and not topics):
         chosen, racks = yield from _all_topics(context, request)
-    elif names:
+    elif topics:
+        names = list(dict.fromkeys(topic["name"] or "" for topic in topics))
         chosen, racks = yield from _named_topics(context, request, names)
     else:
         chosen, racks = [], {}
@@ -61,16 +63,6 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
         "topics": [_translated(topic, nodes) for topic in _given_back(chosen)],
         "cluster_authorized_operations": operations,
     }
-
-
-_Racks = dict[BrokerKey, str | None]
-
-
-def _wanted(version: int, request: Message) -> list[str] | None:
-    topics = request["topics"]
-    if topics is None or (version == 0 and not topics):
-        return None
-    return list(dict.fromkeys(topic["name"] or "" for topic in topics))
 
 
 def _all_topics(context: Context, request: Message) -> Asking[tuple[list[_Chosen], _Racks]]:

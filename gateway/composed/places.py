@@ -60,14 +60,10 @@ def in_doubt(context: Context) -> bool:
     )
 
 
-def resolve(context: Context, topic: str, also: Mapping[str, tuple[str, ...]] | None = None) -> Resolved:
+def resolve(context: Context, topic: str, also: Mapping[str, tuple[str, ...]] = {}) -> Resolved:
     """The cluster of a topic; `also`: topic → clusters that have just said that they hold it."""
-    found = also or {}
     return cluster_for_topic(
-        context.view,
-        context.identity,
-        topic,
-        lambda name: {*context.topology.existing(name), *found.get(name, ())},
+        context.view, context.identity, topic, lambda name: {*context.topology.existing(name), *also.get(name, ())}
     )
 
 

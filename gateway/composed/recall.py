@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gateway.composed.ask import Ask, Asking, Broker, ClusterUnavailableError, Message, ask_once
 from gateway.session.produce.recalled import Held
@@ -28,15 +27,12 @@ TAIL = 10_000
 """Records before the end of a stay that are read where times do not help."""
 ASK_MS = 2_000
 
-Steps = Asking[int | None]
-Leader = Callable[[str], int | None]
-"""Cluster → the broker there that leads the partition."""
 
-
-def recall(wanted: Held, stays: Sequence[Extent], leader: Leader) -> Steps:
+def recall(wanted: Held, stays: Sequence[Extent], leader: Callable[[str], int | None]) -> Asking[int | None]:
     """The client offset of the batch's first record; None if it was not found within the bounds.
 
     :param stays: the extents of the terms before, in their order; the last one is searched first.
+    :param leader: cluster → the broker there that leads the partition.
     :raises ClusterUnavailableError: nothing can be said now.
     """
     budget = [MAX_FETCHES]
@@ -134,7 +130,7 @@ class _Log:
             "rack_id": "",
         }
 
-    def _ask(self, api_key: ApiKey, body: Message) -> Asking[dict[str, Any]]:
+    def _ask(self, api_key: ApiKey, body: Message) -> Asking[Message]:
         reply = yield from ask_once(Ask(self.extent.cluster, Broker(self.broker), api_key, body, ASK_MS))
         if isinstance(reply, ClusterUnavailableError):
             raise reply

@@ -152,7 +152,7 @@ class BrokerChannel:
             self.channel = None
 
     def begin(self, channel: Channel) -> None:
-        """The connection is there. OSError if it broke."""
+        """OSError if the connection broke."""
         self.channel = channel
         early, self.early = self.early, []
         for data in early:

@@ -108,14 +108,8 @@ class Composer:
         """
         if isinstance(command.request, bytes):
             async with self._turn(command):
-                request = await beside(
-                    decode,
-                    command.api_key,
-                    command.api_version,
-                    "request",
-                    command.request,
-                    limits=inline(context.limits),
-                )
+                key, version, limits = command.api_key, command.api_version, inline(context.limits)
+                request = await beside(decode, key, version, "request", command.request, limits=limits)
             command = command._replace(request=request)
         work = HANDLERS[command.api_key](context, command.api_version, command.request)
         if heavy(command.request):
@@ -146,19 +140,14 @@ class Composer:
 
     @asynccontextmanager
     async def _turn(self, command: Compose) -> AsyncIterator[None]:
-        user = command.identity.user
-        mine = self._of_user.setdefault(user, asyncio.Lock())
+        mine = self._of_user.setdefault(command.identity.user, asyncio.Lock())
         async with mine, self._one_at_a_time:
             yield
-
-    async def _step(self, command: Compose, work: Handler, answer: Any) -> Any:
-        """What the handler asks next; its answer, encoded, where it is done."""
-        return await beside(_advance_and_encode, work, answer, command.api_key, command.api_version)
 
     async def _long(self, command: Compose, work: Handler, answer: Any, placing: Placing) -> bytes:
         while True:
             async with self._turn(command):
-                step = await self._step(command, work, answer)
+                step = await beside(_advance_and_encode, work, answer, command.api_key, command.api_version)
             if isinstance(step, bytes):
                 return step
             answer = await self._answer(step, placing)
@@ -175,12 +164,12 @@ class Composer:
                     return body
             answer = replies
             # Not in the turn of its user: whoever waits for the list would wait for all that he has asked for.
-            while not isinstance(body := await self._step(command, work, answer), bytes):
+            while not isinstance(
+                body := await beside(_advance_and_encode, work, answer, command.api_key, command.api_version), bytes
+            ):
+                answer = await self._answer(body, placing)
                 if isinstance(body, NeedNodes):
-                    known.brokers = body.brokers
-                    answer = nodes = placing(await self._nodes.ensure(body.brokers))
-                else:
-                    answer = await self._answer(body, placing)
+                    known.brokers, nodes = body.brokers, answer
             if known.brokers is not None:
                 known.bodies[placement(nodes, known.brokers)] = body
             return body

@@ -92,10 +92,9 @@ class Gateway:
         self.sightings = Sightings(store.record_usage)
         self.members = Membership(config, store, self.sightings, self._record)
         self.drains = Drains(self.loop, self.members.report)
-        auth = config.authentication
         self.settings = Settings(
             limits=config.limits.wire(),
-            authentication=Authentication(auth.users, auth.anonymous),
+            authentication=Authentication(config.authentication.users, config.authentication.anonymous),
             lease=self.lease,
             next_producer_id=self.producer_ids.next,
             counts=self.counts,
@@ -223,14 +222,14 @@ class Gateway:
         return self.snapshot.view.revision if self.members.registered and self.snapshot.fresh else None
 
     def _record(self) -> GatewayRecord:
-        config = self.config
-        assert self.self_node is not None
+        config, own = self.config, self.self_node
+        assert own is not None
         return GatewayRecord(
             id=config.id,
-            host=config.listen.advertised_host,
-            port=config.listen.port,
+            host=own.host,
+            port=own.port,
             http=f"http://{config.http.host}:{config.http.port}",
-            node_id=self.self_node.node_id,
+            node_id=own.node_id,
             version=self.version,
             zone=config.zone,
             revision=self.snapshot.view.revision,

@@ -44,10 +44,9 @@ async def keep(
             newest = await asyncio.get_running_loop().run_in_executor(_THREAD, confirm)
             follows = current()
             if registered and follows is not None:
-                why = f"revision {newest} is published, {follows} is followed"
-                if follows >= newest:
+                why = f"revision {newest} is published, {follows} is followed" if follows < newest else ""
+                if not why:
                     lease.renew(asked_at, lease_ms / 1000)
-                    why = ""
         except Exception as error:
             why = str(error)
         holds = lease.holds(clock.now())

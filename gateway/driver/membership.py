@@ -86,7 +86,6 @@ class Membership:
         self.registration = await asyncio.to_thread(self._store.register_gateway, self._record())
 
     def report(self) -> None:
-        """Something of what is said has changed."""
         if self.registration is not None:
             self._reports.report(self._record())
 

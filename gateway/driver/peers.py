@@ -93,7 +93,7 @@ class Answering:
         self._dead: set[str] = set()
 
     async def of(self, peers: Collection[Peer]) -> tuple[Peer, ...]:
-        """Asks each once, side by side; those that live, as far as can be told. The own gateway always does."""
+        """Those that live, as far as can be told: each is asked once. The own gateway always does."""
         others = [peer for peer in peers if peer.id != self._own_id]
         found = await asyncio.gather(*(self._silence(peer) for peer in others))
         self._silences = {

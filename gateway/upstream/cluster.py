@@ -199,17 +199,15 @@ class UpstreamCluster:
     def _any(self) -> Address:
         """Round robin over the brokers that are not known to be away, connected ones first."""
         known = tuple(self.topology.brokers.values()) or self._bootstrap
-        able = [a for a in known if not self.dialling.rests(a)] or list(known)
-        live = [a for a in able if self._lanes.connected(a)]
-        choice = live or able
+        able = [a for a in known if not self.dialling.rests(a)] or known
+        choice = [a for a in able if self._lanes.connected(a)] or able
         self._turn += 1
         return choice[self._turn % len(choice)]
 
     async def _coordinator(self, target: Coordinator, asked: list[BrokerConnection]) -> int:
-        known = self._coordinators.get(target)
-        if known is not None:
+        if target in self._coordinators:
             self._coordinators.move_to_end(target)
-            return known
+            return self._coordinators[target]
         request = {
             "key": target.key,
             "key_type": 0 if target.kind == "group" else 1,
@@ -324,10 +322,8 @@ class UpstreamCluster:
         self._lanes.keep(addresses)
         self.dialling.keep(addresses)
         self.dialling.forgive()
-        away = [
-            self._lanes.connection(address, Pace.QUICK) for address in addresses if not self._lanes.connected(address)
-        ]
-        tasks = {asyncio.create_task(self._connect(connection)) for connection in away}
+        away = [address for address in addresses if not self._lanes.connected(address)]
+        tasks = {asyncio.create_task(self._connect(self._lanes.connection(a, Pace.QUICK))) for a in away}
         if tasks:
             self._connecting |= tasks
             _, late = await asyncio.wait(tasks, timeout=_CONNECT_MS / 1000)

@@ -55,11 +55,9 @@ class Clusters:
         if self.topology is not before:
             self._on_topology(self.topology)
 
-    async def ask(
-        self, cluster: str, target: Target, api_key: int, message: Message, timeout_ms: int = 10_000
-    ) -> Message:
+    async def ask(self, cluster: str, target: Target, api_key: int, message: Message) -> Message:
         """As `UpstreamCluster.ask`; a cluster that the view does not name is unavailable."""
-        return await self._cluster(cluster).ask(target, api_key, message, timeout_ms)
+        return await self._cluster(cluster).ask(target, api_key, message)
 
     async def ask_all(self, asks: Sequence[Ask]) -> list[Reply]:
         """All asks at once; what cannot be answered is returned as its error, in its place."""
@@ -70,9 +68,7 @@ class Clusters:
 
     async def refresh(self) -> None:
         """Surveys all clusters that are not masked; returns when all have answered or failed to."""
-        await asyncio.gather(
-            *(self.clusters[n].refresh() for n, c in self._registered.items() if n in self.clusters and not c.masked)
-        )
+        await asyncio.gather(*(c.refresh() for n, c in self.clusters.items() if not self._registered[n].masked))
 
     def refresh_soon(self) -> None:
         for cluster in self.clusters.values():
@@ -91,7 +87,7 @@ class Clusters:
 
     async def _reply(self, ask: Ask) -> Reply:
         try:
-            return await self.ask(ask.cluster, ask.target, ask.api_key, ask.message, ask.timeout_ms)
+            return await self._cluster(ask.cluster).ask(ask.target, ask.api_key, ask.message, ask.timeout_ms)
         except ClusterUnavailableError as error:
             return error
 

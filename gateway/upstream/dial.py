@@ -83,12 +83,11 @@ async def _connected(host: str, port: int) -> BrokerSocket:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await loop.sock_connect(sock, place)
-        except OSError as error:
+        except BaseException as error:
             sock.close()
+            if not isinstance(error, OSError):
+                raise
             failure = error
-        except BaseException:
-            sock.close()
-            raise
         else:
             return sock
     raise failure

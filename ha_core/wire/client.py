@@ -111,7 +111,7 @@ class Client:
         return data
 
     def receive_data(self, data: bytes) -> None:
-        """Takes what the broker sent; b"" says that it has closed."""
+        """b"" says that the broker has closed."""
         self._frames.receive_data(data)
 
     def next_event(self) -> Answer | Literal[Event.NEED_DATA, Event.CLOSED]:
