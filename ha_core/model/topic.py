@@ -106,12 +106,15 @@ class Topic(Document):
         return False
 
     @property
-    def writers(self) -> frozenset[str]:
-        """The clusters that producers are led to, those of partitions that are added later too.
+    def sound(self) -> bool:
+        """Whether the map says of every partition who writes it."""
+        return not any(map(self.damaged, self.partitions))
 
-        :raises ValueError: the map is damaged.
-        """
-        found = {self.written(partition).cluster for partition in self.partitions}
+    @property
+    def writers(self) -> frozenset[str]:
+        """The clusters that producers are led to, those of partitions that are added later too. Where a partition is
+        that is damaged nobody can say."""
+        found = {self.written(partition).cluster for partition in self.partitions if not self.damaged(partition)}
         return frozenset(found | ({self.writer} if self.writer else set()))
 
     @property

@@ -174,8 +174,12 @@ def chosen_topics(environment: Environment, view: View, entries: Iterable[str], 
 
 def _written_in(environment: Environment, view: View, origin: str) -> set[str]:
     seen = set(environment.store.known(KnownTopic, origin))
-    mapped = {name: topic.writers for name, topic in view.topics.items() if topic.mapped}
-    return (seen - mapped.keys()) | {name for name, clusters in mapped.items() if origin in clusters}
+    mapped = {name: topic for name, topic in view.topics.items() if topic.mapped}
+    found = {name: topic for name, topic in mapped.items() if origin in topic.clusters}
+    for name, topic in found.items():
+        if not topic.sound:
+            environment.say(f"topic {name} is left out: its map is damaged")
+    return (seen - mapped.keys()) | {name for name, topic in found.items() if topic.sound and origin in topic.writers}
 
 
 def _groups(environment: Environment, view: View, topics: tuple[str, ...], origin: str) -> Iterator[tuple[str, str]]:
@@ -212,6 +216,8 @@ def migrating_topics(
         topic = view.topics.get(name)
         if topic is not None and topic.crossing is not None:
             left_out[name] = f"it is migrating already, in operation {topic.crossing.operation}"
+        elif topic is not None and not topic.sound:
+            left_out[name] = "its map is damaged"
         elif topic is not None and topic.mapped and origin not in topic.writers:
             left_out[name] = f"it is written in {', '.join(sorted(topic.writers))}"
         else:

@@ -21,7 +21,7 @@ Code = Literal[
     "unknown-topic", "deleted-topic", "written-in-target", "written-elsewhere", "crossing-ends", "crossing-elsewhere",
     "unknown-in-target", "deleted-in-target", "unknown-partitions", "partition-count", "foreign-data", "beyond-map",
     "below-map", "lost-records", "compacted", "transactional", "fewer-replicas", "fewer-in-sync", "strangers",
-    "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions",
+    "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
     # groups
     "coordinated-in-target", "coordinated-elsewhere", "shared-group", "members-in-target", "unknown-offsets",
     "refused-offsets", "joins-again", "unknown-group-user", "topic-crosses",

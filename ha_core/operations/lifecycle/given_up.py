@@ -123,6 +123,11 @@ def plan_giving_up(
             raise RefusedError(
                 f"Nothing was changed. Operation {operation} works on topic {name}. {way_out(operation)}"
             )
+    if damaged := [name for name, topic in chosen.items() if not topic.sound]:
+        raise RefusedError(
+            f"Nothing was changed. The maps of {listed(damaged)} are damaged: what {cluster} holds of them is not "
+            "known. Restore their documents, or name the other topics."
+        )
     if written := sorted(name for name, topic in chosen.items() if cluster in topic.writers):
         raise RefusedError(
             f"Nothing was changed. {len(written)} topics are still written in {cluster}: {listed(written)}. Give them "

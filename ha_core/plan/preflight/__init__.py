@@ -15,7 +15,7 @@ from ha_core.plan.verdict import Verdict, by_level, refused
 
 __all__ = ["CUT_RULES", "FOLLOWER_RULES", "REVISION_RULES", "Case", "Verdict", "judge", "outside_topics", "preflight"]
 
-NAME_RULES = (clusters.registered, clusters.two_clusters)
+NAME_RULES = (clusters.registered, clusters.two_clusters, topics.damaged)
 CLUSTER_RULES = (clusters.planned_origin, clusters.forced_origin, clusters.target)
 RULES = (
     scope.users,

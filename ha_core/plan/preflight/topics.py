@@ -11,6 +11,16 @@ from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdict, error, info, listed, warning
 
 
+def damaged(case: Case) -> Iterator[Verdict]:
+    """Nothing is concluded from a map that does not say who writes."""
+    for name in case.closure.moves.topics:
+        topic = case.view.topics.get(name)
+        if topic is not None and not topic.sound:
+            text = f"The map of topic {name} is damaged: it does not say who writes each partition."
+            way = f"Restore its document (`switchyard topic {name} --json` shows it), or leave the topic out."
+            yield error("damaged-map", f"topic {name}", text, way)
+
+
 def placed(case: Case) -> Iterator[Verdict]:
     """Where each is written now."""
     request = case.request
