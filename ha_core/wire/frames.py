@@ -63,7 +63,7 @@ class FrameReader:
         """Takes what the peer sent; b"" says that it has closed."""
         if not data:
             self._closed = True
-        elif type(data) is bytes and len(self._buffer) == 4 and len(data) == self.wanted:
+        elif type(data) is bytes and self._frame is None and len(self._buffer) == 4 and len(data) == self.wanted:
             self._frame = data  # a long answer is not copied
         else:
             self._buffer += data
@@ -72,7 +72,7 @@ class FrameReader:
         """The next frame without its size. RemoteProtocolError for a size out of bounds or a close inside a frame."""
         if self._frame is not None:
             frame, self._frame = self._frame, None
-            self._buffer.clear()
+            del self._buffer[:4]  # what came after the frame stays
             return frame
         have = len(self._buffer)
         if have >= 4:

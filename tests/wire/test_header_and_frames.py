@@ -176,3 +176,15 @@ def test_a_close_inside_a_frame_differs_from_one_between_frames() -> None:
     reader.receive_data(b"")
     with pytest.raises(RemoteProtocolError, match="closed inside a frame"):
         reader.next_event()
+
+
+def test_frames_that_are_received_before_the_first_is_taken_all_come_in_their_order() -> None:
+    # Given a long frame that came apart from its size
+    reader = FrameReader()
+    reader.receive_data(b"\0\0\0\4")
+    reader.receive_data(b"1234")
+    # When more comes before it is taken
+    reader.receive_data(b"\0\0\0\5")
+    reader.receive_data(b"abcde")
+    # Then nothing is lost
+    assert [reader.next_event() for _ in range(3)] == [b"1234", b"abcde", NEED_DATA]
