@@ -81,6 +81,12 @@ class Journal(Generic[AnyOperation_co]):
         noted = self.operation.noting(**found)
         self.update(evidence=noted.evidence, state=entering(noted, state or noted.state).state)
 
+    def cut_revision(self) -> int:
+        """That of the cut. Who was killed between the cut and this note of it takes the newest, which contains it."""
+        if not self.operation.revision:
+            self.update(revision=self.environment.store.load().revision)
+        return self.operation.revision
+
     def still_ours(self, for_s: float = 0.0) -> None:
         """Asked before what no write to ZooKeeper fences, as a request to a cluster; again after `for_s`.
 

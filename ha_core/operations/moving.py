@@ -112,10 +112,7 @@ class MoveSteps(Generic[AnyMove]):
         """:raises NotServedError: a gateway does not serve the cut.
         :raises BypassError: the origin has grown."""
         journal, environment = self.journal, self.environment
-        if not journal.operation.revision:
-            # Killed between the cut and this note of it: the newest revision contains the cut.
-            journal.update(revision=environment.store.load().revision)
-        revision = journal.operation.revision
+        revision = journal.cut_revision()
         with journal.step("verify") as seen:
             way = (
                 "The cut is published in it. They refuse produce when their lease ends. Look at these gateways, "

@@ -39,7 +39,8 @@ def run_single(  # one change, spelled out
 ) -> Report:
     """Lock, commit one revision, wait until every gateway serves it, release.
 
-    :raises LockedError, ConflictError, StoreUnavailableError: nothing was changed.
+    :raises LockedError, ConflictError: nothing was changed.
+    :raises StoreUnavailableError: nothing was changed as far as is known; what was, is gone on with.
     """
     store = environment.store
     now = environment.now()
@@ -76,7 +77,9 @@ def run_single(  # one change, spelled out
             settle(journal)
             return report_of(environment, journal.operation)
     except BaseException:
-        if journal.operation.state != "cut":
+        # Whether a commit without an answer was made, only the store can say. Cut: whoever finds it goes on.
+        left = environment.operation(operation.id)
+        if left is not None and left.state == "running":
             journal.finish("undone", "nothing was changed")
         raise
 
@@ -102,7 +105,7 @@ class OneRevision(Kind):
 
 def settle(journal: Journal[SingleOperation]) -> None:
     """From the committed change to the end: wait for the gateways, write the result, release the locks."""
-    revision = journal.operation.revision
+    revision = journal.cut_revision()
     with journal.step("serve") as seen:
         late = wait_for_all(journal.environment, serves(revision), SERVED_S)
         seen["behind"] = [gateway.id for gateway in late]

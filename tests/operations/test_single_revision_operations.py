@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,7 +12,8 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.mask import mask_cluster, unmask_cluster
 from ha_core.operations.report import Report
-from ha_core.store.errors import ConflictError, LockedError
+from ha_core.store.commits import Change
+from ha_core.store.errors import ConflictError, LockedError, StoreUnavailableError
 from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
 
@@ -193,6 +195,46 @@ def test_an_operation_interrupted_after_its_revision_is_finished_by_resume(
 
     assert ended.result == "succeeded"
     assert environment.store.locks() == []
+
+
+def test_an_operation_killed_before_it_noted_its_revision_still_waits_for_every_gateway(
+    environment: Environment, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a command that dies between its revision and its note of it, and a gateway that does not serve the revision
+    store.client().register_gateway(gateway("gw-1", 0))
+    monkeypatch.setattr(single, "SERVED_S", 0.05)
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "update", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            mask_cluster(environment, "east", "power failure")
+    (left,) = environment.store.running()
+    # When another one ends it
+    report = engine.resume(environment, left.id)
+    # Then it says that the gateway does not serve it
+    assert report.result == "failed"
+    assert "gw-1" in report.error
+
+
+def test_a_revision_whose_answer_was_lost_is_not_called_undone(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a commit that is made, and whose answer does not come
+    commit = environment.store.commit
+
+    def lost(change: Change) -> int:
+        commit(change)
+        raise StoreUnavailableError("whether it was done is unknown")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(environment.store, "commit", lost)
+        with pytest.raises(StoreUnavailableError):
+            mask_cluster(environment, "east", "power failure")
+    # When whoever finds it goes on with it
+    (left,) = environment.store.running()
+    report = engine.resume(environment, left.id)
+    # Then it has succeeded, and the cluster is masked
+    assert report.result == "succeeded"
+    assert environment.store.load().clusters["east"].masked is not None
 
 
 def test_setting_or_deleting_a_binding_of_one_level_keeps_the_others(environment: Environment) -> None:
