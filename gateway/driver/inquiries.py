@@ -101,7 +101,7 @@ class Inquiries:
         wanted = command.wanted
         name = wanted.topic.decode("utf-8", "replace")
         topic = self._view().topics.get(name)
-        if topic is None or not topic.mapped:
+        if topic is None or not topic.mapped or topic.damaged(wanted.partition):
             return
         leader = self._upstream.topology.leader
         now = topic.written(wanted.partition).term

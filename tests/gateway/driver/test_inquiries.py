@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -31,7 +32,7 @@ CROSSING = Topic(name="orders", writer="west", partitions={0: STAYS}, crossing=C
 
 
 class Brokers:
-    """Clusters to clusters of which the east holds a batch at 30."""
+    """Connections to clusters of which the east holds a batch at 30."""
 
     def __init__(self) -> None:
         self.topology = topology(east={"orders": {0: 1}}, west={"orders": {0: 1}})
@@ -74,6 +75,23 @@ def test_a_look_up_searches_the_terms_before_the_one_that_is_written_and_tells_a
     asyncio.run(play())
     assert brokers.asked == (["east"] if away else ["east", "east"])
     assert recalled.offset(wanted(), 0.0) == (Known.NOT_YET if away else 30)
+
+
+def test_a_look_up_in_a_map_that_is_damaged_asks_nobody_and_raises_nothing() -> None:
+    brokers, raised = Brokers(), list[Any]()
+    damaged = Topic(name="orders", writer="west", partitions={0: STAYS[:2]})
+
+    async def play() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: raised.append(context))
+        view = View(1, topics={"orders": damaged})
+        inquiries = Inquiries(cast(Clusters, brokers), Terms(), Recalled(), Holders(), lambda: view)
+        inquiries.ask(LookUp(wanted()))
+        await asyncio.sleep(0.05)
+        del inquiries
+        gc.collect()
+
+    asyncio.run(play())
+    assert (brokers.asked, raised) == ([], [])
 
 
 def test_only_so_many_look_ups_run_at_once() -> None:
