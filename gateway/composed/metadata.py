@@ -96,7 +96,7 @@ def _named_topics(context: Context, request: Message, names: list[str]) -> Askin
 def _describing(context: Context, name: str) -> Collection[str | None] | None:
     """The clusters that are to describe a topic; None of one that is in no cluster, as far as is known."""
     if places.document(context, name).mapped:
-        return places.writers(context, name)
+        return places.document(context, name).writers
     if not context.topology.existing(name):
         return None
     resolved = places.resolve(context, name)

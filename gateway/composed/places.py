@@ -102,13 +102,6 @@ def written_in(context: Context, topic: str, partition: int) -> str | None:
     return None if known.damaged(partition) else known.written(partition).cluster
 
 
-def writers(context: Context, topic: str) -> frozenset[str]:
-    """The clusters to which producers of a mapped topic's partitions are led."""
-    known = document(context, topic)
-    found = (known.writer, *(written_in(context, topic, partition) for partition in known.partitions))
-    return frozenset(cluster for cluster in found if cluster is not None)
-
-
 def real_broker(context: Context, node_id: int) -> BrokerKey | None:
     """The broker behind a virtual node; None for a gateway's node and for ids that nobody has."""
     return next((broker for broker, known in context.nodes.items() if known == node_id), None)

@@ -1,4 +1,4 @@
-"""Clusters to all clusters that the view names."""
+"""The gateway's connections to all clusters that the view names."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class MoveEvidence(Evidence):
     created: tuple[str, ...] = ()
     """Topics that it was about to create in the target."""
     unsettled: tuple[str, ...] = ()
-    """Those of which nobody has said yet whether they are made."""
+    """Asked for, and the target has not answered: they may appear yet."""
     gateways: tuple[str, ...] = ()
     """Ids of those that lived when it prepared itself."""
     adopted: dict[str, AdoptedGroup] = Field(default_factory=dict)

@@ -65,7 +65,7 @@ class Caretaking:
 
     @property
     def waiting(self) -> bool:
-        """Whether an operation is without its executor that may not be so for long."""
+        """Whether there is an operation without executor that clients wait for."""
         return any(seen.patience_s is not None and seen.patience_s <= AT_ONCE_S for seen in self._seen.values())
 
     def _alone(self) -> list[tuple[Operation, int]]:

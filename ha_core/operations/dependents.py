@@ -14,7 +14,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -45,7 +44,6 @@ MAX_GROUPS = 200
 MAX_OPERATIONS = 99
 """One that was interrupted behind its fence is undone when it is found: its groups are in the next."""
 LOOK_S = 30.0
-T = TypeVar("T")
 
 
 class DependentGroup(BaseModel):

@@ -1,8 +1,7 @@
 """Running operations: start, go on, undo, release. Any process can be killed anywhere, and another one goes on.
 
-Invariant: a fence stands only while the operation's state is `fenced`, because fence and state change in one revision;
-a map is published only in the revision that lifts the fence. So the state alone says what an interrupted run has
-left: before `cut` everything can be undone, from `cut` on there is only forward.
+What an interrupted run has left is said by the documents, never by memory. From `cut` on there is only forward; whether
+there is a way back before it, and which, the plan of its kind says (`plan/move`, `plan/crossing_stages`).
 
 What an operation does is its kind's (`kinds`), by the planner's steps. The engine holds it meanwhile, brings others to
 their end that it asks for, and reports.
@@ -155,7 +154,7 @@ def interrupted_twin(environment: Environment, request: MoveRequest) -> Operatio
 
 
 def take_care(environment: Environment) -> None:
-    """One look, for who begins something: as long as it takes to know that nobody works on what clients wait for."""
+    """Before anything begins: resume one operation that its executor left while clients wait for it."""
     caretaking = Caretaking(environment)
     caretaking.look()
     while caretaking.waiting:

@@ -22,7 +22,7 @@ class RefusedError(MoveError):
 
 
 class StepFailedError(MoveError):
-    """A step of a running operation failed; nothing is published yet, and undo is possible."""
+    """A step failed. The text says how the operation stands: undone, going on, or ended."""
 
 
 class NotDrainedError(StepFailedError):

@@ -275,7 +275,7 @@ def merge(
                 elif read.opens and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
                     plan.gone[key] = lane
                 else:
-                    entries[key], hollow = _translate(key, entry, read, key in told)
+                    entries[key], hollow = _translate(entry, read, key in told)
                     if hollow:
                         gaps[key] = Gap(read.asked, read.extent.end or 0)
                     elif read.opens and entry["error_code"] == ErrorCode.NONE:
@@ -308,7 +308,7 @@ def _told(asked: dict[str, list[Message]], answer: Message) -> set[Partition]:
     return set(takewhile(lambda key: key not in full, order))
 
 
-def _translate(key: Partition, entry: Message, read: Read, told: bool) -> tuple[Message, bool]:
+def _translate(entry: Message, read: Read, told: bool) -> tuple[Message, bool]:
     """The partition in client offsets; and whether its closed extent holds nothing at or after what was asked for.
 
     :param told: if it is empty, that is because the broker has nothing to give.

@@ -16,7 +16,7 @@ from ha_core.model.operation import Unread
 from ha_core.operations.crossing.below import known_below, without_below
 from ha_core.operations.crossing.fence import FencedEnd
 from ha_core.operations.crossing.steps import CrossingSteps
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.revisions import by_topic, in_parts, in_revisions
@@ -36,6 +36,7 @@ def end_without_origin(journal: Journal[MigrateOperation], unread: Unread, force
     :param unread: what readers below the cuts do.
     :param force: take the origin for dead although it answers.
     :raises RefusedError: the origin answers, or no cut of the operation was ever proposed.
+    :raises StepFailedError: it was on its way back, and is undone.
     :raises NotDrainedError, KafkaAdminError: the crossing stands as before.
     """
     operation, origin = journal.operation, journal.request.origin
@@ -46,7 +47,7 @@ def end_without_origin(journal: Journal[MigrateOperation], unread: Unread, force
     for step in plan_without_origin(effects.look):
         effects.perform(step)
     if journal.operation.state in FINAL:
-        raise RefusedError(f"Operation {operation.id} was on its way back, and is undone now. {_afterwards(origin)}")
+        raise StepFailedError(f"Operation {operation.id} was on its way back, and is undone now. {_afterwards(origin)}")
 
 
 class StepsWithoutOrigin(CrossingSteps):
