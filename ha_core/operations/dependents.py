@@ -31,8 +31,8 @@ from ha_core.operations.report import Report
 from ha_core.operations.switch.proposal import plan
 from ha_core.plan.closure import closure, users_at
 from ha_core.plan.facts import Partition, is_live
-from ha_core.plan.preflight import FOLLOWER_RULES, judge
-from ha_core.plan.preflight.followers import Followers
+from ha_core.plan.preflight import DEPENDENT_RULES, judge
+from ha_core.plan.preflight.dependents import DependentsCase
 from ha_core.plan.resolve import cluster_for_group
 from ha_core.plan.verdict import Verdict, listed
 from ha_core.store.errors import TooLargeError
@@ -96,8 +96,8 @@ def find_dependents(environment: Environment, view: View, request: MoveRequest, 
     )
     found = closure(view, usage, switch)
     facts = gather_all(environment, view, (request.origin, request.target), MoveSet(groups=found.moves.groups))
-    case = Followers(view, switch, found, facts, usage=usage, readers=readers, committed=committed)
-    verdicts = judge(FOLLOWER_RULES, case)
+    case = DependentsCase(view, switch, found, facts, usage=usage, readers=readers, committed=committed)
+    verdicts = judge(DEPENDENT_RULES, case)
     errors = {v.about: v.text for v in verdicts if v.level == "error"}
     left_out = {name: errors[f"group {name}"] for name in sorted(readers) if f"group {name}" in errors}
     groups = tuple(

@@ -56,20 +56,20 @@ def start(
     return begin(environment, chosen, operation_id)
 
 
-def run_step(environment: Environment, operation_id: str, step: str) -> Operation:
+def run_task(environment: Environment, operation_id: str, task: str) -> Operation:
     """Run one of the tasks of its kind if it is still to be done. Before the cut, a failure undoes it at once.
 
-    :raises StepFailedError: the step failed; the text says that the operation was undone.
+    :raises StepFailedError: the task failed; the text says that the operation was undone.
     :raises RefusedError: no such operation, or somebody alive works on it.
     """
     take_care(environment)
     with held(environment, operation_id) as journal:
         kind, state = KINDS[journal.operation.kind], journal.operation.state
-        if step not in kind.tasks:
+        if task not in kind.tasks:
             known = ", ".join(kind.tasks) or "none"
-            raise RefusedError(f"A {journal.operation.kind} has no task {step!r}. Its tasks: {known}.")
+            raise RefusedError(f"A {journal.operation.kind} has no task {task!r}. Its tasks: {known}.")
         if state not in FINAL:
-            _drive(environment, kind.run_task(journal, step))
+            _drive(environment, kind.run_task(journal, task))
         elif state != "succeeded":
             why = journal.operation.result or "no reason was written"
             raise StepFailedError(f"Operation {operation_id} has ended as {state}: {why}")

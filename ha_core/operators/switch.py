@@ -172,7 +172,7 @@ class StepOperator(SwitchyardOperator):
 
         with self.environment(context) as environment:
             operation_id = self.operation_id or newest_operation(context, environment) or ""
-            operation = engine.run_step(environment, operation_id, self.step)
+            operation = engine.run_task(environment, operation_id, self.step)
             self.log.info("operation %s is %s, revision %s", operation.id, operation.state, operation.revision)
             self.after(context, environment, operation)
         return {"operation": operation.id, "state": operation.state, "revision": operation.revision}

@@ -47,8 +47,8 @@ def migration_page(proposal: MigrationProposal) -> Page:
     if proposal.batches:
         yield from _migration_cost(proposal)
     yield _groups_come_along(proposal)
-    if proposal.followers:
-        along = proposal.followers
+    if proposal.dependents:
+        along = proposal.dependents
         groups = [(g.group, g.members, listed(g.users), listed(g.reads), listed(g.reads_too)) for g in along]
         yield Table(("group", "members", "users", "reads", "reads too"), groups, most=MAX_ROWS)
     if proposal.left_out:
@@ -127,7 +127,7 @@ def would_migrate(proposal: MigrationProposal) -> str:
     ahead = sum(len(batch.moves.topics) for batch in proposal.batches if batch.request.cut == "predicted")
     fenced = len(proposal.topics) - ahead
     cuts = [f"{fenced} behind a fence" if fenced else "", f"{ahead} with cuts ahead" if ahead else ""]
-    what = _things(len(proposal.topics), len(proposal.followers))
+    what = _things(len(proposal.topics), len(proposal.dependents))
     return f"would move {what} from {proposal.origin} to {proposal.target}, {', '.join(filter(None, cuts))}"
 
 
@@ -185,15 +185,15 @@ def _migration_cost(proposal: MigrationProposal) -> Iterator[str]:
         total = sum(p.rate_per_s for p in proposal.partitions)
         yield f"rate: {total:.1f} records/s ({proposal.rates_from}); the cuts are reached {when}"
         yield f"written to both clusters: {proposal.cost}"
-    if any(batch.request.cut == "barrier" for batch in proposal.batches) or proposal.followers:
+    if any(batch.request.cut == "barrier" for batch in proposal.batches) or proposal.dependents:
         yield f"expected fence: {proposal.expected_fence}"
 
 
 def _groups_come_along(proposal: MigrationProposal) -> str:
     if proposal.groups == "leave":
         return "groups stay with their coordinators; `--groups move` takes those along that read the topics"
-    if not proposal.followers:
+    if not proposal.dependents:
         return "no group comes along"
     at_once = any(batch.moves.groups for batch in proposal.batches)
     when = "in the same revision" if at_once else "behind a fence of some milliseconds, when their topics are over"
-    return f"{len(proposal.followers)} groups come along {when}"
+    return f"{len(proposal.dependents)} groups come along {when}"

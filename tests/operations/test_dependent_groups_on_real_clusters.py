@@ -153,10 +153,10 @@ def test_a_barrier_moves_a_group_without_members_in_the_revision_of_its_topic(
 ) -> None:
     # When a migration by a barrier is planned
     proposal = propose(environment, work.topic, cut="barrier", cut_at=None)
-    (follower,) = proposal.followers
+    (dependent,) = proposal.dependents
     # Then the proposal names the group
-    assert (follower.group, follower.users, follower.members) == (work.group, (work.user,), 0)
-    assert (follower.reads, follower.reads_too) == ((work.topic,), ())
+    assert (dependent.group, dependent.users, dependent.members) == (work.group, (work.user,), 0)
+    assert (dependent.reads, dependent.reads_too) == ((work.topic,), ())
     # When the topic migrates
     operation = engine.start(environment, proposal.batches[0])
     report = engine.resume(environment, operation.id)
@@ -208,7 +208,7 @@ def test_a_group_with_members_that_never_committed_depends_on_the_topics_they_ar
     with live_member(stack, "east", group, work.topic):
         proposal = propose(environment, work.topic)
     # Then it comes along like the other one, whose commits say so
-    assert {group.group: (group.members, group.reads) for group in proposal.followers} == {
+    assert {group.group: (group.members, group.reads) for group in proposal.dependents} == {
         group: (1, (work.topic,)),
         work.group: (0, (work.topic,)),
     }
@@ -312,15 +312,15 @@ def test_a_group_stays_while_the_target_lacks_another_topic_that_it_reads(
     # When its topic's migration is planned
     proposal = propose(environment, work.topic)
     # Then it stays, and the verdict says why
-    assert proposal.followers == ()
+    assert proposal.dependents == ()
     (verdict,) = [verdict for verdict in proposal.verdicts if verdict.about == f"group {work.group}"]
     assert verdict.level == "warning"
     assert f"offsets of {other}" in verdict.text
     assert "It stays in east" in verdict.text
     # And one whose other topic the target has goes, wherever that is written
     create_topic(bootstrap(stack, "west"), other, PARTITIONS)
-    (follower,) = propose(environment, work.topic).followers
-    assert follower.reads_too == (other,)
+    (dependent,) = propose(environment, work.topic).dependents
+    assert dependent.reads_too == (other,)
 
 
 def test_a_group_without_a_known_user_stays_and_the_verdict_says_how_to_declare_one(
@@ -331,7 +331,7 @@ def test_a_group_without_a_known_user_stays_and_the_verdict_says_how_to_declare_
 
     proposal = propose(environment, work.topic)
 
-    assert [group.group for group in proposal.followers] == [work.group]
+    assert [group.group for group in proposal.dependents] == [work.group]
     (verdict,) = [verdict for verdict in proposal.verdicts if verdict.about == f"group {stranger}"]
     assert "no user of it is known" in verdict.text
     assert f"usage declare USER --group {stranger}" in verdict.remedy

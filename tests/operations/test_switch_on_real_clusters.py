@@ -219,7 +219,7 @@ def fails(*_: object, **__: object) -> None:
 
 def run_every_step(environment: Environment, operation_id: str) -> None:
     for step in TASKS:
-        engine.run_step(environment, operation_id, step)
+        engine.run_task(environment, operation_id, step)
 
 
 FAULTS: dict[str, tuple[object, str]] = {
@@ -392,7 +392,7 @@ def test_releasing_a_prepared_switch_undoes_it_without_a_trace_and_may_be_repeat
 ) -> None:
     # Given a switch that has made its topics in west
     operation_id = begin(environment, work)
-    engine.run_step(environment, operation_id, "prepare")
+    engine.run_task(environment, operation_id, "prepare")
     # When it is released twice
     first, second = engine.release(environment, operation_id), engine.release(environment, operation_id)
     # Then it is undone, and nothing is left; and releasing one that never began does nothing
@@ -418,8 +418,8 @@ def test_every_step_of_a_switch_may_be_run_twice(stack: Stack, environment: Envi
     operation_id = begin(environment, work)
 
     for step in TASKS:
-        engine.run_step(environment, operation_id, step)
-        engine.run_step(environment, operation_id, step)
+        engine.run_task(environment, operation_id, step)
+        engine.run_task(environment, operation_id, step)
 
     assert_moved(stack, environment, work)
     assert_nothing_left(environment, operation_id, work)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ha_core.model import Cluster, Crossing, Group, MoveRequest, MoveSet, Scope, Topic, Usage, Use, UserBindings, View
 from ha_core.plan.closure import Closure, users_at
 from ha_core.plan.facts import Facts
-from ha_core.plan.preflight import FOLLOWER_RULES, judge
-from ha_core.plan.preflight.followers import Followers
+from ha_core.plan.preflight import DEPENDENT_RULES, judge
+from ha_core.plan.preflight.dependents import DependentsCase
 
 SINCE = "2026-01-01T00:00:00Z"
 
@@ -33,28 +33,28 @@ def test_a_group_belongs_to_users_whose_binding_leads_to_its_coordinator() -> No
     assert users_at(view, usage, "audit", "east") == ()
 
 
-def followers(view: View, usage: dict[str, Usage]) -> Followers:
+def a_case(view: View, usage: dict[str, Usage]) -> DependentsCase:
     """Group billing reads orders, which moves, and has committed offsets of two other topics."""
     request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")
     committed = {"billing": (("orders", 0), ("refunds", 0), ("audit", 1))}
     more = {"usage": usage, "readers": {"billing": ("orders",)}, "committed": committed}
-    return Followers(view, request, Closure(MoveSet()), Facts(), **more)  # type: ignore[arg-type]
+    return DependentsCase(view, request, Closure(MoveSet()), Facts(), **more)  # type: ignore[arg-type]
 
 
 def test_a_group_without_a_known_user_does_not_follow_unless_it_has_moved_before() -> None:
     used = {"alice": Usage(user="alice", groups={"billing": (Use(instance="i-1", how="commit", since=SINCE),)})}
     moved = View(groups={"billing": Group(name="billing", cluster="west")})
-    (verdict,) = judge(FOLLOWER_RULES, followers(View(), {}))
+    (verdict,) = judge(DEPENDENT_RULES, a_case(View(), {}))
     assert verdict.code == "unknown-group-user"
-    assert judge(FOLLOWER_RULES, followers(View(), used)) == []
-    assert judge(FOLLOWER_RULES, followers(moved, {})) == []
+    assert judge(DEPENDENT_RULES, a_case(View(), used)) == []
+    assert judge(DEPENDENT_RULES, a_case(moved, {})) == []
 
 
 def test_a_group_that_reads_what_crosses_over_beside_its_topics_is_told_with_the_operation() -> None:
     used = {"alice": Usage(user="alice", groups={"billing": (Use(instance="i-1", how="commit", since=SINCE),)})}
     crossing = Crossing(operation="m-1", state="open")
     topics = {name: Topic(name=name, crossing=crossing) for name in ("orders", "refunds", "audit")}
-    (verdict,) = judge(FOLLOWER_RULES, followers(View(topics=topics), used))
+    (verdict,) = judge(DEPENDENT_RULES, a_case(View(topics=topics), used))
     assert verdict.code == "topic-crosses"
     assert "reads audit too, which crosses over for operation m-1" in verdict.text
-    assert judge(FOLLOWER_RULES, followers(View(topics={"orders": topics["orders"]}), used)) == []
+    assert judge(DEPENDENT_RULES, a_case(View(topics={"orders": topics["orders"]}), used)) == []

@@ -39,14 +39,14 @@ def test_a_user_bound_to_the_target_writes_to_the_origin_until_the_cut(
     first = run.start("confluent-producer", "w1", name, rate=50, idempotence="on")
     first.wait_for(50, "acknowledged")
     operation = begin(environment, name)
-    moves.run_step(environment, operation, "prepare")
+    moves.run_task(environment, operation, "prepare")
     # When a user who is bound to west begins to write to it between this step and the next
     bind(stack, f"{name}.west", "west")
     second = run.start("confluent-producer", "w2", name, rate=50, idempotence="on", client_id=f"HA#{name}.west#{name}")
     second.wait_for(50, "acknowledged")
     time.sleep(GAP_S)
     for task in [*TASKS][1:]:
-        moves.run_step(environment, operation, task)
+        moves.run_task(environment, operation, task)
     # Then all that was acknowledged is read, once and in order
     for producer in (first, second):
         producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
@@ -63,13 +63,13 @@ def test_no_client_is_led_to_the_deleted_copy_after_an_undo(
     bind(stack, name, "west")
     reader = run.start("confluent-consumer", "r1", name, group=name)
     operation = begin(environment, name)
-    moves.run_step(environment, operation, "prepare")
+    moves.run_task(environment, operation, "prepare")
     producer = run.start("confluent-producer", "w1", name, rate=50, idempotence="on")
     producer.wait_for(50, "acknowledged")
     # When the move is undone, and another one after it
     assert moves.undo(environment, operation).result == "undone"
     again = begin(environment, name)
-    moves.run_step(environment, again, "prepare")
+    moves.run_task(environment, again, "prepare")
     assert moves.undo(environment, again).result == "undone"
     # Then the topic is in east only, without a map, and no record was failed
     producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")

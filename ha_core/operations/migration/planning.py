@@ -130,7 +130,7 @@ class MigrationProposal(BaseProposal):
     left_out: dict[str, str] = Field(default_factory=dict)
     """topic → why a pattern that names it leaves it out."""
     groups: GroupsChoice = "leave"
-    followers: tuple[DependentGroup, ...] = ()
+    dependents: tuple[DependentGroup, ...] = ()
     """Groups that come along."""
     creates: dict[str, int] = Field(default_factory=dict)
     """Topics that are missing in the target → partitions that they get."""
@@ -202,7 +202,7 @@ def plan_migration(
         view,
         rates_from=cuts.rates.words if ends else "",
         batches=_with_groups(tuple(_batches(cuts, judged.topics, topics_per_batch)), dependents),
-        followers=dependents.groups,
+        dependents=dependents.groups,
         partitions=rows,
         doubled=_doubled(rows),
         creates=judged.creates,

@@ -265,7 +265,7 @@ class Switch(MoveKind):
                     "Start the move again."
                 )
             if operation.state == "fenced" and task != "cut_over":
-                raise StepFailedError(f"Operation {operation.id} is fenced: the step to run is cut_over, not {task}.")
+                raise StepFailedError(f"Operation {operation.id} is fenced: the task to run is cut_over, not {task}.")
         after_cut = task in {"verify", "record"}
         if after_cut and journal.operation.state != "cut":
             raise StepFailedError(

@@ -1,7 +1,7 @@
 """Pre-flight: everything that is wrong with a move, found before anything was changed. Each verdict has its way out.
 
 A rule is a generator of verdicts on a `Case`, and stands in one of the tables below. Rules of groups that follow topics
-and of chosen cuts are asked what goes beyond it: a `Followers`, a `Cuts`.
+and of chosen cuts are asked what goes beyond it: a `DependentsCase`, a `Cuts`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from ha_core.plan.preflight import clusters, cuts, followers, groups, scope, sizes, topics
+from ha_core.plan.preflight import clusters, cuts, dependents, groups, scope, sizes, topics
 from ha_core.plan.preflight.case import Case, outside_topics
 from ha_core.plan.verdict import Verdict, by_level, refused
 
-__all__ = ["CUT_RULES", "FOLLOWER_RULES", "REVISION_RULES", "Case", "Verdict", "judge", "outside_topics", "preflight"]
+__all__ = ["CUT_RULES", "DEPENDENT_RULES", "REVISION_RULES", "Case", "Verdict", "judge", "outside_topics", "preflight"]
 
 NAME_RULES = (clusters.registered, clusters.two_clusters, topics.damaged)
 CLUSTER_RULES = (clusters.planned_origin, clusters.forced_origin, clusters.target)
@@ -42,7 +42,7 @@ RULES = (
 END_RULES = (scope.nothing_to_move,)
 REVISION_RULES = (sizes.too_large,)
 """Of a move that is one revision as a whole."""
-FOLLOWER_RULES = (followers.of_nobody, followers.beside_a_crossing, groups.groups)
+DEPENDENT_RULES = (dependents.of_nobody, dependents.beside_a_crossing, groups.groups)
 """Of groups that come along with their topics, each in a revision of its own."""
 CUT_RULES = (cuts.asked_for, cuts.idle)
 

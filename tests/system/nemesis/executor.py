@@ -62,7 +62,7 @@ def carry_out(environment: Environment, step: str, told: dict[str, Any]) -> str:
     if step == "settle":
         (look,) = wait_for(environment, [operation_id], SETTLE_S)
         return f"{look.operation.state} {look.error}"
-    return engine.run_step(environment, operation_id, step).state
+    return engine.run_task(environment, operation_id, step).state
 
 
 def main() -> None:

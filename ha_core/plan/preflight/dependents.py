@@ -13,7 +13,7 @@ from ha_core.plan.verdict import Verdict, error, listed
 
 
 @dataclass(frozen=True)
-class Followers(Case):
+class DependentsCase(Case):
     """Topics that move, or have moved, are those that its request names."""
 
     usage: Mapping[str, Usage] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Followers(Case):
         return sorted({topic for topic, _ in self.committed[group]} - set(self.request.scope.topics))
 
 
-def of_nobody(case: Followers) -> Iterator[Verdict]:
+def of_nobody(case: DependentsCase) -> Iterator[Verdict]:
     """Without a user there is no binding to change. What a group has left behind when it moved is of nobody too."""
     homes = group_homes(case.view, case.usage.values())
     for name in sorted(case.readers):
@@ -42,7 +42,7 @@ def of_nobody(case: Followers) -> Iterator[Verdict]:
             )
 
 
-def beside_a_crossing(case: Followers) -> Iterator[Verdict]:
+def beside_a_crossing(case: DependentsCase) -> Iterator[Verdict]:
     """A crossing that is taken back deletes what it created, and with it the offsets that a group has there."""
     crossing = {name: one.crossing.operation for name, one in case.view.topics.items() if one.crossing is not None}
     for name in sorted(case.readers):
