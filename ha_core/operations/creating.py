@@ -48,6 +48,9 @@ class Startable(BaseModel):
         :raises RefusedError: a verdict is an error, or it would do something else now.
         """
 
+    def require_sound(self) -> None:
+        """:raises RefusedError: something speaks against it, by what was found when it was judged."""
+
     @property
     def waits_for(self) -> Collection[str]:
         """Lock keys that are free in a moment: others of its run have them."""

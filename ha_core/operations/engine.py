@@ -45,6 +45,7 @@ def start(
     if operation_id is not None and (created := environment.operation(operation_id)) is not None:
         return created
     take_care(environment)
+    chosen.require_sound()
     await_free(environment, chosen.waits_for)
     if recheck:
         chosen = chosen.judged_again(environment)

@@ -6,12 +6,15 @@ import pytest
 
 from ha_core.model import MoveSet, Scope, SwitchOperation
 from ha_core.model.operation import Driver
+from ha_core.operations import engine
 from ha_core.operations.creating import begin
 from ha_core.operations.engine import interrupted_twin
 from ha_core.operations.environment import Environment
+from ha_core.operations.errors import RefusedError
 from ha_core.operations.registry import running_operations
 from ha_core.operations.requests import make_request
 from ha_core.operations.switch.proposal import Proposal
+from ha_core.plan.verdict import error
 from stack.memory_store import MemoryStore
 
 
@@ -66,6 +69,18 @@ def test_only_an_abandoned_command_with_an_equal_request_counts_as_interrupted(
 
     # Then only the first one is taken for what was interrupted
     assert (twin is not None) == found
+
+
+def test_a_proposal_that_was_refused_begins_nothing_even_if_it_is_not_judged_again() -> None:
+    request = make_request(["user:ann"], "east", "west", reason="drill")
+    against = error("unknown-user", "user ann", "Nobody knows user ann.", "Correct the name.")
+    with Environment(MemoryStore(), by="test") as environment:
+        proposal = Proposal(request=request, revision=0, moves=MoveSet(), verdicts=(against,))
+
+        with pytest.raises(RefusedError, match="Nobody knows user ann"):
+            engine.start(environment, proposal, "switch-1", recheck=False)
+
+        assert environment.operation("switch-1") is None
 
 
 def test_an_operation_held_by_a_live_command_never_counts_as_interrupted() -> None:
