@@ -9,11 +9,19 @@ from random import Random
 import pytest
 
 from ha_core.model import Extent, LastSequences, MigrateOperation, MoveRequest, MoveSet, Scope, Topic, View
+from ha_core.model.portions import portions
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal
-from ha_core.operations.migration.planning import _BYTES_PER_PARTITION, _chunks
-from ha_core.operations.revisions import BATCH_BYTES, BATCH_TOPICS, in_batches, in_parts, in_revisions
+from ha_core.operations.migration.planning import _BYTES_PER_PARTITION
+from ha_core.operations.revisions import (
+    BATCH_BYTES,
+    BATCH_TOPICS,
+    MAX_REVISION_BYTES,
+    in_batches,
+    in_parts,
+    in_revisions,
+)
 from ha_core.plan.crossing import open_change, propose_change, settle_change
 from ha_core.plan.facts import PartitionEnds
 from ha_core.plan.revision import Documents
@@ -61,7 +69,7 @@ def test_every_revision_of_every_batch_fits_into_one_write() -> None:
     names = [f"{LONG}-{number}" for number in range(TOPICS)]
     sizes = dict.fromkeys(names, _BYTES_PER_PARTITION * PARTITIONS)
     # When they are divided into batches
-    batches = list(_chunks(names, 200, sizes))
+    batches = list(portions(names, MAX_REVISION_BYTES, sizes.__getitem__, 200))
     # Then each topic is in one, and each revision of the first two fits into a write
     assert [name for batch in batches for name in batch] == names
     assert all(len(batch) <= 200 for batch in batches)

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ha_core.model import MigrateOperation, MoveOperation, MoveRequest, MoveSet, SwitchOperation, Topic, View
 from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice
+from ha_core.model.portions import portions
 from ha_core.operations.creating import Startable
 from ha_core.operations.crossing.cuts import from_summary, looked_at
 from ha_core.operations.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
@@ -185,7 +186,7 @@ def plan_migration(
         verdicts = (error("unknown-topic", "topics", text, "Correct the names or patterns."),)
         return _proposal(whole, view, left_out=left_out, verdicts=verdicts)
     judged = Judged(environment, view, whole)
-    for some in _chunks(whole.scope.topics, max(1, topics_per_batch)):
+    for some in portions(whole.scope.topics, max(1, topics_per_batch), lambda _: 1):
         judged.judge(some)
     if judged.refused:
         return _proposal(whole, view, left_out=left_out, verdicts=judged.sorted_verdicts)
@@ -263,7 +264,7 @@ def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[Ba
     runs: list[tuple[CutMode, list[str]]] = []
     for mode, ahead in (("predicted", True), ("barrier", False)):
         sizes = {name: _bytes(cuts.view.topics.get(name), one) for name, one in topics.items() if one.ahead == ahead}
-        runs += [(mode, some) for some in _chunks(sizes, max(1, most), sizes)]  # type: ignore[misc]  # both literals
+        runs += [(mode, some) for some in portions(sizes, MAX_REVISION_BYTES, sizes.__getitem__, max(1, most))]  # type: ignore[misc]  # both literals
     for number, (mode, names) in enumerate(runs, start=1):
         keys = [(name, p) for name in names for p in topics[name].ends]
         some = {name: found for name, found in request.scope.partitions.items() if name in names}
@@ -300,20 +301,6 @@ def _bytes(topic: Topic | None, one: Moving) -> int:
     are enough. Of cuts ahead each topic may be settled by itself; behind a fence all of a batch is one revision."""
     sequences = 0 if one.ahead else SEQUENCE_BYTES * min(one.producers, MAX_TOPIC_SEQUENCES)
     return _BYTES_PER_PARTITION * one.partitions + (len(topic.to_bytes()) if topic is not None else 0) + sequences
-
-
-def _chunks(names: Iterable[str], most: int, sizes: Mapping[str, int] | None = None) -> Iterator[list[str]]:
-    run: list[str] = []
-    size = 0
-    for name in names:
-        more = (sizes or {}).get(name, 0)
-        if run and (len(run) >= most or size + more > MAX_REVISION_BYTES):
-            yield run
-            run, size = [], 0
-        run.append(name)
-        size += more
-    if run:
-        yield run
 
 
 def _proposal(request: MoveRequest, view: View, **more: Any) -> MigrationProposal:
