@@ -15,6 +15,7 @@ from typing import Any
 from bench.figures import Outcome
 from bench.ground import BenchError, Scale
 from bench.machine import describe, one_line
+from ha_core.kafka.errors import KafkaAdminError
 from stack.clients.process import ClientError
 from stack.errors import StackError
 
@@ -29,6 +30,8 @@ NAMES = (
     "maps",
     "standing",
     "spark_jobs",
+    "mirror",
+    "mirror_failover",
 )
 
 
@@ -53,7 +56,7 @@ def main(arguments: list[str]) -> int:
         try:
             run: Callable[[Scale, Callable[[str], None]], Outcome] = import_module(f"bench.{name}").run
             outcome = run(scale, _say)
-        except (BenchError, ClientError, StackError, TimeoutError) as error:
+        except (BenchError, ClientError, KafkaAdminError, StackError, TimeoutError) as error:
             print(f"failed: {error}", file=sys.stderr, flush=True)
             failed.append(name)
             documents[name] = {**machine, "quick": chosen.quick, "seed": chosen.seed, "error": str(error)}

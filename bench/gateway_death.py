@@ -75,7 +75,7 @@ def run(scale: Scale, say: Say) -> Outcome:
 def _round(stack: Stack, number: int, chance: random.Random, say: Say) -> Move:
     origin, target = ("east", "west") if number % 2 == 0 else ("west", "east")
     program = str(Path(sys.executable).with_name("switchyard"))
-    route = ["--from", origin, "--to", target, "--reason", "benchmark", "--yes", "--include-followers"]
+    route = ["--from", origin, "--to", target, "--reason", "benchmark", "--yes", "--include-other-users"]
     more = ["--drain-timeout", "30", "--json", "--zookeeper", stack.zookeeper]
     command = subprocess.Popen(
         [program, "switch", "user:anonymous", *route, *more],

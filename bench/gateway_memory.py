@@ -9,7 +9,7 @@ from bench import probes
 from bench.figures import Outcome, Table, slope
 from bench.gateway_cost import private_bytes
 from bench.ground import ROOT, BenchError, Say, Scale, create_topic, direct, up
-from ha_core.kafka.connection import Connection
+from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.model import Extent, Topic
 from ha_core.store.commits import Change
@@ -91,7 +91,7 @@ def _open(held: contextlib.ExitStack, address: str, asks: bool, count: int) -> N
             _ask(connection)
 
 
-def _ask(connection: Connection) -> None:
+def _ask(connection: BlockingConnection) -> None:
     partition = {"partition_index": 0, "timestamp": -1}
     request = {"replica_id": -1, "topics": [{"name": TOPIC, "partitions": [partition]}]}
     connection.until = Deadline.after(TIMEOUT_S)

@@ -38,7 +38,7 @@ class BenchError(Exception):
 def up(gateways: int, say: Say) -> Stack:
     """A stack that ends with this process at the latest."""
     say(f"starting {', '.join(f'{name} {version}' for name, version in CLUSTERS.items())}, {gateways} gateway(s)")
-    return Stack.up(CLUSTERS, gateways=gateways)
+    return Stack.up(CLUSTERS, gateways=gateways, full_speed=True)
 
 
 def direct(stack: Stack, cluster: str) -> str:
@@ -65,7 +65,7 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
 def switch(stack: Stack, scope: str, origin: str, target: str) -> dict[str, Any]:
     """A planned move by the `switchyard` command; its report. Raises BenchError when it did not succeed."""
     program = str(Path(sys.executable).with_name("switchyard"))
-    route = ["--from", origin, "--to", target, "--reason", "benchmark", "--yes", "--include-followers"]
+    route = ["--from", origin, "--to", target, "--reason", "benchmark", "--yes", "--include-other-users"]
     done = subprocess.run(
         [program, "switch", scope, *route, "--json", "--zookeeper", stack.zookeeper],
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,6 @@
-"""Load by confluent-kafka in a process of its own: `python -m bench.load '{"do": "produce" | "fetch" | "latency", …}'`.
+"""Load in a process of its own: `python -m bench.load '{"do": "produce" | "fetch" | "latency" | …, …}'`.
+
+All but `copy` is by confluent-kafka; `copy` and `stamp` go on until they are ended.
 
 The last line of its output is the answer as JSON. Times are seconds on the monotonic clock.
 """
@@ -11,6 +13,8 @@ import sys
 import time
 from typing import Any
 
+from bench.figures import spread
+
 WARM_RECORDS = 30
 STALLED_S = 60.0
 _BASE = {"log_level": 3, "broker.address.family": "v4"}
@@ -21,9 +25,22 @@ class LoadError(Exception):
 
 
 def produce(
-    *, bootstrap: str, topic: str, partitions: int, records: int, record_bytes: int, seed: int, settings: dict[str, Any]
+    *,
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    records: int,
+    record_bytes: int,
+    seed: int,
+    settings: dict[str, Any],
+    random_share: float = 1.0,
+    values: int = 64,
 ) -> dict[str, float]:
-    """Send `records` values as fast as they go, evenly to all partitions; `{"seconds"}` until all are acknowledged."""
+    """Send `records` values as fast as they go, evenly to all partitions; `{"seconds"}` until all are acknowledged.
+
+    :param random_share: of each value; the rest is zeros, which a codec takes away.
+    :param values: so many different ones. Where they are few, a codec takes the random part away, too.
+    """
     from confluent_kafka import Producer
 
     failed: list[str] = []
@@ -39,13 +56,14 @@ def produce(
             **settings,
         }
     )
-    values = [random.Random(seed + one).randbytes(record_bytes) for one in range(64)]
+    noise = round(record_bytes * random_share)
+    payloads = [random.Random(seed + one).randbytes(noise).ljust(record_bytes, b"\0") for one in range(values)]
 
     def send(count: int) -> None:
         for number in range(count):
             while True:
                 try:
-                    producer.produce(topic, values[number & 63], partition=number % partitions)
+                    producer.produce(topic, payloads[number % values], partition=number % partitions)
                 except BufferError:
                     producer.poll(0.01)
                 else:
@@ -139,10 +157,63 @@ def latency(
     return taken
 
 
+def copy(*, source: str, target: str, topic: str, log: str, link: str, partitions: int) -> None:
+    """Copy a topic by one loop, until this process is ended."""
+    from ha_core.kafka.admin import Admin
+    from ha_core.kafka.copying import Copying
+    from ha_core.kafka.takeover import Copy
+    from ha_core.mirror.notes import CopyId
+    from ha_core.model import Cluster
+
+    copies = [Copy(CopyId(link, topic, partition), (log, 0)) for partition in range(partitions)]
+    with (
+        Admin(Cluster(name="source", bootstrap=source)) as here,
+        Admin(Cluster(name="target", bootstrap=target)) as there,
+    ):
+        Copying(here, there, copies).run()
+
+
+def stamp(*, bootstrap: str, topic: str, partitions: int, bytes_s: float, record_bytes: int, seed: int) -> None:
+    """Write records that begin with the time (ns), evenly to all partitions, until this process is ended."""
+    from confluent_kafka import Producer
+
+    producer = Producer({**_BASE, "bootstrap.servers": bootstrap, "acks": "all"})
+    rest = random.Random(seed).randbytes(record_bytes - 8)
+    begun, sent = time.monotonic(), 0
+    while True:
+        due = int((time.monotonic() - begun) * bytes_s / record_bytes)
+        for number in range(sent, due):
+            producer.produce(topic, time.time_ns().to_bytes(8, "big") + rest, partition=number % partitions)
+        sent = due
+        producer.poll(0)
+        time.sleep(0.001)
+
+
+def lag(*, bootstrap: str, topic: str, partitions: int, seconds: float) -> dict[str, float]:
+    """How old stamped records are when a consumer at the end of a topic gets them, in ms."""
+    from confluent_kafka import OFFSET_END, Consumer
+    from confluent_kafka.cimpl import TopicPartition
+
+    consumer = Consumer({**_BASE, "bootstrap.servers": bootstrap, "group.id": "bench"})
+    consumer.assign([TopicPartition(topic, partition, OFFSET_END) for partition in range(partitions)])
+    ages_ms: list[float] = []
+    until = time.monotonic() + STALLED_S
+    while not ages_ms or time.monotonic() < until:
+        message = consumer.poll(0.1)
+        if message is not None and (value := message.value()) is not None and message.error() is None:
+            if not ages_ms:
+                until = time.monotonic() + seconds
+            ages_ms.append((time.time_ns() - int.from_bytes(value[:8], "big")) / 1e6)
+        elif not ages_ms and time.monotonic() > until:
+            raise LoadError(f"nothing came of {topic} within {STALLED_S:.0f} s")
+    consumer.close()
+    return spread(ages_ms)
+
+
 def main() -> int:
     parameters = json.loads(sys.argv[1])
-    program = {"produce": produce, "fetch": fetch, "latency": latency}[parameters.pop("do")]
-    print(json.dumps(program(**parameters)))  # type: ignore[operator]
+    programs = {"produce": produce, "fetch": fetch, "latency": latency, "copy": copy, "stamp": stamp, "lag": lag}
+    print(json.dumps(programs[parameters.pop("do")](**parameters)))  # type: ignore[operator]
     return 0
 
 

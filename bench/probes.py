@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import google_crc32c
 
-from ha_core.kafka.connection import Connection
+from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.security import NO_SECURITY
@@ -20,10 +20,10 @@ ANSWER_S = 10.0
 PAUSE_S = 0.001
 
 
-def connect(address: str) -> Connection:
+def connect(address: str) -> BlockingConnection:
     """A connection to `host:port`, versions learnt."""
     host, _, port = address.rpartition(":")
-    return Connection("the gateway", host, int(port), NO_SECURITY, Deadline.after(ANSWER_S))
+    return BlockingConnection("the gateway", host, int(port), NO_SECURITY, Deadline.after(ANSWER_S))
 
 
 def broker_of(gateway: str, topic: str) -> str:
@@ -39,7 +39,7 @@ def broker_of(gateway: str, topic: str) -> str:
     return f"{broker['host']}:{broker['port']}"
 
 
-def produces(connection: Connection, topic: str) -> bool:
+def produces(connection: BlockingConnection, topic: str) -> bool:
     """Whether one record was taken; False where it was refused as somebody else's partition, as a fence does."""
     entry = {"index": 0, "records": one_record()}
     request = {
@@ -55,7 +55,7 @@ def produces(connection: Connection, topic: str) -> bool:
     return error == ErrorCode.NONE
 
 
-def coordinator(connection: Connection, group: str) -> tuple[str, int]:
+def coordinator(connection: BlockingConnection, group: str) -> tuple[str, int]:
     """(host, port) of the group's coordinator as shown to this client; ("", -1) while there is none."""
     answer = _answer(connection, ApiKey.FIND_COORDINATOR, {"key": group, "key_type": 0}, 2)
     return (str(answer["host"]), int(answer["port"])) if answer["error_code"] == 0 else ("", -1)
@@ -69,7 +69,7 @@ def one_record() -> bytes:
     return struct.pack(">qiibI", 0, 9 + len(tail), -1, 2, google_crc32c.value(tail)) + tail
 
 
-def _answer(connection: Connection, api: ApiKey, message: dict[str, Any], most: int) -> dict[str, Any]:
+def _answer(connection: BlockingConnection, api: ApiKey, message: dict[str, Any], most: int) -> dict[str, Any]:
     connection.until = Deadline.after(ANSWER_S)
     return connection.call(api, message, most)
 

@@ -101,7 +101,7 @@ def _finished(what: str, command: list[str], environment: Mapping[str, str]) -> 
 def _real_clusters(scale: Scale, say: Say) -> tuple[dict[str, dict[str, list[float]]], dict[str, list[float]]]:
     """What `_ask` and `_dry_runs` say of two clusters with a record in each partition."""
     say(f"{', '.join(CLUSTERS)} and Spark Connect")
-    with Stack.up(CLUSTERS, gateways=0, spark_connect=True) as stack:
+    with Stack.up(CLUSTERS, gateways=0, spark_connect=True, full_speed=True) as stack:
         topics = [f"bench-{number}" for number in range(DRY_TOPICS)]
         for cluster in stack.clusters:
             for topic in topics:
@@ -220,9 +220,7 @@ def _within_spark(partitions: int, folder: str) -> dict[str, float]:
         )
         history.write(ENDS, ends.repartition(8), now_ms)
         mark("history")
-        found, troubles = offsets.pipeline(
-            ask, history, offsets.Selection(), Demand(), now_ms, READS * READ_MS / 1000 + 60
-        )
+        found, troubles = offsets.pipeline(ask, history, (), Demand(), now_ms, READS * READ_MS / 1000 + 60)
         cuts = offsets.report(found, Folder(folder), troubles, Demand(), now_ms).summary
         mark("offsets")
         maps = {}

@@ -24,7 +24,6 @@ from bench.figures import Outcome, Table
 from bench.ground import BenchError, Say, Scale
 from gateway import cycles
 from gateway.config import Config
-from gateway.driver.companions import Caretaker
 from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
 from ha_core.model import Cluster, Extent, Fence, Topic
@@ -85,7 +84,8 @@ async def _run(scale: Scale, say: Say) -> Outcome:
         config = _config()
         gateway = Gateway(config, store, "bench")
         # No other process sees this store.
-        gateway.members.caretaker = Caretaker(b"", lambda: None, command=("sleep", "infinity"), silent_s=3600)
+        caretaker = gateway.members.caretaker
+        caretaker.command, caretaker.silent_s = ("sleep", "infinity"), 3600
         await gateway.start()
         gateway.clients.most = config.limits.max_connections  # few of these take two descriptors
         try:

@@ -129,7 +129,6 @@ with switchyard_dag(
         timeout=timedelta(days=7),
         **LONG,
     )
-    release, report = ReleaseMigrationOperator(task_id="release"), ReportMigrationOperator(task_id="report")
     ask(plan, "Migrate topics from {{ params['from'] }} to {{ params.to }}?", batches)
-    end_run(await_cuts, release, report)
-    migrate >> [report, release]  # where one batch fails `await_cuts` fails at once, while others are still at work
+    ends = end_run(await_cuts, ReleaseMigrationOperator, ReportMigrationOperator)
+    migrate >> ends  # where one batch fails `await_cuts` fails at once, while others are still at work

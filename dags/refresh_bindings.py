@@ -12,6 +12,7 @@ bindings:
     instances: {billing-1: west}     # one of its clients
     topics: {orders: west}           # a topic, for this user
     groups: {billing: west}          # a group, for this user
+    read: nearest                    # mirrored topics: from the copy in the gateway's zone, or in a cluster named here
   bob: {}                            # no bindings: they are removed
 ```
 

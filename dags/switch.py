@@ -13,14 +13,16 @@ offsets go on where they were, nothing is lost and nothing comes twice.
 | `acquire` | takes the locks of everything that moves | nothing was changed |
 | `prepare` | leads everybody to the origin by maps, then creates missing topics in the target | undone |
 | `adopt` | joins the groups in the target on behalf of their members | undone |
-| `cut_over` | fence, drain, ends, group offsets, **cut**: all that clients feel | undone, if not cut |
-| `verify` | every gateway serves the cut; nobody wrote to the old cluster | the cut stays; see the log |
+| `cut_over` | copies, fence, drain, ends, group offsets, **cut**: all that clients feel | undone, if not cut |
+| `verify` | every gateway serves it; nobody wrote to the old cluster; mirrors reversed | the cut stays; see the log |
 | `record` | writes the result | repeat it: clear the task |
 | `report` | the result of the run: in its first line what became of it | it fails where anything failed |
 | `release` | always runs: no fence and no lock is left behind | clear the task |
 
 The form begins as a **dry run**: it stops after `plan`, and its result says what would move, and every objection with
 its remedy. Killed anywhere, a cleared task goes on with the same operation; after an undo it starts over.
+Topics with a **mirror** go to their copy: nothing is made anew, old records are read from it, and after the cut the old
+cluster is the copy. `plan` says how far the copies are; what is missing is copied before clients wait for anything.
 The way back is another switch with *From* and *To* exchanged. Without Airflow: `switchyard switch --help`.
 """
 
@@ -41,8 +43,8 @@ PARAMS = {
     "from": forms.cluster("From", "The cluster that serves them now."),
     "to": forms.cluster("To", "The cluster that is to serve them. Missing topics are created there."),
     "reason": forms.reason(),
-    "include_followers": forms.flag(
-        "Others follow",
+    "include_other_users": forms.flag(
+        "Others come along",
         "A topic has one writer, so whoever else uses a moving topic comes along with it. Off: the move is refused, "
         "and the task **plan** names the others.",
     ),

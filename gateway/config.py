@@ -189,7 +189,7 @@ def load(path: Path | str) -> Config:
     if auth.users_file is not None:
         auth._users = _users(folder / auth.users_file, f"{file}: authentication.users_file")
     try:
-        config._profiles = profiles(config.security_profiles, f"{file}: security_profiles", folder)
+        config._profiles = profiles(config.security_profiles, f"{file}: security_profiles", folder, ("password_file",))
     except SecurityProfileError as error:
         raise ConfigError(str(error)) from None
     return config
@@ -207,22 +207,17 @@ def _users(file: Path, key: str) -> dict[str, str]:
     return users
 
 
-def _text(file: Path, key: str) -> str:
+def _yaml(file: Path, key: str) -> dict[Any, Any]:
     try:
         with file.open("rb") as stream:
             data = stream.read(_MAX_FILE_BYTES + 1)
         if len(data) > _MAX_FILE_BYTES:
             raise ConfigError(f"{key}: {file}: longer than {_MAX_FILE_BYTES} bytes; this is not the right file")
-        return data.decode()
+        found = yaml.safe_load(data.decode())
     except OSError as error:
         raise ConfigError(f"{key}: {file}: {error.strerror}; give the path of a readable file") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{key}: {file}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
-
-
-def _yaml(file: Path, key: str) -> dict[Any, Any]:
-    try:
-        found = yaml.safe_load(_text(file, key))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"

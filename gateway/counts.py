@@ -1,56 +1,43 @@
-"""What the data path counts: plain integers, which become metrics only when somebody scrapes."""
+"""What the data path counts: plain integers, which become metrics only when somebody scrapes.
+
+A composed request is long enough for a histogram of Prometheus itself.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
-from itertools import accumulate
+from dataclasses import dataclass, field
 
+from prometheus_client import Histogram
+
+from ha_core.wire.codes import ApiKey
+
+PREFIX = "switchyard_gateway_"
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
-class Durations:
-    """A histogram of plain integers."""
-
-    __slots__ = ("counts", "sum_s")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS_S) + 1)
-        self.sum_s = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.counts[bisect_left(BUCKETS_S, seconds)] += 1
-        self.sum_s += seconds
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """(upper bound, how many were at or below it), the last one `+Inf`."""
-        bounds = (*(str(bound) for bound in BUCKETS_S), "+Inf")
-        return list(zip(bounds, (float(n) for n in accumulate(self.counts)), strict=True))
+def _composed() -> Histogram:
+    text = "Time to compose an answer out of several clusters."
+    return Histogram(f"{PREFIX}composed_request_seconds", text, ["api"], registry=None, buckets=BUCKETS_S)
 
 
+@dataclass(slots=True, eq=False)
 class Counts:
     """What the data path counts. Used on the event loop only; a scrape may read it in between."""
 
-    __slots__ = (
-        "bytes_from_brokers",
-        "bytes_from_clients",
-        "bytes_to_brokers",
-        "bytes_to_clients",
-        "composed",
-        "refusals",
-        "requests",
-    )
+    requests: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """By (API key, outcome): `passed`, `mapped`, `composed`, `local`, `refused`."""
+    refusals: Counter[str] = field(default_factory=Counter)
+    """By the label of their `Refusal`: partitions of produce and fetch, and other requests."""
+    mirror_fetch_bytes: Counter[str] = field(default_factory=Counter)
+    """Of records that readers were given from copies, by the cluster of the copy."""
+    bytes_from_clients: int = 0
+    bytes_to_clients: int = 0
+    bytes_from_brokers: int = 0
+    bytes_to_brokers: int = 0
+    composed: Histogram = field(default_factory=_composed)
+    """By API."""
 
-    def __init__(self) -> None:
-        self.requests: Counter[tuple[int, str]] = Counter()
-        """By (API key, outcome): `passed`, `mapped`, `composed`, `local`, `refused`."""
-        self.refusals: Counter[str] = Counter()
-        """By the label of their `Refusal`: partitions of produce and fetch, and other requests."""
-        self.bytes_from_clients = 0
-        self.bytes_to_clients = 0
-        self.bytes_from_brokers = 0
-        self.bytes_to_brokers = 0
-        self.composed: dict[int, Durations] = {}
 
-    def composed_took(self, api_key: int, seconds: float) -> None:
-        self.composed.setdefault(api_key, Durations()).add(seconds)
+def api_label(key: int) -> str:
+    return ApiKey(key).name.lower() if key in ApiKey._value2member_map_ else "unknown"

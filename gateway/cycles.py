@@ -12,6 +12,7 @@ import gc
 import logging
 import resource
 from pathlib import Path
+from typing import NamedTuple
 
 from gateway import clock
 
@@ -30,14 +31,14 @@ def spare_the_old() -> None:
     gc.set_threshold(young, middle, NEVER)
 
 
-class Need:
+class Need(NamedTuple):
     """Whether everything is to be searched: memory has grown by half since the last time."""
 
-    def __init__(self, resident_bytes: int, now: float) -> None:
-        self._bytes, self._at = resident_bytes, now
+    resident_bytes: int
+    at: float
 
     def due(self, resident_bytes: int, now: float) -> bool:
-        return now - self._at >= MIN_PAUSE_S and resident_bytes >= GROWTH * self._bytes
+        return now - self.at >= MIN_PAUSE_S and resident_bytes >= GROWTH * self.resident_bytes
 
 
 async def keep() -> None:

@@ -79,14 +79,10 @@ def heavy(message: Mapping[str, Any]) -> bool:
     """Whether a message has more items than are gone over on the loop."""
     items = 0
     for outer in message.values():
-        if not isinstance(outer, list):
-            continue
-        items += len(outer)
-        if items > MAX_ITEMS:
-            return True
-        for item in outer:
-            if isinstance(item, dict):
-                items += sum(len(inner) for inner in item.values() if isinstance(inner, list))
-                if items > MAX_ITEMS:
-                    return True
-    return False
+        if isinstance(outer, list):
+            items += len(outer)
+            if items > MAX_ITEMS:  # the items themselves are only looked at where they are few
+                return True
+            messages = (item for item in outer if isinstance(item, dict))
+            items += sum(len(inner) for item in messages for inner in item.values() if isinstance(inner, list))
+    return items > MAX_ITEMS

@@ -29,31 +29,24 @@ class HttpServer:
         self._address = (host, port)
         self._handler = _handler(render, unready)
         self._server: _Server | None = None
-        self._thread: threading.Thread | None = None
 
-    @property
-    def port(self) -> int:
-        """The port that it listens on; RuntimeError before `start`."""
-        if self._server is None:
-            raise RuntimeError("the HTTP server was not started")
-        return int(self._server.server_address[1])
+    def start(self) -> int:
+        """Returns the port that it listens on.
 
-    def start(self) -> None:
-        """:raises OSError: the port cannot be bound; the text names it."""
+        :raises OSError: the port cannot be bound; the text names it.
+        """
         try:
-            self._server = _Server(self._address, self._handler)
+            server = self._server = _Server(self._address, self._handler)
         except OSError as error:
             host, port = self._address
             raise OSError(error.errno, f"http {host}:{port}: {error.strerror}; change http.port or free it") from error
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="http", daemon=True)
-        self._thread.start()
+        threading.Thread(target=server.serve_forever, args=(0.1,), name="http", daemon=True).start()
+        return int(server.server_address[1])
 
     def stop(self) -> None:
-        if self._server is not None and self._thread is not None:
+        if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
-            self._thread.join()
-            self._server = self._thread = None
 
 
 class _Server(ThreadingHTTPServer):

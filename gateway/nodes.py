@@ -8,11 +8,10 @@ otherwise the client that reads it connects to a closed port and backs off.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 from gateway.composed.handlers import BrokerKey, NodeAddress
+from ha_core.store.store import Store
 
 Bind = Callable[[str, int, int, int], None]
 """(cluster, broker id, node id, port): binds the listener; OSError if the port is taken."""
@@ -22,14 +21,6 @@ _GATEWAY_PREFIX = "gateway:"
 
 class NodePortError(Exception):
     """A virtual node cannot have its port."""
-
-
-class NodeStore(Protocol):
-    """The part of the store that allocates ids; called in a thread."""
-
-    def allocate_node(self, key: str) -> int: ...
-
-    def nodes(self) -> Mapping[str, int]: ...
 
 
 def broker_key(cluster: str, broker: int) -> str:
@@ -59,19 +50,15 @@ def parse_key(key: str) -> BrokerKey | None:
 class NodeBook:
     """Who is which node, and on which port: filled from the store, listeners bound. Used on one event loop only."""
 
-    def __init__(self, store: NodeStore, bind: Bind, *, first_port: int, count: int, host: str) -> None:
+    def __init__(self, store: Store, bind: Bind, *, first_port: int, count: int, host: str) -> None:
         self._store = store
         self._bind = bind
         self._first_port, self._count, self._host = first_port, count, host
-        self._ids: dict[BrokerKey, int] = {}
+        self.ids: dict[BrokerKey, int] = {}
+        """(cluster, broker id) → node id."""
         self._brokers: dict[int, BrokerKey] = {}
         self._bound: set[BrokerKey] = set()
         self._allocating = asyncio.Lock()
-
-    @property
-    def ids(self) -> Mapping[BrokerKey, int]:
-        """(cluster, broker id) → node id; a live, read-only view."""
-        return MappingProxyType(self._ids)
 
     def broker(self, node_id: int) -> BrokerKey | None:
         """(cluster, broker id) of a virtual node; None if it is none that this gateway knows."""
@@ -96,14 +83,14 @@ class NodeBook:
         if any(broker not in self._bound for broker in wanted):
             async with self._allocating:
                 for broker in wanted:
-                    if broker not in self._ids:
+                    if broker not in self.ids:
                         self._learn(broker, await asyncio.to_thread(self._store.allocate_node, broker_key(*broker)))
                     self._listen(broker)
         return {broker: self._address(broker) for broker in wanted}
 
     def _learn(self, broker: BrokerKey, node_id: int) -> None:
         """Ids never change: a contradiction means that two states were mixed up."""
-        known = self._ids.setdefault(broker, node_id)
+        known = self.ids.setdefault(broker, node_id)
         owner = self._brokers.setdefault(node_id, broker)
         if known != node_id or owner != broker:
             raise NodePortError(
@@ -113,7 +100,7 @@ class NodeBook:
 
     def _address(self, broker: BrokerKey) -> NodeAddress:
         """:raises NodePortError: the id lies beyond the configured range."""
-        node_id = self._ids[broker]
+        node_id = self.ids[broker]
         if node_id >= self._count or self._first_port + node_id > 65_535:
             raise NodePortError(
                 f"virtual node {node_id} has no port: nodes.first_port={self._first_port} with nodes.count="

@@ -8,6 +8,7 @@ bindings:
     instances: {billing-1: west}     # level user+instance
     topics: {orders: west}           # level user#topic
     groups: {billing: west}          # level user##group
+    read: nearest                    # mirrored topics: from the copy in the gateway's zone, or in a cluster named here
   bob: {}                            # no bindings: they are removed
 ```
 """
@@ -37,6 +38,7 @@ class _User(BaseModel):
     instances: dict[str, str] = Field(default_factory=dict)
     topics: dict[str, str] = Field(default_factory=dict)
     groups: dict[str, str] = Field(default_factory=dict)
+    read: str | None = None
 
 
 class _File(BaseModel):
@@ -74,7 +76,8 @@ class Difference:
 
 
 def levels(bindings: UserBindings | None) -> dict[str, str]:
-    """Every level of one user, written `user`, `user+instance`, `user#topic` or `user##group` → cluster."""
+    """Every level of one user, written `user`, `user+instance`, `user#topic` or `user##group` → cluster; and where
+    mirrored topics are read, written `user reads`."""
     if bindings is None:
         return {}
     user = bindings.user
@@ -83,6 +86,7 @@ def levels(bindings: UserBindings | None) -> dict[str, str]:
         **{f"{user}+{name}": cluster for name, cluster in bindings.instances.items()},
         **{f"{user}#{name}": cluster for name, cluster in bindings.topics.items()},
         **{f"{user}##{name}": cluster for name, cluster in bindings.groups.items()},
+        **({f"{user} reads": bindings.read} if bindings.read is not None else {}),
     }
 
 
@@ -109,7 +113,7 @@ def parse(text: str, name: str) -> Declared:
         value = "" if first["type"] == "missing" else f" (found {str(first['input'])[:80]!r})"
         raise DeclaredError(
             f"{name}: {where}: {first['msg']}{value}. "
-            "Expected: bindings: {USER: {cluster: NAME, instances: {}, topics: {}, groups: {}}}."
+            "Expected: bindings: {USER: {cluster: NAME, instances: {}, topics: {}, groups: {}, read: NAME}}."
         ) from error
     return Declared(declared, parsed.complete)
 
@@ -147,4 +151,4 @@ def _onto(before: UserBindings | None, after: UserBindings | None) -> UserBindin
     return before.model_copy(update={name: getattr(after, name) for name in _LEVELS})
 
 
-_LEVELS = ("cluster", "instances", "topics", "groups")
+_LEVELS = ("cluster", "instances", "topics", "groups", "read")

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, functions
 
 from ha_core.model import Extent, Topic
 from ha_core.plan.aging import Block, Commit, blocks, closed, log_of
+from spark_jobs import asking
 from spark_jobs.asking import TopicAsked
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, History
@@ -28,7 +29,7 @@ EARLIER_MS = 2 * 24 * 3600 * 1000
 _PARTITION = ["topic", "partition"]
 _LOG = ["cluster", *_PARTITION]
 _COLUMNS = (
-    *("topic", "partition", "cluster", "term", "end", "aged", "reasons", "why"),
+    *("topic", "partition", "cluster", "start", "end", "aged", "reasons", "why"),
     *("log_start", "log_end", "newest_record_ms", "groups_below"),
 )
 """Of a verdict on an extent; `end` is its exclusive end, a client offset."""
@@ -41,7 +42,8 @@ class Closed(NamedTuple):
     topic: str
     partition: int
     cluster: str
-    term: int
+    start: int
+    """Its first client offset, which names it."""
     end: int
     mapped_end: int | None
     """Where the map's last extent of its cluster ends there; None: its cluster is the partition's writer again."""
@@ -62,7 +64,7 @@ class Evidence(NamedTuple):
     """What was found out about a closed extent; nulls where nothing was."""
 
     partition: int
-    term: int
+    start: int
     extents: str
     crossed_ms: int
     partitions: int | None
@@ -83,7 +85,7 @@ class Evidence(NamedTuple):
     lives: list[bool] | None
 
 
-class Verdict(NamedTuple):
+class AgingResult(NamedTuple):
     aged: bool
     """Nothing speaks against dropping the extent."""
     reasons: list[str]
@@ -104,7 +106,7 @@ def closed_extents(topics: Iterable[Topic], crossed: Mapping[tuple[str, str], in
                 topic=topic.name,
                 partition=partition,
                 cluster=extent.cluster,
-                term=extent.term,
+                start=extent.start,
                 end=extent.end,
                 mapped_end=last.physical_end,
                 extents=_EXTENTS.dump_json(extents).decode(),
@@ -112,10 +114,10 @@ def closed_extents(topics: Iterable[Topic], crossed: Mapping[tuple[str, str], in
             )
 
 
-def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: Evidence) -> Verdict:
+def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: Evidence) -> AgingResult:
     """:param against: `blocks`, with all that it has to know of clusters."""
     extents = _EXTENTS.validate_json(row.extents)
-    extent = next(one for one in extents if one.term == row.term)
+    extent = next(one for one in extents if one.start == row.start)
     told = None if row.log_start is None or row.log_end is None or row.untold else (row.log_start, row.log_end)
     looks = zip(row.looked_ms or (), row.ends or (), strict=True)
     config = json.loads(row.config or "{}")
@@ -125,7 +127,7 @@ def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: Evidence)
     commits = [Commit(*one) for one in zip(*parts, strict=True)]
     found = against(extents, extent, log, commits, now_ms)
     reasons: list[str] = list(dict.fromkeys(one.reason for one in found))
-    return Verdict(not found, reasons, "; ".join(one.text for one in found), len(commits))
+    return AgingResult(not found, reasons, "; ".join(one.text for one in found), len(commits))
 
 
 def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> DataFrame:
@@ -166,7 +168,7 @@ def read_commits(
     asked for all of them, of whose others what was known at the last look is taken. Masked ones nobody asks.
     """
     listed = ask.list_clusters(without=masked)
-    told = ask.read_commits(groups_listed(listed))
+    told = ask(asking.read_commits, groups_listed(listed))
     fresh = told.where("error is null").select(*COMMITS.row._fields)
     refused = errors(listed, told).select("cluster").distinct().collect()
     troubled = frozenset(masked).union(row["cluster"] for row in refused)
@@ -198,11 +200,11 @@ def pipeline(
         for _, extent in closed(topic)
         if extent.cluster not in masked
     }
-    topics = ask.read_topics(frame_of(spark, TopicAsked, sorted(asked)))
+    topics = ask(asking.read_topics, frame_of(spark, TopicAsked, sorted(asked)))
     there = by_partition(topics).select(*_LOG, "end")
     ended = closed_frame.select(*_LOG, "mapped_end").distinct()
     gone_on = ended.join(there, _LOG).where("end > mapped_end").select(*_LOG)
-    producers = ask.read_producers(gone_on)
+    producers = ask(asking.read_producers, gone_on)
     commits, unasked, last_seen = read_commits(ask, history, masked)
     recorded = history.read(spark, ENDS, now_ms - EARLIER_MS) if history else frame_of(spark, ENDS.row, [])
     looks = recorded.join(gone_on, _LOG, "left_semi").groupBy(*_LOG)
@@ -213,7 +215,7 @@ def pipeline(
     below = commits_below(closed_frame.select(*_PARTITION, "end").distinct(), commits, known)
     rows = evidence(closed_frame, topics, producers, earlier, below)
     against = partial(blocks, unasked=unasked, masked=masked, last_seen=last_seen)
-    return with_columns(rows, partial(judge, against, now_ms), Evidence, Verdict).select(*_COLUMNS)
+    return with_columns(rows, partial(judge, against, now_ms), Evidence, AgingResult).select(*_COLUMNS)
 
 
 def report(rows: DataFrame, output: Folder, now_ms: int, put_off: Mapping[str, str]) -> Outcome:

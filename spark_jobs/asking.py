@@ -33,7 +33,7 @@ Answer = TypeVar("Answer")
 CLUSTERS_AT_ONCE = 8
 PARTITIONS_PER_REQUEST = 2_000
 GROUPS_PER_REQUEST = 200
-_HOPELESS = (ClusterUnreachableError, AuthenticationRefusedError, NotKafkaError)
+HOPELESS = (ClusterUnreachableError, AuthenticationRefusedError, NotKafkaError)
 """Asking this cluster again in this run costs a timeout and brings nothing."""
 
 
@@ -95,23 +95,23 @@ class TopicRead(NamedTuple):
 
     cluster: str
     topic: str
-    exists: bool | None
-    """None: see `error`."""
-    partitions: int
-    replication: int
-    config: str
-    """JSON of what was set on the topic itself."""
-    internal: bool
-    starts: list[int]
-    ends: list[int]
-    """Log ends: all that was appended."""
-    first_record_ms: list[int]
-    """Timestamps as the logs have them; this list and the next are empty where they were not wanted."""
-    newest_record_ms: list[int]
-    """The largest of each partition."""
     read_at_ms: int
     """By the executor's clock."""
-    error: str | None
+    exists: bool | None = None
+    """None: see `error`."""
+    partitions: int = 0
+    replication: int = 0
+    config: str = "{}"
+    """JSON of what was set on the topic itself."""
+    internal: bool = False
+    starts: Sequence[int | None] = ()
+    ends: Sequence[int | None] = ()
+    """Log ends: all that was appended."""
+    first_record_ms: Sequence[int | None] = ()
+    """Timestamps as the logs have them; this list and the next are empty where they were not wanted."""
+    newest_record_ms: Sequence[int | None] = ()
+    """The largest of each partition."""
+    error: str | None = None
 
 
 class GroupAsked(NamedTuple):
@@ -125,14 +125,14 @@ class CommitRead(NamedTuple):
 
     cluster: str
     group: str
-    live: bool
-    """It has members, is getting some, or may have."""
-    topic: str | None
-    partition: int | None
-    offset: int | None
-    """A client offset."""
     read_at_ms: int
-    error: str | None
+    live: bool = False
+    """It has members, is getting some, or may have."""
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    """A client offset."""
+    error: str | None = None
 
 
 class PartitionAsked(NamedTuple):
@@ -164,10 +164,10 @@ def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
                 for name, state in admin.list_groups().items():
                     yield Listed(one.cluster, "group", name, state=state)
             except KafkaAdminError as error:
-                yield refused(one, error)
+                yield refused(one, str(error))
 
-    def refused(asked: ToList, error: KafkaAdminError) -> Listed:
-        return Listed(asked.cluster, "error", error=str(error))
+    def refused(asked: ToList, why: str) -> Listed:
+        return Listed(asked.cluster, "error", error=why)
 
     return _ask_clusters(reach, rows, ask, refused, most=1)
 
@@ -191,40 +191,31 @@ def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = Fal
             times = admin.record_times(ends, left_s[cluster])
             left_s[cluster] -= time.monotonic() - begun
         for one in asked:
-            yield _read(one, found.get(one.topic), times if timestamps else None, at_ms)
+            nothing = TopicRead(one.cluster, one.topic, at_ms, exists=False)
+            topic = found.get(one.topic)
+            yield _read(nothing, topic, times if timestamps else None) if topic else nothing
 
-    def refused(asked: TopicAsked, error: KafkaAdminError) -> TopicRead:
-        return _nothing(asked, None, now_ms(), str(error))
+    def refused(asked: TopicAsked, why: str) -> TopicRead:
+        return TopicRead(asked.cluster, asked.topic, now_ms(), error=why)
 
     return _ask_clusters(reach, rows, ask, refused, PARTITIONS_PER_REQUEST, lambda one: max(1, one.partitions))
 
 
-def _nothing(asked: TopicAsked, exists: bool | None, at_ms: int, error: str | None) -> TopicRead:
-    return TopicRead(asked.cluster, asked.topic, exists, 0, 0, "{}", False, [], [], [], [], at_ms, error)
-
-
-def _read(
-    asked: TopicAsked, found: TopicDescription | None, times: Mapping[Partition, RecordTimes] | None, at_ms: int
-) -> TopicRead:
-    if found is None:
-        return _nothing(asked, False, at_ms, None)
+def _read(nothing: TopicRead, found: TopicDescription, times: Mapping[Partition, RecordTimes] | None) -> TopicRead:
     told = [found.ends.get(index) for index in range(found.partitions)]
     untold = [str(index) for index, one in enumerate(told) if one is None]
-    records = [] if times is None else [times.get((asked.topic, index)) for index in range(found.partitions)]
+    records = [] if times is None else [times.get((found.name, index)) for index in range(found.partitions)]
     some = f"{', '.join(untold[:5])}{' …' if len(untold) > 5 else ''}"
-    return TopicRead(
-        cluster=asked.cluster,
-        topic=asked.topic,
+    return nothing._replace(
         exists=True,
         partitions=found.partitions,
         replication=found.replication,
         config=json.dumps(dict(found.config), sort_keys=True),
         internal=found.internal,
-        starts=[one and one.start for one in told],  # type: ignore[misc]  # nulls, as the class says
+        starts=[one and one.start for one in told],  # type: ignore[misc]
         ends=[one and one.log_end for one in told],  # type: ignore[misc]
         first_record_ms=[one and one.first_ms for one in records],  # type: ignore[misc]
         newest_record_ms=[one and one.newest_ms for one in records],  # type: ignore[misc]
-        read_at_ms=at_ms,
         error=f"no leader tells the offsets of partition {some}" if untold else None,
     )
 
@@ -239,12 +230,12 @@ def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRea
             live = is_live(one.state or states.get(one.group, ""))
             offsets = committed.get(one.group) or {}
             for (topic, partition), (offset, _) in offsets.items():
-                yield CommitRead(one.cluster, one.group, live, topic, partition, offset, at_ms, None)
+                yield CommitRead(one.cluster, one.group, at_ms, live, topic, partition, offset)
             if not offsets:
-                yield CommitRead(one.cluster, one.group, live, None, None, None, at_ms, None)
+                yield CommitRead(one.cluster, one.group, at_ms, live)
 
-    def refused(asked: GroupAsked, error: KafkaAdminError) -> CommitRead:
-        return CommitRead(asked.cluster, asked.group, False, None, None, None, now_ms(), str(error))
+    def refused(asked: GroupAsked, why: str) -> CommitRead:
+        return CommitRead(asked.cluster, asked.group, now_ms(), error=why)
 
     return _ask_clusters(reach, rows, ask, refused, GROUPS_PER_REQUEST)
 
@@ -263,8 +254,7 @@ def read_producers(reach: Reach, rows: Iterable[PartitionAsked]) -> Iterator[Pro
             newest = max((state.last_timestamp_ms for state in states), default=None)
             yield ProducersRead(*one, len(states), newest)
 
-    most = PARTITIONS_PER_REQUEST
-    return _ask_clusters(reach, rows, ask, lambda one, error: ProducersRead(*one, error=str(error)), most)
+    return _ask_clusters(reach, rows, ask, lambda one, why: ProducersRead(*one, error=why), PARTITIONS_PER_REQUEST)
 
 
 Row = TypeVar("Row", bound=ToList | TopicAsked | GroupAsked | PartitionAsked)
@@ -274,7 +264,7 @@ def _ask_clusters(
     reach: Reach,
     rows: Iterable[Row],
     ask: Callable[[Admin, Sequence[Row]], Iterator[Answer]],
-    refused: Callable[[Row, KafkaAdminError], Answer],
+    refused: Callable[[Row, str], Answer],
     most: int,
     size: Callable[[Row], int] = lambda _row: 1,
 ) -> Iterator[Answer]:
@@ -288,7 +278,7 @@ def _ask_clusters(
         try:
             admin = reach.open(name)
         except KafkaAdminError as error:
-            return [refused(row, error) for row in asked]
+            return [refused(row, str(error)) for row in asked]
         answers: list[Answer] = []
         try:
             left = [*portions(asked, most, size)]
@@ -296,15 +286,15 @@ def _ask_clusters(
                 portion = left.pop()
                 try:
                     answers += list(ask(admin, portion))
-                except _HOPELESS as error:
-                    answers += [refused(row, error) for some in (portion, *left) for row in some]
+                except HOPELESS as error:
+                    answers += [refused(row, str(error)) for some in (portion, *left) for row in some]
                     break
                 except KafkaAdminError as error:
                     middle = len(portion) // 2
                     if middle:
                         left += [portion[:middle], portion[middle:]]
                     else:
-                        answers.append(refused(portion[0], error))
+                        answers.append(refused(portion[0], str(error)))
         finally:
             admin.close()
         return answers

@@ -6,17 +6,19 @@ import argparse
 import json
 import math
 import os
+import secrets
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from spark_jobs.cuts import Demand
-from spark_jobs.report import write_whole
 
 if TYPE_CHECKING:
     from spark_jobs.report import Outcome
 
+N = TypeVar("N", int, float)
 EXIT_UNUSABLE = 2
 _DEMAND = Demand()
 
@@ -27,19 +29,35 @@ def main(arguments: list[str]) -> int:
     from ha_core.kafka.errors import SecurityProfileError
     from ha_core.model import UnreadableDocumentError
     from ha_core.store.errors import StoreError
+    from spark_jobs.folder import Folder
     from spark_jobs.inputs import InputError
 
     try:
+        if options.job == "mirror":
+            _mirror(options)
+            return 0
         outcome = _run(options)
     except (InputError, SecurityProfileError, UnreadableDocumentError, StoreError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
     print(f"\n{outcome.text}\n", flush=True)
     if options.summary:
-        write_whole(options.summary, [json.dumps(outcome.summary, indent=1, sort_keys=True, allow_nan=False), "\n"])
+        text = json.dumps(outcome.summary, indent=1, sort_keys=True, allow_nan=False)
+        Folder(str(options.summary.parent)).write_text(options.summary.name, [text, "\n"])
     else:
         print(json.dumps(outcome.summary))
     return 0
+
+
+def _mirror(options: argparse.Namespace) -> None:
+    from spark_jobs.inputs import InputError
+    from spark_jobs.mirror import job
+
+    if options.remote and options.tasks is None:
+        raise InputError(f"{options.remote} does not say how many tasks it runs at once. Give --tasks.")
+    session_s = options.session_timeout_s
+    where = options.zookeeper, options.root
+    job.run(*where, options.tasks, options.timeout_s, session_s, options.remote, options.sync_every_s)
 
 
 def _run(options: argparse.Namespace) -> Outcome:
@@ -48,7 +66,7 @@ def _run(options: argparse.Namespace) -> Outcome:
 
     file, zookeeper = options.clusters, (options.zookeeper, options.root)
     given = inputs.from_file(file) if file else inputs.from_zookeeper(*zookeeper)
-    demand = _demand(options) if options.job == "offsets" else None
+    mirrors = inputs.mirrors_of(given, options.topics, options.to) if options.job == "verify" else []
     reach = Reach(given.clusters, given.profiles, options.timeout_s, options.parallel)
 
     # Spark takes seconds to start: only once everything else is known to be usable.
@@ -69,31 +87,28 @@ def _run(options: argparse.Namespace) -> Outcome:
 
             assert history is not None
             return facts.record(ask, history, now_ms, Keep(days=options.keep_days))
-        if demand is not None:
+        if options.job == "offsets":
             from spark_jobs import offsets
 
             assert history is not None
-            selection, output = offsets.selection(options.topic), Folder(options.output)
+            demand, output = Demand._make(getattr(options, name) for name in Demand._fields), Folder(options.output)
             looking = (options.window_s, options.timestamps)
-            rows, troubles = offsets.pipeline(ask, history, selection, demand, now_ms, *looking)
+            rows, troubles = offsets.pipeline(ask, history, options.topic, demand, now_ms, *looking)
             outcome = offsets.report(rows, output, troubles, demand, now_ms)
             if options.rates:
                 offsets.write_rates(spark.read.parquet(outcome.summary["path"]), options.rates, demand)
             offsets.keep(output, options.keep_results)
             return outcome
+        if options.job == "verify":
+            from ha_core.kafka.verifying import Coverage
+            from spark_jobs import verify
+
+            extent = Coverage(options.sample, options.seed, options.range_records)
+            return verify.report(verify.pipeline(ask, mirrors, extent), Folder(options.output), extent, now_ms)
         from spark_jobs import aging
 
         judged = aging.pipeline(ask, given.topics, given.homes, history, now_ms, given.crossed)
         return aging.report(judged, Folder(options.output), now_ms, given.put_off)
-
-
-def _demand(options: argparse.Namespace) -> Demand:
-    from spark_jobs.inputs import InputError
-
-    try:
-        return Demand(**{name: getattr(options, name) for name in Demand._fields}).checked()
-    except ValueError as error:
-        raise InputError(f"{error}. Correct the option.") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -102,24 +117,29 @@ def _parser() -> argparse.ArgumentParser:
     facts = jobs.add_parser("facts", help="record ends, specs and group commits of all clusters")
     offsets = jobs.add_parser("offsets", help="ends, rates and suggested cuts")
     aging = jobs.add_parser("aging", help="which origins of moved partitions are still needed")
-    for job in (facts, offsets, aging):
+    verify = jobs.add_parser("verify", help="whether mirrors have what their sources have")
+    mirror = jobs.add_parser("mirror", help="keep the copies of topics in other clusters up to date, until SIGTERM")
+    for job in (facts, offsets, aging, verify, mirror):
         where = job.add_mutually_exclusive_group()
         where.add_argument("--zookeeper", default=os.environ.get("SWITCHYARD_ZOOKEEPER", "127.0.0.1:2181"))
-        where.add_argument("--clusters", type=Path, metavar="FILE", help="JSON in place of ZooKeeper")
         job.add_argument("--root", default=os.environ.get("SWITCHYARD_ROOT", "/switchyard"))
-        job.add_argument("--parallel", type=_positive, default=4, help="tasks, and connections to one broker")
         job.add_argument("--timeout-s", type=_seconds, default=10.0, help="of one request to a cluster")
-        job.add_argument("--summary", type=Path, metavar="FILE", help="where the JSON summary goes, else to stdout")
         job.add_argument("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server")
-        job.add_argument("--history", required=job is not aging, help="folder that `facts` writes")
+        if job is mirror:
+            continue
+        where.add_argument("--clusters", type=Path, metavar="FILE", help="JSON in place of ZooKeeper")
+        job.add_argument("--parallel", type=_positive, default=4, help="tasks, and connections to one broker")
+        job.add_argument("--summary", type=Path, metavar="FILE", help="where the JSON summary goes, else to stdout")
+        job.add_argument("--history", required=job in (facts, offsets), help="folder that `facts` writes")
     facts.add_argument("--keep-days", type=_positive, default=30, help="older history is deleted")
-    for job in (offsets, aging):
+    for job in (offsets, aging, verify):
         job.add_argument("--output", required=True, help="folder for the rows")
     offsets.add_argument("--topic", action="append", default=[], help="name or pattern, repeated; without it, all")
-    offsets.add_argument("--preparation-s", type=float, default=_DEMAND.preparation_s)
-    offsets.add_argument("--chance", type=float, default=_DEMAND.chance, help="of being passed too early")
-    offsets.add_argument("--default-rate", type=float, default=_DEMAND.default_rate, help="records/s without history")
-    offsets.add_argument("--least-headroom", type=int, default=_DEMAND.least_headroom, help="records")
+    offsets.add_argument("--preparation-s", type=_not_negative, default=_DEMAND.preparation_s)
+    offsets.add_argument("--chance", type=_chance, default=_DEMAND.chance, help="of being passed too early")
+    rate = "records/s without history"
+    offsets.add_argument("--default-rate", type=_not_negative, default=_DEMAND.default_rate, help=rate)
+    offsets.add_argument("--least-headroom", type=_count, default=_DEMAND.least_headroom, help="records")
     offsets.add_argument("--rates", type=Path, metavar="FILE", help="all rates as JSON, for `switchyard migrate`")
     offsets.add_argument("--keep-results", type=_positive, metavar="N", help="older ones are deleted; without it, none")
     offsets.add_argument("--window-s", type=_seconds, default=48 * 3600.0, help="how far back rates look")
@@ -129,18 +149,47 @@ def _parser() -> argparse.ArgumentParser:
         default=True,
         help="of each partition's first and newest record; brokers read their files for them",
     )
+    names = "names or patterns, separated by commas; without them, all mirrors"
+    verify.add_argument("--topics", type=_names, default=[], metavar="TOPIC,…", help=names)
+    verify.add_argument("--to", default="", metavar="CLUSTER", help="that has the copies")
+    verify.add_argument("--sample", type=_share, default=1.0, help="share of the ranges that are compared")
+    verify.add_argument("--seed", type=_seed, default="", help="by which a sample is chosen; else another each time")
+    verify.add_argument("--range-records", type=_positive, default=200_000, help="source offsets in a range")
+    every = "between two looks at what groups have committed"
+    mirror.add_argument("--sync-every-s", type=_seconds, default=5.0, help=every)
+    mirror.add_argument(
+        "--tasks", type=_positive, metavar="N", help="at most; without it, as many as Spark runs at once"
+    )
+    mirror.add_argument(
+        "--session-timeout-s",
+        type=_seconds,
+        default=6.0,
+        help="after it what a dead task copied is taken over by another",
+    )
     return parser
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not 1 or more")
-    return value
+def _number(kind: Callable[[str], N], allowed: Callable[[N], bool], words: str) -> Callable[[str], N]:
+    def number(text: str) -> N:
+        value = kind(text)
+        if not allowed(value):
+            raise argparse.ArgumentTypeError(f"{value} is not {words}")
+        return value
+
+    return number
 
 
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"{value} is not a number of seconds above 0")
-    return value
+def _names(text: str) -> list[str]:
+    return [name for name in map(str.strip, text.split(",")) if name]
+
+
+def _seed(text: str) -> int:
+    return int(text) if text else secrets.randbits(31)
+
+
+_positive = _number(int, lambda value: value >= 1, "1 or more")
+_count = _number(int, lambda value: value >= 0, "0 or more")
+_seconds = _number(float, lambda value: 0 < value < math.inf, "a number of seconds above 0")
+_not_negative = _number(float, lambda value: 0 <= value < math.inf, "0 or more")
+_share = _number(float, lambda value: 0 < value <= 1, "above 0, and 1 or less")
+_chance = _number(float, lambda value: 0 < value < 1, "between 0 and 1")

@@ -37,18 +37,6 @@ class Demand(NamedTuple):
     least_headroom: int = 0
     """Records."""
 
-    def checked(self) -> Demand:
-        """:raises ValueError: names the field, its value and what is allowed."""
-        if not 0 < self.chance < 1:
-            raise ValueError(f"chance {self.chance} is not between 0 and 1")
-        if not (self.preparation_s >= 0 and math.isfinite(self.preparation_s)):
-            raise ValueError(f"preparation_s {self.preparation_s} is not 0 or more seconds")
-        if not (self.default_rate >= 0 and math.isfinite(self.default_rate)):
-            raise ValueError(f"default_rate {self.default_rate} is not 0 or more records/s")
-        if self.least_headroom < 0:
-            raise ValueError(f"least_headroom {self.least_headroom} is not 0 or more records")
-        return self
-
 
 class Windows(NamedTuple):
     """What the recorded ends of one partition say. Rates are records/s."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, Window, functions
 
-from spark_jobs.asking import ToList
+from spark_jobs.asking import ToList, read_commits, read_topics
 from spark_jobs.history import COMMITS, DEFAULT, ENDS, LOOKS, SPECS, History, Keep, LookRow, Table, compact
 from spark_jobs.questions import Questions, by_partition, errors, groups_listed, topics_listed
 from spark_jobs.report import Outcome, table
@@ -20,8 +20,8 @@ _TOLD = ("reached", "topics", "partitions", "groups", "errors", "error")
 def record(ask: Questions, history: History, now_ms: int, keep: Keep = DEFAULT) -> Outcome:
     spark = ask.spark
     listed = ask.list_clusters()
-    topics = ask.read_topics(topics_listed(listed))
-    commits = ask.read_commits(groups_listed(listed))
+    topics = ask(read_topics, topics_listed(listed))
+    commits = ask(read_commits, groups_listed(listed))
     specs = topics.where("exists").select(*SPECS.row._fields)
     ends = by_partition(topics)
     told = commits.where("error is null").select(*COMMITS.row._fields)

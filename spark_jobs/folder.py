@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow.fs as arrow_fs
@@ -30,14 +31,14 @@ class Folder:
         if self.exists():
             self._fs.delete_dir(self._path)
 
-    def write_text(self, name: str, text: str) -> str:
-        """Writes a file whole or not at all, and returns its path."""
+    def write_text(self, name: str, texts: Iterable[str]) -> None:
+        """Writes a file, text after text, whole or not at all."""
         self._fs.create_dir(self._path, recursive=True)
         path = f"{self._path}/{name}"
         with self._fs.open_output_stream(f"{path}.unfinished") as file:
-            file.write(text.encode())
+            for text in texts:
+                file.write(text.encode())
         self._fs.move(f"{path}.unfinished", path)
-        return f"{self.uri}/{name}"
 
     def read_text(self, name: str) -> str | None:
         """None where there is no such file."""

@@ -138,7 +138,7 @@ class History:
         before = self._pointer()
         for table, rows in tables.items():
             _write(rows, table, self.root / "last" / table.name / f"part=r{run_ms}")
-        self.root.write_text(_POINTER, json.dumps({"run_ms": run_ms}))
+        self.root.write_text(_POINTER, [json.dumps({"run_ms": run_ms})])
         for folder in (self.root / "last" / table.name for table in tables):
             for name in folder.names():
                 if name not in (f"part=r{run_ms}", f"part=r{before}"):
@@ -226,4 +226,4 @@ def _merge(
     rows = read_parts(spark, table, [part.folder for part in parts])
     rows = thinned(rows, table) if thin else rows.dropDuplicates([*table.key, "read_at_ms"])
     folder = history.write(table, rows, now_ms, kind="t" if thin else "c", day=day)
-    folder.write_text(MERGED, json.dumps([part.name for part in parts]))
+    folder.write_text(MERGED, [json.dumps([part.name for part in parts])])

@@ -1,26 +1,26 @@
 """What a job is told: the clusters and how to log in, the topic maps and who works on them, where groups are at home.
 
 All of it comes from ZooKeeper, or from a JSON file with the documents as they are stored: `{"clusters": [Cluster…],
-"topics": [Topic…], "locks": [Lock…], "operations": [Operation…], "homes": {group: [cluster…]}}`.
+"topics": [Topic…], "locks": [Lock…], "operations": [Operation…], "mirrors": [Mirror…], "homes": {group: [cluster…]}}`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from ha_core.kafka.security import load_profiles
-from ha_core.model import Cluster, Document, Lock, Operation, Topic
+from ha_core.model import Cluster, Lock, Mirror, Topic
+from ha_core.model.operation import AnyKind
 from ha_core.plan.aging import candidates, crossed, locked_topics
+from ha_core.plan.mirrored import NoSuchMirrorError, named
 from ha_core.plan.resolve import group_homes
 from ha_core.wire.sasl import SecurityProfile
 
 NEWEST_OPERATIONS = 10_000
-D = TypeVar("D", bound=Document)
 
 
 class InputError(ValueError):
@@ -40,6 +40,7 @@ class Inputs(NamedTuple):
     """group → where it has moved; a group that is missing may be anywhere."""
     crossed: Mapping[tuple[str, str], int]
     """(cluster, topic) → when its last crossing out of there ended, in milliseconds since 1970."""
+    mirrors: tuple[Mirror, ...] = ()
 
 
 def from_zookeeper(hosts: str, root: str) -> Inputs:
@@ -58,24 +59,42 @@ def from_zookeeper(hosts: str, root: str) -> Inputs:
     if not view.clusters:
         raise InputError(f"{hosts}{root}: no cluster is registered. Add one with `switchyard clusters add`.")
     judged = candidates(view.topics.values(), locked_topics(locks))
-    return Inputs(view.clusters, load_profiles(), *judged, group_homes(view, usage.values()), crossed(operations))
+    homes, mirrors = group_homes(view, usage.values()), tuple(view.mirrors.values())
+    return Inputs(view.clusters, load_profiles(), *judged, homes, crossed(operations), mirrors)
+
+
+class _File(BaseModel):
+    clusters: list[Cluster]
+    topics: list[Topic] = []
+    locks: list[Lock] = []
+    operations: list[Annotated[AnyKind, Field(discriminator="kind")]] = []
+    mirrors: tuple[Mirror, ...] = ()
+    homes: dict[str, frozenset[str]] = {}
 
 
 def from_file(path: Path) -> Inputs:
     try:
-        found = json.loads(path.read_text("utf-8"))
-        clusters = {one.name: one for one in _documents(Cluster, found["clusters"])}
-        locks = locked_topics(_documents(Lock, found.get("locks", ())))
-        judged = candidates(_documents(Topic, found.get("topics", ())), locks)
-        operations = crossed(_documents(Operation, found.get("operations", ())))
-        homes = {str(group): frozenset(map(str, names)) for group, names in found.get("homes", {}).items()}
+        found = _File.model_validate_json(path.read_bytes())
+        judged = candidates(found.topics, locked_topics(found.locks))
+        ended_ms = crossed(found.operations)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}. Give the path of a readable file.") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+    except ValueError as error:
+        what = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            what = f"{'.'.join(map(str, first['loc']))} {first['msg']}".lstrip()
         raise InputError(f'{path}: {what}. Write {{"clusters": [{{"name": …, "bootstrap": …}}]}}.') from None
-    return Inputs(clusters, load_profiles(), *judged, homes, operations)
+    clusters = {one.name: one for one in found.clusters}
+    return Inputs(clusters, load_profiles(), *judged, found.homes, ended_ms, found.mirrors)
 
 
-def _documents(kind: type[D], found: Any) -> list[D]:
-    return [kind.model_validate(one) for one in found]
+def mirrors_of(given: Inputs, topics: Collection[str], target: str) -> list[Mirror]:
+    """The mirrors that are asked for, see `ha_core.plan.mirrored`.
+
+    :raises InputError: a topic has none, or several and none is named.
+    """
+    try:
+        return named(given.mirrors, topics, target)
+    except NoSuchMirrorError as error:
+        raise InputError(str(error)) from None

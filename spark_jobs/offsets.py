@@ -14,15 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import Column, DataFrame, functions
 
-from spark_jobs.asking import TopicAsked
+from spark_jobs.asking import TopicAsked, read_topics
 from spark_jobs.cuts import Cut, Demand, Windows, suggest
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, History
 from spark_jobs.questions import Questions, by_partition, errors, topics_listed
 from spark_jobs.rates import windows
-from spark_jobs.report import MAX_ROWS, Outcome, ago, table, write_whole
+from spark_jobs.report import MAX_ROWS, Outcome, ago, table
 from spark_jobs.rows import frame_of, with_columns
 
 WORST_CASES = 10
@@ -38,26 +38,9 @@ _SUMS = {
 """What is told of each cluster → how it is summed up."""
 
 
-class Selection(NamedTuple):
-    """Which topics. With exact names alone clusters are not listed; with patterns (`orders-*`) or nothing, they are."""
-
-    names: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
-
-    def condition(self, column: str) -> str:
-        wanted = [f"{column} rlike {_literal('^' + translate(one))}" for one in self.patterns]
-        wanted += [f"{column} = {_literal(one)}" for one in self.names]
-        return " or ".join(wanted) or "true"
-
-
-def selection(topics: Sequence[str]) -> Selection:
-    patterns = tuple(topic for topic in topics if any(sign in topic for sign in "*?["))
-    return Selection(tuple(topic for topic in topics if topic not in patterns), patterns)
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+def chosen(topics: Sequence[str]) -> Column:
+    """Whether a row is about one of `topics`, which are names or patterns (`orders-*`); without any, all are."""
+    return functions.col("topic").rlike("|".join(f"^{translate(one)}" for one in topics))
 
 
 class Measured(NamedTuple):
@@ -94,20 +77,20 @@ def suggest_one(demand: Demand, now_ms: int, one: Measured) -> Cut:
     return suggest(one.end, age_s, found, demand)
 
 
-def read_ends(ask: Questions, selection: Selection, timestamps: bool = True) -> tuple[DataFrame, dict[str, str]]:
+def read_ends(ask: Questions, topics: Sequence[str], timestamps: bool) -> tuple[DataFrame, dict[str, str]]:
     """Ends and record timestamps as they are now, by partition; and cluster → why it could not be asked (the first
-    reason).
+    reason). Clusters are listed where names alone do not say what is asked for.
     """
-    if selection.names and not selection.patterns:
-        rows = [TopicAsked(cluster, topic, 0) for cluster in ask.reach.clusters for topic in selection.names]
+    if topics and not any(sign in topic for topic in topics for sign in "*?["):
+        rows = [TopicAsked(cluster, topic, 0) for cluster in ask.reach.clusters for topic in topics]
         asked, listed = frame_of(ask.spark, TopicAsked, rows), []
     else:
         listed = [ask.list_clusters()]
-        asked = topics_listed(*listed).where(selection.condition("topic"))
-    topics = ask.read_topics(asked, timestamps)
-    refused = errors(*listed, topics.where("exists is null"))
+        asked = topics_listed(*listed).where(chosen(topics))
+    read = ask(read_topics, asked, timestamps=timestamps)
+    refused = errors(*listed, read.where("exists is null"))
     troubles: dict[str, str] = dict(refused.groupBy("cluster").agg(functions.first("error")).collect())
-    return by_partition(topics, *_TIMES), troubles
+    return by_partition(read, *_TIMES), troubles
 
 
 def measured(
@@ -127,18 +110,18 @@ def measured(
 def pipeline(
     ask: Questions,
     history: History,
-    selection: Selection,
+    topics: Sequence[str],
     demand: Demand,
     now_ms: int,
     window_s: float,
     timestamps: bool = True,
 ) -> tuple[DataFrame, dict[str, str]]:
     """A suggestion for each partition; and cluster → why it could not be asked."""
-    fresh, troubles = read_ends(ask, selection, timestamps)
-    wanted = selection.condition("topic")
+    fresh, troubles = read_ends(ask, topics, timestamps)
+    wanted = chosen(topics)
     recorded = history.read(ask.spark, ENDS, int(now_ms - window_s * 1000)).where(wanted)
     last = history.last(ask.spark, ENDS).where(wanted)
-    rows = measured(fresh, last, recorded, sorted(troubles), demand.checked().chance)
+    rows = measured(fresh, last, recorded, sorted(troubles), demand.chance)
     return with_columns(rows, partial(suggest_one, demand, now_ms), Measured, Cut).selectExpr(*_COLUMNS), troubles
 
 
@@ -148,7 +131,7 @@ def write_rates(rows: DataFrame, file: Path, demand: Demand) -> None:
     measured_rows = rows.where("rate is not null and how != 'default'").select(*columns).orderBy(*columns[:3])
     # Row by row: the driver holds one partition of them at a time.
     lines = (json.dumps(row.asDict()) for row in measured_rows.toLocalIterator())
-    write_whole(file, _document(demand.chance, lines))
+    Folder(str(file.parent)).write_text(file.name, _document(demand.chance, lines))
 
 
 def _document(chance: float, rows: Iterator[str]) -> Iterator[str]:

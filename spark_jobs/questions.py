@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial, reduce
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_args, get_type_hints
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs import asking
-from spark_jobs.asking import GroupAsked, PartitionAsked, Reach, ToList, TopicAsked
+from spark_jobs.asking import Reach, ToList
 from spark_jobs.folder import Folder
 from spark_jobs.rows import frame_of, map_rows, spark_schema
 
@@ -43,28 +43,17 @@ class Questions:
 
     def list_clusters(self, without: Collection[str] = ()) -> DataFrame:
         """`Listed` of every cluster, but for those that nobody wants to be asked."""
-        clusters = frame_of(self.spark, ToList, (ToList(name) for name in self.reach.clusters if name not in without))
-        return self._ask(clusters, asking.list_clusters, ToList, asking.Listed, "cluster")
+        clusters = (ToList(name) for name in self.reach.clusters if name not in without)
+        return self(asking.list_clusters, frame_of(self.spark, ToList, clusters))
 
-    def read_topics(self, topics: DataFrame, timestamps: bool = False) -> DataFrame:
-        """`TopicRead` of `TopicAsked` rows."""
-        ask = partial(asking.read_topics, timestamps=timestamps)
-        return self._ask(topics, ask, TopicAsked, asking.TopicRead, "cluster", "topic")
-
-    def read_commits(self, groups: DataFrame) -> DataFrame:
-        """`CommitRead` of `GroupAsked` rows."""
-        return self._ask(groups, asking.read_commits, GroupAsked, asking.CommitRead, "cluster", "group")
-
-    def read_producers(self, partitions: DataFrame) -> DataFrame:
-        """`ProducersRead` of `PartitionAsked` rows."""
-        key = ("cluster", "topic", "partition")
-        return self._ask(partitions, asking.read_producers, PartitionAsked, asking.ProducersRead, *key)
-
-    def _ask(self, rows: DataFrame, ask: Any, takes: Any, gives: Any, *spread: str) -> DataFrame:
-        spread_out = rows.repartition(self.reach.parallel, *spread)
+    def __call__(self, question: Callable[..., Iterator[Any]], rows: DataFrame, **options: Any) -> DataFrame:
+        """What a function of `asking` answers about `rows`, which have the columns that it takes."""
+        hints = get_type_hints(question)
+        (takes,), (gives,) = get_args(hints["rows"]), get_args(hints["return"])
         self._asked += 1
         answers = self._answers / str(self._asked)
-        map_rows(spread_out, partial(ask, self.reach), takes, gives).write.parquet(answers.uri)
+        ask = partial(question, self.reach, **options)
+        map_rows(rows.repartition(self.reach.parallel, *takes._fields), ask, takes, gives).write.parquet(answers.uri)
         return self.spark.read.schema(spark_schema(gives)).parquet(answers.uri)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 MAX_ROWS = 40
@@ -46,12 +45,3 @@ def ago(then_ms: int | None, now_ms: int | None) -> str | None:
             span = f"{span_ms // size_ms:,} {unit}"
             return f"{span} ago" if then_ms < now_ms else f"in {span}"
     return "now"
-
-
-def write_whole(file: Path, texts: Iterable[str]) -> None:
-    """Writes the file, text after text, whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_name(f"{file.name}.unfinished")
-    with unfinished.open("w", encoding="utf-8") as opened:
-        opened.writelines(texts)
-    unfinished.replace(file)

@@ -7,7 +7,7 @@ function for `DataFrame.mapInArrow`, which works alike in local mode, on a clust
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -37,7 +37,7 @@ def _columns(kind: Any) -> tuple[tuple[str, str, pa.DataType], ...]:
 def _type(hint: Any) -> tuple[str, pa.DataType]:
     if get_origin(hint) in (Union, types.UnionType):
         (hint,) = (one for one in get_args(hint) if one is not type(None))
-    if get_origin(hint) is list:
+    if get_origin(hint) in (list, Sequence):
         spark, arrow = _type(get_args(hint)[0])
         return f"array<{spark}>", pa.list_(arrow)
     return _TYPES[str if get_origin(hint) is Literal else hint]

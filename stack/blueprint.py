@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import secrets
-import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,11 +13,13 @@ import yaml
 
 from stack.airflow_part import USER as AIRFLOW_USER
 from stack.airflow_part import AirflowSettings, airflow_parts
+from stack.class_archive import class_archive
 from stack.gateway_part import GatewayPart
 from stack.jars import Say, kafka_jars
-from stack.java import find_java
-from stack.kafka_part import SERVICE_USER, BrokerAddress, BrokerPart, KafkaCluster
-from stack.layout import Layout, cache_dir
+from stack.java import Java, find_java
+from stack.kafka_part import SERVICE_USER, BrokerAddress, BrokerPart, KafkaCluster, new_cluster_id
+from stack.layout import Layout
+from stack.mirror_part import MirrorPart
 from stack.parts import Part
 from stack.ports import RANGED_PORTS, PortBlock, claim
 from stack.spark_java import spark_environment
@@ -47,11 +47,15 @@ class Blueprint:
     gateways: list[GatewayPart] = field(default_factory=list)
     airflow: AirflowSettings | None = None
     spark: SparkSettings | None = None
+    mirror: MirrorPart | None = None
 
     @property
     def parts(self) -> list[Part]:
         airflow = [] if self.airflow is None else airflow_parts(self.airflow)
-        return [self.zookeeper, *self.brokers, *self.gateways, *self._spark_parts(), *airflow]
+        return [self.zookeeper, *self.brokers, *self.gateways, *self._spark_parts(), *self._mirror_parts(), *airflow]
+
+    def _mirror_parts(self) -> list[Part]:
+        return [] if self.mirror is None else [self.mirror]
 
     def _spark_parts(self) -> list[Part]:
         if self.spark is None:
@@ -100,8 +104,8 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
     say(f"using {java.found}")
     versions = sorted({cluster.version for cluster in spec.clusters})
     with ThreadPoolExecutor(len(versions)) as pool:
-        jars = dict(zip(versions, pool.map(lambda version: kafka_jars(version, java, say), versions), strict=True))
-    ports = claim(cache_dir() / "ports")
+        programs = dict(zip(versions, pool.map(lambda one: _program(one, java, spec, say), versions), strict=True))
+    ports = claim()
     sasl = spec.security == "sasl"
     service_password = secrets.token_urlsafe(18) if sasl else None
     if service_password is not None:
@@ -110,7 +114,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
         KafkaCluster(
             name=one.name,
             version=one.version,
-            cluster_id=_cluster_id(),
+            cluster_id=new_cluster_id(),
             brokers=tuple(BrokerAddress(node, ports.take(), ports.take()) for node in range(1, one.brokers + 1)),
             service_password=service_password,
         )
@@ -128,7 +132,8 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
     for cluster in clusters:
         for address in cluster.brokers:
             home = layout.home(f"cluster/{cluster.name}/{address.node_id}")
-            blueprint.brokers.append(BrokerPart(cluster, address, home, jars[cluster.version], java))
+            jars, archive = programs[cluster.version]
+            blueprint.brokers.append(BrokerPart(cluster, address, home, jars, java, spec.full_speed, archive))
     for number in range(1, spec.gateways + 1):
         blueprint.gateways.append(_gateway(number, blueprint))
     if spec.spark:
@@ -139,6 +144,17 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             worker_port=ports.take(),
             worker_ui_port=ports.take(),
             connect_port=ports.take() if spec.spark_connect else None,
+            cores=2 if spec.mirror else 1,
+        )
+    if spec.mirror:
+        blueprint.mirror = MirrorPart(
+            home=layout.home("mirror"),
+            zookeeper=blueprint.zookeeper.address,
+            zookeeper_root=ZOOKEEPER_ROOT,
+            environment=spark_environment(java),
+            security_file=layout.security if sasl else None,
+            master=None if blueprint.spark is None else blueprint.spark.master,
+            driver_port=ports.take(),
         )
     if spec.airflow:
         blueprint.airflow = AirflowSettings(
@@ -158,11 +174,10 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
     return blueprint
 
 
-def _cluster_id() -> str:
-    """A random id as Kafka writes it. One that begins with a dash is taken for an option by the storage tool."""
-    while (drawn := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass
-    return drawn
+def _program(version: str, java: Java, spec: StackSpec, say: Say) -> tuple[Path, Path | None]:
+    """Kafka's jars, and the archive of its classes where that is worth it."""
+    jars = kafka_jars(version, java, say)
+    return jars, None if spec.full_speed else class_archive(version, jars, java, say)
 
 
 def _write_security(file: Path, password: str) -> None:

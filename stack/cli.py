@@ -21,7 +21,8 @@ app = typer.Typer(
 Dir = Annotated[Path | None, typer.Option("--dir", help="The stack's folder; without it, the newest running stack.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PartName = Annotated[
-    str, typer.Argument(help="zookeeper, cluster/east, cluster/east/1, gateway/1, airflow/scheduler, spark/worker …")
+    str,
+    typer.Argument(help="zookeeper, cluster/east, cluster/east/1, gateway/1, airflow/scheduler, mirror/executor …"),
 ]
 
 
@@ -58,6 +59,10 @@ def up(
     spark_connect: Annotated[
         bool, typer.Option("--spark-connect", help="Spark, and a Spark Connect server for interactive runs.")
     ] = False,
+    mirror: Annotated[
+        bool,
+        typer.Option("--mirror", help="The job that copies mirrors, too: on Spark, here or on the master."),
+    ] = False,
     security: Annotated[str, typer.Option(help="none, or sasl: brokers and gateways want SASL/PLAIN.")] = "none",
     record_facts_s: Annotated[
         int,
@@ -80,7 +85,7 @@ def up(
     begun = time.monotonic()
     with _clear_errors():
         specs = [parse_cluster(text) for text in cluster or ["east=3.9.2", "west=4.3.1"]]
-        spec = stack_spec(specs, gateways, airflow, security, spark, spark_connect, record_facts_s)
+        spec = stack_spec(specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror)
         started = start(spec, directory, owner_pid, _say)
         _say(f"ready after {time.monotonic() - begun:.1f} s")
         if as_json:
@@ -193,7 +198,7 @@ def logs(
 
     with _clear_errors():
         parts = control.ask(_find(directory), "status")["parts"]
-        files = [Path(one["log"]) for one in parts if matches(one["part"], part)]
+        files = dict.fromkeys(Path(one["log"]) for one in parts if matches(one["part"], part))
         if not files:
             raise StackError(f"this stack has no part {part!r}; it has {', '.join(one['part'] for one in parts)}")
         ends = {file: _tail(file, lines) for file in files if file.exists()}

@@ -72,6 +72,7 @@ class GatewayPart:
             "http": {"host": LOOPBACK, "port": self.http_port},
             "authentication": {"anonymous": not sasl, "users_file": str(users)},
             "security_profiles": profiles,
+            "zone": f"zone-{self.number}",
             "record_facts_s": self.record_facts_s,
             "log": {"level": "info"},
         }

@@ -54,13 +54,18 @@ class Stack:
         security: str = "none",
         spark: bool = False,
         spark_connect: bool = False,
+        mirror: bool = False,
         record_facts_s: int = 0,
+        full_speed: bool = False,
         directory: Path | None = None,
         say: Callable[[str], None] = _silent,
     ) -> Self:
-        """Start a stack that ends with this process at the latest; returns when it is ready."""
+        """Start a stack that ends with this process at the latest; returns when it is ready.
+
+        :param full_speed: of the brokers, which something that is measured needs; without it they start sooner.
+        """
         specs = [cluster_spec(name, text) for name, text in clusters.items()]
-        spec = stack_spec(specs, gateways, airflow, security, spark, spark_connect, record_facts_s)
+        spec = stack_spec(specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror, full_speed)
         started = start(spec, directory, os.getpid(), say)
         started.detach()
         return cls(started.document)
@@ -110,7 +115,7 @@ class Stack:
 
     def logs(self, part: str) -> str:
         """Everything that a part has said; of several parts, one after the other."""
-        chosen = [Path(entry["log"]) for entry in self.status() if matches(entry["part"], part)]
+        chosen = dict.fromkeys(Path(entry["log"]) for entry in self.status() if matches(entry["part"], part))
         if not chosen:
             raise StackError(f"this stack has no part {part!r}")
         return "".join(path.read_text("utf-8", "replace") for path in chosen if path.exists())

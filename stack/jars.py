@@ -22,7 +22,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from stack.errors import StackError
-from stack.java import Java, find_java, trust_arguments
+from stack.java import SHORT_LIVED, Java, find_java, trust_arguments
 from stack.layout import cache_dir
 from stack.processes import die_with_parent
 
@@ -156,8 +156,7 @@ def _ivy(dependencies: list[str], work: Path, pattern: str, read_poms: bool, jav
     arguments = [
         java.binary,
         *trust_arguments(cache_dir()),
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
+        *SHORT_LIVED,
         "-jar",
         str(ivy[-1]),
     ]

@@ -13,6 +13,8 @@ from pathlib import Path
 from stack.errors import StackError
 
 OLDEST_JAVA = 17
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""For a JVM that ends before it has gained by better code what it takes to compile it."""
 _TRUST_STORE_PASSWORD = "changeit"  # a store of public certificates; the format wants some password
 
 

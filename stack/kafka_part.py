@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stack.java import Java
+from stack.java import SHORT_LIVED, Java
 from stack.parts import LOOPBACK, Command, NotReadyError, listens
 from stack.zookeeper_part import LOG4J1, LOG4J2
 
+_FULL_SPEED = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 SERVICE_USER = "switchyard"
 """The account that gateways and operators use where brokers want SASL."""
 
@@ -62,6 +65,9 @@ class BrokerPart:
     home: Path
     jars: Path
     java: Java
+    full_speed: bool = True
+    archive: Path | None = None
+    """Of its classes; see `class_archive`."""
     after: tuple[str, ...] = ()
     end_signal: signal.Signals = signal.SIGTERM
     ready_timeout_s: float = 120.0
@@ -113,6 +119,10 @@ class BrokerPart:
                 f' username="{SERVICE_USER}" password="{cluster.service_password}"'
                 f' user_{SERVICE_USER}="{cluster.service_password}";'
             )
+            # Controllers are reached without a login. Whatever has no access rule is open to every account.
+            settings["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+            settings["super.users"] = f"User:{SERVICE_USER};User:ANONYMOUS"
+            settings["allow.everyone.if.no.acl.found"] = "true"
         return {key: str(value) for key, value in settings.items()}
 
     def prepare(self) -> tuple[Command, ...]:
@@ -122,7 +132,6 @@ class BrokerPart:
         (self.home / "log4j2.properties").write_text(LOG4J2, "utf-8")
         if (self.home / "data" / "meta.properties").exists():
             return ()
-        quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
         format_storage = (
             "kafka.tools.StorageTool",
             "format",
@@ -131,16 +140,18 @@ class BrokerPart:
             "-c",
             str(self._properties),
         )
-        return (Command((*self._java(quick), *format_storage), cwd=self.home),)
+        return (Command((*self._java(SHORT_LIVED), *format_storage), cwd=self.home),)
 
     def command(self) -> Command:
         heap_mb = 512 if len(self.cluster.brokers) == 1 else 256
-        flags = (f"-Xmx{heap_mb}m", f"-Xms{heap_mb}m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+        flags = (f"-Xmx{heap_mb}m", f"-Xms{heap_mb}m", *(_FULL_SPEED if self.full_speed else SHORT_LIVED))
         return Command((*self._java(flags), "kafka.Kafka", str(self._properties)), cwd=self.home)
 
     def _java(self, flags: tuple[str, ...]) -> Iterator[str]:
         yield self.java.binary
         yield from flags
+        if self.archive is not None:
+            yield f"-XX:SharedArchiveFile={self.archive}"
         yield f"-Dlog4j.configuration=file:{self.home / 'log4j.properties'}"  # Kafka 3: reload4j
         yield f"-Dlog4j2.configurationFile={self.home / 'log4j2.properties'}"  # Kafka 4: log4j 2
         yield "-cp"
@@ -154,6 +165,13 @@ class BrokerPart:
         """ApiVersions is answered and a topic can be made on this very broker."""
         listens(self.address.port)
         prove_topic(f"{LOOPBACK}:{self.address.port}", self.cluster.client_settings(), self.address.node_id)
+
+
+def new_cluster_id() -> str:
+    """A random id as Kafka writes it. One that begins with a dash is taken for an option by the storage tool."""
+    while (drawn := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return drawn
 
 
 def prove_topic(bootstrap: str, client_settings: Mapping[str, Any], node_id: int) -> None:

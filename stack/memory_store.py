@@ -9,7 +9,18 @@ from dataclasses import dataclass, field
 
 from ha_core.store.errors import StoreUnavailableError
 from ha_core.store.store import Store
-from ha_core.store.tree import Check, Create, Node, Op, Put, RefusedError, Remove, ReplyLostError, State, check_size
+from ha_core.store.tree import (
+    Check,
+    Create,
+    Node,
+    Op,
+    PreconditionError,
+    Put,
+    Remove,
+    ReplyLostError,
+    State,
+    check_size,
+)
 
 
 @dataclass
@@ -139,7 +150,7 @@ class MemoryTree:
             for index, op in enumerate(ops):
                 before.setdefault(op.path, memory.nodes.get(op.path))
                 self._apply_one(index, op)
-        except RefusedError:
+        except PreconditionError:
             for path, node in reversed(before.items()):
                 if node is not None:
                     memory.place(path, node)
@@ -154,15 +165,15 @@ class MemoryTree:
         if isinstance(op, Create):
             parent = op.path.rpartition("/")[0]
             if node is not None:
-                raise RefusedError(index)
+                raise PreconditionError(index)
             if parent and parent not in memory.nodes:
-                raise RefusedError(index)
+                raise PreconditionError(index)
             memory.place(op.path, memory.written(op.data, 0, self._session if op.ephemeral else 0))
             return
         if node is None:
-            raise RefusedError(index)
+            raise PreconditionError(index)
         if node.version != op.version:
-            raise RefusedError(index)
+            raise PreconditionError(index)
         if isinstance(op, Check):
             return
         if isinstance(op, Put):
@@ -170,7 +181,7 @@ class MemoryTree:
             return
         assert isinstance(op, Remove)
         if memory.children.get(op.path):
-            raise RefusedError(index)
+            raise PreconditionError(index)
         memory.drop(op.path)
 
     def _check_connected(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,12 +47,18 @@ class PortBlock:
         self.ranged += count
         return self.first + self.ranged - count
 
+    def close(self) -> None:
+        """Give them back."""
+        os.close(self.lock_fd)
 
-def claim(locks: Path) -> PortBlock:
+
+def claim() -> PortBlock:
     """The first block whose lock is free and on whose ports nobody listens.
 
     Raises StackError when every block is taken.
     """
+    # Ports are the machine's, whatever cache a stack uses: two that kept their locks apart would choose the same ones.
+    locks = Path(tempfile.gettempdir()) / f"switchyard-ports-{os.getuid()}"
     locks.mkdir(parents=True, exist_ok=True)
     for number in range(BLOCKS):
         first = FIRST_PORT + number * BLOCK_PORTS

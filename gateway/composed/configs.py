@@ -85,9 +85,9 @@ def _by_resource(
             outcomes.update((key, _error(*key, _AWAY, str(reply))) for key, _ in batches[at].values())
             continue
         for result in reply[results]:
-            known = batches[at].get((result["resource_type"], result["resource_name"]))
-            if known is not None:
-                outcomes[known[0]] = result | {"resource_name": known[0][1]}
+            asked = batches[at].get((result["resource_type"], result["resource_name"]))
+            if asked is not None:
+                outcomes[asked[0]] = result | {"resource_name": asked[0][1]}
     return {results: list(outcomes.values())}
 
 
@@ -106,4 +106,4 @@ def _place(context: Context, kind: int, name: str, target: Target) -> _Place | s
 
 
 def _error(kind: int, name: str, code: int, why: str) -> Message:
-    return {"error_code": int(code), "error_message": why, "resource_type": kind, "resource_name": name}
+    return {"error_code": code, "error_message": why, "resource_type": kind, "resource_name": name}

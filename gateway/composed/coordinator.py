@@ -37,7 +37,7 @@ def _cluster(context: Context, kind: int, key: str) -> str | Message:
     if kind == _GROUP:
         fence = places.group_fence(context, key)
         if fence is not None:
-            return _error(_AWAY, f"group {key} is being moved by operation {fence.operation}")
+            return _error(places.GROUP_FENCED, f"group {key} is being moved by operation {fence.operation}")
         cluster = places.group_cluster(context, key)
     elif kind == _TRANSACTION:
         cluster = places.user_cluster(context)
@@ -49,4 +49,4 @@ def _cluster(context: Context, kind: int, key: str) -> str | Message:
 
 
 def _error(code: int, why: str | None) -> Message:
-    return {"error_code": int(code), "error_message": why, **_NOWHERE}
+    return {"error_code": code, "error_message": why, **_NOWHERE}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Message, ask_each, grouped
-from gateway.composed.by_partition import Outcomes, Shape, split, to_leaders
+from gateway.composed.ask import Asking, Message
+from gateway.composed.by_partition import Outcomes, Shape, ask_leaders, split, to_leaders
 from gateway.composed.handlers import Context, Handler, handles
 from gateway.composed.logs import Inquiry, Query, rounds
 from gateway.composed.places import Replica
@@ -78,18 +78,12 @@ def _plan(context: Context, key: Partition, offset: int) -> Inquiry[_Plan]:
 
 def _delete(context: Context, shape: Shape, plans: dict[Partition, _Plan], timeout: Message) -> Asking[Outcomes]:
     upto = {replica: offset for plan in plans.values() for replica, offset in plan.upto.items()}
-    leader = (yield from places.leaders(context, upto)).broker
 
-    def ask(cluster: str, broker: int, batch: list[Replica]) -> Ask:
+    def message(batch: list[Replica]) -> Message:
         partitions = {r[1:]: {"partition_index": r.partition, "offset": upto[r]} for r in batch}
-        return shape.ask(cluster, broker, {"topics": shape.topics(partitions, partitions), **timeout})
+        return {"topics": shape.topics(partitions, partitions), **timeout}
 
-    batches = grouped(((r.cluster, leader[r]), r) for r in upto if r in leader)
-    replies = yield from ask_each({place: ask(*place, batch) for place, batch in batches.items()})
-    answers: dict[Replica, Message] = {}
-    for (cluster, _), reply in replies.items():
-        if not isinstance(reply, ClusterUnavailableError):
-            answers.update({Replica(cluster, *key): answer for key, answer in shape.outcomes(reply)})
+    answers, _ = yield from ask_leaders(context, shape, {replica: replica for replica in upto}, message)
     return {key: _outcome(shape, key, plan, answers) for key, plan in plans.items()}
 
 

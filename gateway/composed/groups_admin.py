@@ -20,7 +20,7 @@ from gateway.composed.ask import (
 from gateway.composed.handlers import Context, Handler, handles
 from ha_core.wire.codes import ApiKey, ErrorCode
 
-_AWAY = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+_AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
 MAX_ALONE = 64
 """Groups of one request that are asked for by themselves, two questions each. The others are told to ask again, which
 clients do for those only: by then more of them are answered, or it is known who leads __consumer_offsets."""
@@ -92,15 +92,18 @@ def delete_groups(context: Context, version: int, request: Message) -> Handler:
     placed = [(cluster, name) for name in free if (cluster := places.group_cluster(context, name)) is not None]
     answers = yield from _ask(context, ApiKey.DELETE_GROUPS, placed, lambda groups: {"groups_names": groups}, "results")
     by_name = {name: answer for (_, name), answer in answers.items()}
+    by_name |= {name: _refused(name, places.GROUP_FENCED) for name in names if name not in free}
     return {"results": [by_name.get(name, _away(name)) for name in names]}
 
 
 @handles(ApiKey.OFFSET_DELETE)
 def offset_delete(context: Context, version: int, request: Message) -> Handler:
     group = request["group_id"]
+    if places.group_fence(context, group):
+        return {"error_code": places.GROUP_FENCED, "topics": []}
     away: Message = {"error_code": _AWAY, "topics": []}
     cluster = places.group_cluster(context, group)
-    if cluster is None or places.group_fence(context, group):
+    if cluster is None:
         return away
     return (yield from ask_or(away, Ask(cluster, Coordinator("group", group), ApiKey.OFFSET_DELETE, request)))
 
@@ -112,16 +115,11 @@ def list_groups(context: Context, version: int, request: Message) -> Handler:
     Admin clients ask every node of the cluster and put the answers together. So each group comes once, however many
     gateways there are, and a client whose metadata names gateways of yesterday misses none.
     """
-    cluster, broker = context.port_cluster, context.port_broker
-    if cluster is None or broker is None:
-        return {"error_code": 0, "groups": []}
-    away: Message = {"error_code": _AWAY, "groups": []}
-    if cluster not in places.usable(context):
-        return away
     filters = {name: request[name] for name in ("states_filter", "types_filter")}
-    reply = yield from ask_or(away, Ask(cluster, Broker(broker), ApiKey.LIST_GROUPS, filters))
-    found = [group["group_id"] for group in reply["groups"]]
-    left = yield from _left_behind(context, cluster, found)
+    reply = yield from places.ask_port(context, ApiKey.LIST_GROUPS, filters, "groups", _AWAY)
+    left = yield from _left_behind(
+        context, context.port_cluster or "", [group["group_id"] for group in reply["groups"]]
+    )
     return reply | {"groups": [group for group in reply["groups"] if group["group_id"] not in left]}
 
 
@@ -145,7 +143,11 @@ def _left_behind(context: Context, here: str, groups: Iterable[str]) -> Asking[s
     for (cluster, _), reply in (yield from ask_each(asks)).items():
         for group in _answered(reply, "groups"):
             copies.get(group, set()).add(cluster)
-    return {group for group, held in copies.items() if here != (bound[group] if bound[group] in held else min(held))}
+    return {
+        group
+        for group, holders in copies.items()
+        if here != (bound[group] if bound[group] in holders else min(holders))
+    }
 
 
 def _ask(
@@ -163,10 +165,9 @@ def _ask(
     batches = grouped(((c, broker), group) for (c, group), broker in coordinators.items() if broker is not None)
     asks = {place: Ask(place[0], Broker(place[1]), api_key, question(batch)) for place, batch in batches.items()}
     for place, reply in (yield from ask_each(asks)).items():
-        cluster, found = place[0], _answered(reply, results)
-        answers.update({(cluster, group): found[group] for group in batches[place] if group in found})
-        there = [(cluster, group) for group in batches[place]]
-        alone += [where for where in there if answers[where]["error_code"] == ErrorCode.NOT_COORDINATOR]
+        found = _answered(reply, results)
+        answers |= {(place[0], group): found[group] for group in batches[place] if group in found}
+        alone += [(place[0], group) for group in found if found[group]["error_code"] == ErrorCode.NOT_COORDINATOR]
     asked_alone = {
         (cluster, group): Ask(cluster, Coordinator("group", group), api_key, question([group]))
         for cluster, group in alone[:MAX_ALONE]
@@ -183,4 +184,8 @@ def _answered(reply: Reply, results: str) -> dict[str, Message]:
 
 
 def _away(group: str) -> Message:
-    return {"error_code": _AWAY, "group_id": group}
+    return _refused(group, _AWAY)
+
+
+def _refused(group: str, error: int) -> Message:
+    return {"error_code": error, "group_id": group}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.composed.ask import Ask, Message
+from gateway.copies import Copies
 from gateway.declared import declare
 from gateway.topology import Topology
 from ha_core.model import Identity, View
@@ -63,3 +64,9 @@ class Context:
     nodes: Mapping[BrokerKey, int] = field(default_factory=dict)
     """(cluster, broker id) → virtual node id."""
     limits: Limits = DEFAULT_LIMITS
+    zone: str = ""
+    """Where this gateway runs."""
+    copies: Copies = field(default_factory=Copies)
+    """What is known of those of mirrors."""
+    now: float = 0.0
+    """Seconds on the gateway's clock."""

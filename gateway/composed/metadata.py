@@ -96,7 +96,9 @@ def _named_topics(context: Context, request: Message, names: list[str]) -> Askin
 def _describing(context: Context, name: str) -> Collection[str | None] | None:
     """The clusters that are to describe a topic; None of one that is in no cluster, as far as is known."""
     if places.document(context, name).mapped:
-        return places.document(context, name).writers
+        writers, mirror = places.document(context, name).writers, places.read_mirror(context, name)
+        away = mirror is not None and not writers.issubset(places.usable(context))
+        return writers | {mirror.target} if mirror is not None and away else writers
     if not context.topology.existing(name):
         return None
     resolved = places.resolve(context, name)
@@ -134,20 +136,20 @@ def _see(replies: Mapping[str, Reply]) -> _Seen:
 def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubtful: bool = True) -> _Chosen:
     if cluster is None:
         return _Chosen("", _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    if places.document(context, name).mapped:
-        cluster = next((c for c in (cluster, *sorted(seen.topics)) if _describes(seen, c, name)), cluster)
+    mapped = places.document(context, name).mapped
+    described = {c for c, topics in seen.topics.items() if topics.get(name, {}).get("partitions")}
+    if mapped and cluster not in described:
+        cluster = min(described, default=cluster)
     topic = seen.topics.get(cluster, {}).get(name)
     if topic is None:
         return _Chosen(cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE))
-    if topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        # The topology may be older than the end of a copy: librdkafka fails what it holds for a topic that is gone.
-        elsewhere = {*context.topology.existing(name), *(c for c in seen.topics if _describes(seen, c, name))}
-        if doubtful or elsewhere - {cluster}:
-            return _Chosen(cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE))
-    if places.document(context, name).mapped:
+    holders = described.union(context.topology.existing(name))
+    # The topology may be older than the end of a copy: librdkafka fails what it holds for a topic that is gone.
+    if topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and (doubtful or holders - {cluster}):
+        return _Chosen(cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE))
+    if mapped:
         return _moved(context, topic, cluster, seen)
-    described = {c for c, topics in seen.topics.items() if topics.get(name, {}).get("partitions")}
-    if len(described.union(context.topology.existing(name))) > 1:
+    if len(holders) > 1:
         # A binding may lead this client to the other copy later, whose epochs may be lower: Java and librdkafka
         # ignore metadata with a lower epoch than the last one that they have seen.
         partitions = [partition | {"leader_epoch": _NO_EPOCH} for partition in topic["partitions"]]
@@ -155,40 +157,34 @@ def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubt
     return _Chosen(cluster, topic)
 
 
-def _describes(seen: _Seen, cluster: str, name: str) -> bool:
-    return bool(seen.topics.get(cluster, {}).get(name, {}).get("partitions"))
-
-
 def _moved(context: Context, topic: Message, cluster: str, seen: _Seen) -> _Chosen:
     """Each partition as the cluster describes it that it is written in: single ones may have moved alone."""
     name, partitions = topic["name"], list[Message]()
-    known = places.document(context, name)
+    document, mirror = places.document(context, name), places.read_mirror(context, name)
     elsewhere: dict[int, str] = {}
-    others: dict[str, dict[int, Message]] = {}
+    described: dict[str | None, dict[int, Message]] = {
+        c: {partition["partition_index"]: partition for partition in topics.get(name, {}).get("partitions", ())}
+        for c, topics in seen.topics.items()
+    }
     for partition in topic["partitions"]:
         index = partition["partition_index"]
-        if known.withheld(index):
+        if document.withheld(index):
             continue  # a producer that knows of it would wait for it until the crossing has ended
         writer = places.written_in(context, name, index)
-        if writer is not None and writer != cluster:
-            if writer not in others:
-                there = seen.topics.get(writer, {}).get(name, {}).get("partitions", ())
-                others[writer] = {described["partition_index"]: described for described in there}
-            found = others[writer].get(index)
-            if found is not None:
-                elsewhere[index] = writer
-                partitions.append(found | {"leader_epoch": _NO_EPOCH})
-                continue
-        answer = partition | {"leader_epoch": _NO_EPOCH}
-        if writer != cluster:
+        if mirror is not None and writer == mirror.source and writer not in seen.topics:
+            writer = mirror.target  # who reads from the copy finds somebody to read from while the writer is away
+        found = described.get(writer, {}).get(index)
+        if writer is None or found is None:
             # No leader is better than one that refuses.
-            answer |= {"error_code": ErrorCode.LEADER_NOT_AVAILABLE, "leader_id": _NO_LEADER}
-        partitions.append(answer)
+            found = partition | {"error_code": ErrorCode.LEADER_NOT_AVAILABLE, "leader_id": _NO_LEADER}
+        elif writer != cluster:
+            elsewhere[index] = writer
+        partitions.append(found | {"leader_epoch": _NO_EPOCH})
     return _Chosen(cluster, topic | {"partitions": partitions}, elsewhere)
 
 
 def _error(name: str, code: ErrorCode) -> Message:
-    return {"error_code": int(code), "name": name, "partitions": []}
+    return {"error_code": code, "name": name, "partitions": []}
 
 
 def _given_back(chosen: list[_Chosen]) -> Iterator[_Chosen]:

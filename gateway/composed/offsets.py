@@ -48,7 +48,7 @@ def offset_for_leader_epoch(context: Context, version: int, request: Message) ->
     wanted = _EPOCHS.wanted(request)
     mapped, others = split(context, wanted)
     outcomes = yield from to_leaders(context, _EPOCHS, others, wanted, {"replica_id": CONSUMER})
-    ends = {key: _client_offset(context, key, LATEST, READ_UNCOMMITTED) for key in mapped}
+    ends = {key: _client_offset(context, key, LATEST, READ_UNCOMMITTED, reads=False) for key in mapped}
     for key, (error, _, end) in (yield from rounds(context, ends)).items():
         epoch = -1 if error else wanted[key]["leader_epoch"]
         outcomes[key] = _EPOCHS.said(key[1], error, leader_epoch=epoch, end_offset=end)
@@ -58,15 +58,22 @@ def offset_for_leader_epoch(context: Context, version: int, request: Message) ->
 _Stays = Sequence[tuple[Extent, Replica]]
 
 
-def _client_offset(context: Context, key: Partition, timestamp: int, isolation: int) -> Inquiry[Found]:
-    """What LIST_OFFSETS is to answer for `timestamp`: a time in ms, or one of the negative words."""
+def _client_offset(
+    context: Context, key: Partition, timestamp: int, isolation: int, reads: bool = True
+) -> Inquiry[Found]:
+    """What LIST_OFFSETS is to answer for `timestamp`: a time in ms, or one of the negative words.
+
+    :param reads: whether the log ends for the one who asks where the copy ends that he reads.
+    """
     stays = [(extent, Replica(extent.cluster, *key)) for extent in places.extents(context, *key) if not extent.ignored]
     # While the last cut lies ahead, the extent before it may still grow.
     ahead = places.document(context, key[0]).crosses(key[1])
     if not stays:
         return _known(Found(ErrorCode.LEADER_NOT_AVAILABLE))
     if timestamp == LATEST:
-        return _latest_ahead(stays, isolation) if ahead and len(stays) > 1 else _latest(*stays[-1], isolation)
+        if reads and (copy := places.read_copy(context, *key)) is not None:
+            return _known(Found(0, -1, copy.end))
+        return _latest(stays[-2:] if ahead else stays[-1:], isolation)
     if timestamp == EARLIEST:
         return _earliest(stays, ahead)
     if timestamp == MAX_TIMESTAMP:
@@ -79,25 +86,21 @@ def _known(answer: Found) -> Inquiry[Found]:
     yield ()
 
 
-def _latest(extent: Extent, replica: Replica, isolation: int) -> Inquiry[Found]:
-    query = Query(replica, LATEST, isolation)
-    end = (yield (query,))[query]
-    # Before the first record of this stay the log ends at its base, or below where a transaction was left open.
-    return _failed(end) if end.error else Found(0, -1, extent.clip(end.offset))
+def _each(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[list[tuple[Extent, Found]]]:
+    found = yield tuple(Query(replica, timestamp, isolation) for _, replica in stays)
+    return [(extent, found[Query(replica, timestamp, isolation)]) for extent, replica in stays]
 
 
-def _latest_ahead(stays: _Stays, isolation: int) -> Inquiry[Found]:
-    """In the origin until its log has reached the cut, in the target from then on."""
-    (origin, here), (target, there) = stays[-2:]
-    queries = [Query(replica, LATEST, isolation) for replica in (here, there)]
-    found = yield tuple(queries)
-    first, second = (found[query] for query in queries)
-    if first.error:
-        return _failed(first)
-    end = origin.physical_end
-    if end is not None and first.offset < end:
-        return Found(0, -1, origin.clip(first.offset))
-    return _failed(second) if second.error else Found(0, -1, target.clip(second.offset))
+def _latest(stays: _Stays, isolation: int) -> Inquiry[Found]:
+    """In the last one; of two, in the origin until its log has reached the cut, in the target from then on."""
+    for extent, log_end in (yield from _each(stays, LATEST, isolation)):
+        if log_end.error:
+            return _failed(log_end)
+        # Before the first record of this stay the log ends at its base, or below where a transaction was left open.
+        latest, end = Found(0, -1, extent.clip(log_end.offset)), extent.physical_end
+        if end is not None and log_end.offset < end:
+            break
+    return latest
 
 
 def _earliest(stays: _Stays, ahead: bool) -> Inquiry[Found]:
@@ -116,9 +119,7 @@ def _earliest(stays: _Stays, ahead: bool) -> Inquiry[Found]:
 
 
 def _at_time(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[Found]:
-    found = yield tuple(Query(replica, timestamp, isolation) for _, replica in stays)
-    for extent, replica in stays:
-        answer = found[Query(replica, timestamp, isolation)]
+    for extent, answer in (yield from _each(stays, timestamp, isolation)):
         if answer.error:
             return _failed(answer)
         end = extent.physical_end
@@ -130,10 +131,8 @@ def _at_time(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[Found]:
 
 
 def _largest_timestamp(stays: _Stays) -> Inquiry[Found]:
-    found = yield tuple(Query(replica, MAX_TIMESTAMP) for _, replica in stays)
     best = _NOTHING
-    for extent, replica in stays:
-        answer = found[Query(replica, MAX_TIMESTAMP)]
+    for extent, answer in (yield from _each(stays, MAX_TIMESTAMP, READ_UNCOMMITTED)):
         if answer.error:
             return _failed(answer)
         if extent.holds(answer.offset) and answer.timestamp >= best.timestamp:

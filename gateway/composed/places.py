@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gateway.composed.ask import AnyBroker, Ask, Asking, ClusterUnavailableError, Message, Reply, ask_each, grouped
+from gateway.composed.ask import (
+    AnyBroker,
+    Ask,
+    Asking,
+    Broker,
+    ClusterUnavailableError,
+    Message,
+    Reply,
+    ask_each,
+    ask_or,
+    grouped,
+)
 from gateway.composed.handlers import BrokerKey, Context
-from ha_core.model import Extent, Fence, Topic
+from gateway.copies import Copy
+from gateway.session.refusal import Refusal
+from ha_core.model import Extent, Fence, Mirror, Topic
+from ha_core.plan.mirrored import read_from
 from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
+from ha_core.wire.apis import APIS
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 SURVEY_MS = 3_000
@@ -28,18 +43,9 @@ class Replica(NamedTuple):
     partition: int
 
 
-class Leaders(NamedTuple):
-    """What is known of who leads some partitions."""
-
-    broker: Mapping[Replica, int]
-    """The leader's id, of those that have one."""
-    absent: frozenset[Replica] = frozenset()
-    """Those that their cluster says do not exist, asked just now."""
-
-
 def masked(context: Context, cluster: str) -> bool:
-    known = context.view.clusters.get(cluster)
-    return known is None or known.masked is not None
+    found = context.view.clusters.get(cluster)
+    return found is None or found.masked is not None
 
 
 def usable(context: Context) -> tuple[str, ...]:
@@ -76,9 +82,13 @@ def group_cluster(context: Context, group: str) -> str | None:
     return cluster_for_group(context.view, context.identity, group)
 
 
+GROUP_FENCED = Refusal.FENCE.code(APIS[ApiKey.FIND_COORDINATOR])
+"""What is said of a group that is being moved. The session counts it, and holds the answer."""
+
+
 def group_fence(context: Context, group: str) -> Fence | None:
-    known = context.view.groups.get(group)
-    return None if known is None else known.fence
+    found = context.view.groups.get(group)
+    return None if found is None else found.fence
 
 
 def user_cluster(context: Context) -> str | None:
@@ -92,24 +102,59 @@ def document(context: Context, topic: str) -> Topic:
 
 def extents(context: Context, topic: str, partition: int) -> tuple[Extent, ...]:
     """The extents of a mapped topic's partition; () where its map is damaged, so that no answer is guessed from it."""
-    known = document(context, topic)
-    return () if known.damaged(partition) else known.extents(partition)
+    found = document(context, topic)
+    return () if found.damaged(partition) else found.extents(partition)
 
 
 def written_in(context: Context, topic: str, partition: int) -> str | None:
     """The cluster to which producers of a mapped topic's partition are led; None where its map is damaged."""
-    known = document(context, topic)
-    return None if known.damaged(partition) else known.written(partition).cluster
+    found = document(context, topic)
+    return None if found.damaged(partition) else found.written(partition).cluster
+
+
+def read_mirror(context: Context, topic: str) -> Mirror | None:
+    """The mirror whose copy of the topic the one who asks reads."""
+    return read_from(context.view, context.identity.user, topic, context.zone)
+
+
+def read_copy(context: Context, topic: str, partition: int) -> Copy | None:
+    """The copy from which the partition is read, as far as it goes; None: from where it is written."""
+    document, mirror = context.view.mapped(topic), read_mirror(context, topic)
+    if document is None or mirror is None or document.damaged(partition):
+        return None
+    copy = context.copies.of(mirror, document, partition, context.now)
+    if copy is None or not _led(context, copy.cluster, topic, partition):
+        return None
+    return copy if copy.level or not _led(context, mirror.source, topic, partition) else None
+
+
+def _led(context: Context, cluster: str, topic: str, partition: int) -> bool:
+    known = context.topology.reachable(cluster) and not masked(context, cluster)
+    return known and context.topology.leader(cluster, topic, partition) is not None
 
 
 def real_broker(context: Context, node_id: int) -> BrokerKey | None:
     """The broker behind a virtual node; None for a gateway's node and for ids that nobody has."""
-    return next((broker for broker, known in context.nodes.items() if known == node_id), None)
+    return next((broker for broker, found in context.nodes.items() if found == node_id), None)
 
 
 def wait_ms(request: Message) -> int:
     """How long to wait for a request that says how long the cluster may take over it."""
     return min(max(int(request["timeout_ms"]), 1_000), _MAX_WAIT_MS) + 2_000
+
+
+def ask_port(context: Context, api_key: int, message: Message, results: str, away: int) -> Asking[Message]:
+    """What the broker lists at whose virtual node the client asks; a gateway's node lists nothing.
+
+    :param away: the error where that broker cannot be asked.
+    """
+    cluster, broker = context.port_cluster, context.port_broker
+    if cluster is None or broker is None:
+        return {"error_code": 0, results: []}
+    otherwise: Message = {"error_code": away, results: []}
+    if cluster not in usable(context):
+        return otherwise
+    return (yield from ask_or(otherwise, Ask(cluster, Broker(broker), api_key, message)))
 
 
 def ask_topics(cluster: str, names: Iterable[str] | None, *, create: bool = False, **more: bool) -> Ask:
@@ -130,8 +175,10 @@ def holders(replies: Mapping[str, Reply]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def leaders(context: Context, replicas: Iterable[Replica]) -> Asking[Leaders]:
-    """Who leads each partition; clusters are asked where the topology does not know it.
+def leaders(context: Context, replicas: Iterable[Replica]) -> Asking[tuple[dict[Replica, int], set[Replica]]]:
+    """(The leader's id, of those that have one; those that their cluster says do not exist).
+
+    Clusters are asked where the topology does not know the leader.
 
     A topic may be seconds old and the topology of this gateway as many older.
     """
@@ -144,18 +191,17 @@ def leaders(context: Context, replicas: Iterable[Replica]) -> Asking[Leaders]:
     for cluster, reply in (yield from ask_each(asks)).items():
         if isinstance(reply, ClusterUnavailableError):
             continue
-        said: set[str] = set()
-        there: set[Replica] = set()
-        for topic in reply["topics"]:
-            if topic["error_code"] in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                said.add(topic["name"])
-            for partition in topic["partitions"]:
-                replica = Replica(cluster, topic["name"], partition["partition_index"])
-                there.add(replica)
-                if replica in wanted and partition["leader_id"] >= 0:
-                    known[replica] = partition["leader_id"]
-        absent |= {r for r in wanted - there if r.cluster == cluster and r.topic in said}
-    return Leaders(known, frozenset(absent))
+        topics = reply["topics"]
+        certain = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        said = {topic["name"] for topic in topics if topic["error_code"] in certain}
+        found = {
+            Replica(cluster, topic["name"], partition["partition_index"]): partition["leader_id"]
+            for topic in topics
+            for partition in topic["partitions"]
+        }
+        known |= {replica: leader for replica, leader in found.items() if replica in wanted and leader >= 0}
+        absent |= {r for r in wanted - found.keys() if r.cluster == cluster and r.topic in said}
+    return known, absent - known.keys()
 
 
 def brokers(context: Context) -> tuple[BrokerKey, ...]:

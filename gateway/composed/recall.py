@@ -16,6 +16,7 @@ from ha_core.model import Extent
 from ha_core.model.producer import upstream_id
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.fetch_partition import fetch_partition, fetched_partition
 from ha_core.wire.list_offsets import list_offsets
 from ha_core.wire.records import Batch, batches
 
@@ -84,13 +85,12 @@ class _Log:
         at = start
         while at < stop and budget[0] > 0:
             budget[0] -= 1
-            said = yield from self._ask(ApiKey.FETCH, self._fetch(at))
-            found = [partition for topic in said["responses"] for partition in topic["partitions"]]
-            code = said["error_code"] or (found[0]["error_code"] if found else ErrorCode.NONE)
+            asked = fetch_partition((self.wanted.topic.decode(), self.wanted.partition), at, BYTES_PER_FETCH)
+            code, part = fetched_partition((yield from self._ask(ApiKey.FETCH, asked)))
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 return None  # retention has taken it
             self._demand(code)
-            before, records = at, (found[0]["records"] or b"") if found else b""
+            before, records = at, (part and part["records"]) or b""
             try:
                 for batch in batches(records, 0, len(records)):
                     if batch.base_offset >= stop:
@@ -110,25 +110,6 @@ class _Log:
         # Compaction takes records out of a batch; its offsets stay.
         found = (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_offset_delta + 1)
         return found == (producer_id, wanted.epoch, wanted.sequence, wanted.records)
-
-    def _fetch(self, at: int) -> Message:
-        partition = {
-            "partition": self.wanted.partition,
-            "current_leader_epoch": -1,
-            "fetch_offset": at,
-            "partition_max_bytes": BYTES_PER_FETCH,
-        }
-        return {
-            "max_wait_ms": 0,
-            "min_bytes": 0,
-            "max_bytes": BYTES_PER_FETCH,
-            "isolation_level": 0,
-            "session_id": 0,
-            "session_epoch": -1,
-            "topics": [{"topic": self.wanted.topic.decode(), "partitions": [partition]}],
-            "forgotten_topics_data": [],
-            "rack_id": "",
-        }
 
     def _ask(self, api_key: ApiKey, body: Message) -> Asking[Message]:
         reply = yield from ask_once(Ask(self.extent.cluster, Broker(self.broker), api_key, body, ASK_MS))

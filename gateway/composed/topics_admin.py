@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Controller, Message, ask_each
+from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Controller, Message, ask_each, grouped
 from gateway.composed.handlers import Context, Handler, handles
-from ha_core.model import Crossing, Fence
+from ha_core.model import Crossing, Fence, Topic
 from ha_core.wire.codes import ApiKey, ErrorCode
 
-Outcome = tuple[int, str | None]
-"""(error code, message) of a topic that no cluster is asked for."""
+
+class _Refused(NamedTuple):
+    """A topic that no cluster is asked for."""
+
+    code: int
+    why: str | None
+
+
+class _Placed(NamedTuple):
+    cluster: str
+    topic: Message
+    """As that cluster is asked for it."""
+
 
 # Admin clients try again after it until their own time is up.
 AWAY = ErrorCode.REQUEST_TIMED_OUT
@@ -20,56 +32,46 @@ AWAY = ErrorCode.REQUEST_TIMED_OUT
 
 @handles(ApiKey.CREATE_TOPICS)
 def create_topics(context: Context, version: int, request: Message) -> Handler:
-    refused = _named_twice(topic["name"] for topic in request["topics"])
-    topics = {topic["name"]: topic for topic in request["topics"] if topic["name"] not in refused}
+    names = [name for name, times in _times(request["topics"]).items() if times == 1]
     # The topology may be some seconds old, and a topic must not come to be in two clusters.
-    asks = {cluster: places.ask_topics(cluster, topics) for cluster in places.usable(context)} if topics else {}
+    asks = {cluster: places.ask_topics(cluster, names) for cluster in places.usable(context)} if names else {}
     found = places.holders((yield from ask_each(asks)))
     unseen = _unseen(context)
-    wanted: dict[str, list[Message]] = {}
-    for name, topic in topics.items():
+
+    def place(topic: Message) -> _Placed | _Refused:
+        name = topic["name"]
         cluster = places.resolve(context, name, found).cluster
         there = {*found.get(name, ()), *context.topology.existing(name)}
         if places.document(context, name).mapped:
-            refused[name] = (ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} is served by cluster {cluster}")
-        elif cluster is None:
-            refused[name] = (ErrorCode.INVALID_REQUEST, "nothing says in which cluster: bind the user or set a default")
-        elif there:
+            return _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} is served by cluster {cluster}")
+        if cluster is None:
+            return _Refused(ErrorCode.INVALID_REQUEST, "nothing says in which cluster: bind the user or set a default")
+        if there:
             where = ", ".join(sorted(there))
-            refused[name] = (ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists in cluster {where}")
-        elif unseen:
+            return _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists in cluster {where}")
+        if unseen:
             why = f"cluster {', '.join(unseen)} was not reached yet and may hold topic {name}; mask it to go on without"
-            refused[name] = (AWAY, why)
-        else:
-            _assign(context, cluster, topic, wanted, refused)
-    answers = yield from _ask(request, ApiKey.CREATE_TOPICS, wanted, "topics", refused)
+            return _Refused(AWAY, why)
+        return _assigned(context, cluster, topic)
+
+    answers = yield from _ask(request, ApiKey.CREATE_TOPICS, request["topics"], "topics", place)
     # A refused topic has no configurations to show, which is null and not none.
-    names = dict.fromkeys(topic["name"] for topic in request["topics"])
-    return {"topics": [{"configs": None} | answers[name] for name in names]}
+    return {"topics": [{"configs": None} | answer for answer in answers]}
 
 
 @handles(ApiKey.DELETE_TOPICS)
 def delete_topics(context: Context, version: int, request: Message) -> Handler:
-    names = dict.fromkeys(request["topic_names"])
-    refused = _named_twice(request["topic_names"])
-    wanted: dict[str, list[Message]] = {}
-    for name in names:
-        if name in refused:
-            continue
-        cluster = places.resolve(context, name).cluster
-        if places.document(context, name).mapped:
-            refused[name] = (
-                ErrorCode.POLICY_VIOLATION,
-                f"topic {name} was moved and its map leads to records in several clusters; delete it as an operator",
-            )
-        elif fence := places.document(context, name).fence:
-            refused[name] = (ErrorCode.POLICY_VIOLATION, _being_moved(name, fence))
-        elif cluster is None:
-            refused[name] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
-        else:
-            wanted.setdefault(cluster, []).append({"name": name})
-    answers = yield from _ask(request, ApiKey.DELETE_TOPICS, wanted, "responses", refused)
-    return {"responses": [answers[name] for name in names]}
+    def place(topic: Message) -> _Placed | _Refused:
+        name = topic["name"]
+        document = places.document(context, name)
+        if document.mapped:
+            why = f"topic {name} was moved and its map leads to records in several clusters; delete it as an operator"
+            return _Refused(ErrorCode.POLICY_VIOLATION, why)
+        cluster = _cluster(context, name, document.fence)
+        return _Placed(cluster, topic) if isinstance(cluster, str) else cluster
+
+    topics = [{"name": name} for name in request["topic_names"]]
+    return {"responses": (yield from _ask(request, ApiKey.DELETE_TOPICS, topics, "responses", place))}
 
 
 @handles(ApiKey.CREATE_PARTITIONS)
@@ -77,37 +79,87 @@ def create_partitions(context: Context, version: int, request: Message) -> Handl
     """New partitions of a moved topic are made in its writer's cluster only.
 
     A partition that the map does not list is one that never left the writer; older clusters hold nothing of it. So
-    none may come while the writer changes.
+    none may come while the writer changes. Of a mirrored topic they are made in the standbys first: what is written to
+    a partition that a standby does not have is on none.
     """
-    refused = _named_twice(topic["name"] for topic in request["topics"])
-    wanted: dict[str, list[Message]] = {}
-    for topic in request["topics"]:
-        name = topic["name"]
-        if name in refused:
-            continue
-        cluster = places.resolve(context, name).cluster
-        known = places.document(context, name)
-        if mover := known.fence or known.transaction_fence or known.crossing:
-            refused[name] = (ErrorCode.POLICY_VIOLATION, _being_moved(name, mover))
-        elif cluster is None:
-            refused[name] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
-        else:
-            _assign(context, cluster, topic, wanted, refused)
-    answers = yield from _ask(request, ApiKey.CREATE_PARTITIONS, wanted, "results", refused)
-    return {"results": [answers[name] for name in dict.fromkeys(topic["name"] for topic in request["topics"])]}
+    behind = yield from _grow_standbys(context, request)
+
+    def place(topic: Message) -> _Placed | _Refused:
+        if topic["name"] in behind:
+            return behind[topic["name"]]
+        document = places.document(context, topic["name"])
+        cluster = _cluster(context, topic["name"], _mover(document))
+        return _assigned(context, cluster, topic) if isinstance(cluster, str) else cluster
+
+    return {"results": (yield from _ask(request, ApiKey.CREATE_PARTITIONS, request["topics"], "results", place))}
 
 
-def _named_twice(names: Iterable[str]) -> dict[str, Outcome]:
-    """As controllers answer: which of the two is meant is not for them to say."""
-    times = Counter(names)
-    return {name: (ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in times if times[name] > 1}
+def _grow_standbys(context: Context, request: Message) -> Asking[dict[str, _Refused]]:
+    """Gives the standbys of mirrored topics as many partitions; topics of which one has not got them → why.
+
+    What the source would refuse is not tried: the standby would be left with more than it, for good.
+    """
+    refused: dict[str, _Refused] = {}
+    times = _times(request["topics"])
+    counts = {topic["name"]: topic["count"] for topic in request["topics"] if times[topic["name"]] == 1}
+    mirrors = [
+        mirror
+        for mirror in context.view.mirrors.values()
+        if mirror.topic in counts and not _mover(places.document(context, mirror.topic))
+    ]
+    if request["validate_only"]:
+        return refused
+    for side, only_try in (("source", True), ("target", False)):
+        named = grouped((getattr(mirror, side), mirror.topic) for mirror in mirrors if mirror.topic not in refused)
+        asks = {cluster: _growing(cluster, names, counts, request, only_try) for cluster, names in named.items()}
+        for cluster, reply in (yield from ask_each(asks)).items():
+            if isinstance(reply, ClusterUnavailableError):
+                why = f"{reply}; topic {{}} is mirrored, and grows on both sides or on none. Unlink it to go on without"
+                refused |= {name: _Refused(AWAY, why.format(name)) for name in named[cluster]}
+                continue
+            for told in reply["results"]:
+                code = told["error_code"]
+                if code and (only_try or code != ErrorCode.INVALID_PARTITIONS):  # the standby has as many already
+                    refused[told["name"]] = _Refused(code, f"cluster {cluster}: {told['error_message'] or code}")
+    return refused
+
+
+def _growing(cluster: str, names: Iterable[str], counts: Mapping[str, int], request: Message, only_try: bool) -> Ask:
+    """The brokers place the partitions: those that the request may name are of one of the clusters."""
+    topics = [{"name": name, "count": counts[name], "assignments": None} for name in dict.fromkeys(names)]
+    message = {"topics": topics, "timeout_ms": request["timeout_ms"], "validate_only": only_try}
+    return Ask(cluster, Controller(), ApiKey.CREATE_PARTITIONS, message, places.wait_ms(request))
+
+
+def _mover(document: Topic) -> Fence | Crossing | None:
+    return document.fence or document.transaction_fence or document.crossing
+
+
+def _times(topics: Iterable[Message]) -> Counter[str]:
+    return Counter(topic["name"] for topic in topics)
 
 
 def _ask(
-    request: Message, api_key: int, wanted: Mapping[str, list[Message]], results: str, refused: Mapping[str, Outcome]
-) -> Asking[dict[str, Message]]:
-    """Asks the controller of each cluster for its topics: name → result, those refused here included."""
-    answers = {name: _result(name, *outcome) for name, outcome in refused.items()}
+    request: Message,
+    api_key: int,
+    topics: Sequence[Message],
+    results: str,
+    place: Callable[[Message], _Placed | _Refused],
+) -> Asking[list[Message]]:
+    """What becomes of each topic, once by name: what the controller of its cluster says, or why it is refused here."""
+    times = _times(topics)
+    answers: dict[str, Message] = {}
+    wanted: dict[str, list[Message]] = {}
+    for topic in topics:
+        name = topic["name"]
+        # As controllers answer: which of the two is meant is not for them to say.
+        twice = _Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        placed = twice if times[name] > 1 else place(topic)
+        if isinstance(placed, _Refused):
+            answers[name] = _result(name, *placed)
+        else:
+            answers[name] = _result(name, AWAY, "the cluster left this topic out of its answer")
+            wanted.setdefault(placed.cluster, []).append(placed.topic)
 
     def message(topics: list[Message]) -> Message:
         by_name = api_key == ApiKey.DELETE_TOPICS
@@ -121,16 +173,14 @@ def _ask(
     }
     for cluster, reply in (yield from ask_each(asks)).items():
         if isinstance(reply, ClusterUnavailableError):
-            found, why = {}, str(reply)
+            answers |= {topic["name"]: _result(topic["name"], AWAY, str(reply)) for topic in wanted[cluster]}
         else:
-            found, why = {r["name"]: r for r in reply[results]}, "the cluster left this topic out of its answer"
-        for name in (topic["name"] for topic in wanted[cluster]):
-            answers[name] = found.get(name) or _result(name, AWAY, why)
-    return answers
+            answers |= {result["name"]: result for result in reply[results] if result["name"] in answers}
+    return list(answers.values())
 
 
 def _result(name: str, code: int, why: str | None) -> Message:
-    return {"name": name, "error_code": int(code), "error_message": why}
+    return {"name": name, "error_code": code, "error_message": why}
 
 
 def _unseen(context: Context) -> list[str]:
@@ -142,18 +192,16 @@ def _unseen(context: Context) -> list[str]:
     )
 
 
-def _being_moved(topic: str, mover: Fence | Crossing) -> str:
-    return f"topic {topic} is being moved by operation {mover.operation}; try again when it has ended"
+def _cluster(context: Context, topic: str, mover: Fence | Crossing | None) -> str | _Refused:
+    """The cluster of a topic that is there, unless it is being moved."""
+    if mover:
+        why = f"topic {topic} is being moved by operation {mover.operation}; try again when it has ended"
+        return _Refused(ErrorCode.POLICY_VIOLATION, why)
+    return places.resolve(context, topic).cluster or _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
 
 
-def _assign(
-    context: Context,
-    cluster: str,
-    topic: Message,
-    wanted: dict[str, list[Message]],
-    refused: dict[str, Outcome],
-) -> None:
-    """Takes the topic in among those that are wanted, its assignments with the cluster's own broker ids."""
+def _assigned(context: Context, cluster: str, topic: Message) -> _Placed | _Refused:
+    """The topic, its assignments with the cluster's own broker ids."""
     name, assignments = topic["name"], list[Message]()
     for assignment in topic["assignments"] or ():
         ids: list[int] = []
@@ -161,9 +209,7 @@ def _assign(
             broker = places.real_broker(context, node_id)
             if broker is None or broker[0] != cluster:
                 what = f"a broker of cluster {broker[0]}; topic {name} belongs to cluster {cluster}" if broker else None
-                refused[name] = (ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is {what or 'no broker'}")
-                return
+                return _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is {what or 'no broker'}")
             ids.append(broker[1])
         assignments.append(assignment | {"broker_ids": ids})
-    given = topic if topic["assignments"] is None else topic | {"assignments": assignments}
-    wanted.setdefault(cluster, []).append(given)
+    return _Placed(cluster, topic if topic["assignments"] is None else topic | {"assignments": assignments})

@@ -5,14 +5,12 @@ from __future__ import annotations
 from gateway.composed import places
 from gateway.composed.ask import (
     Ask,
-    Broker,
     ClusterUnavailableError,
     Coordinator,
     Message,
     Reply,
     ask_each,
     ask_once,
-    ask_or,
 )
 from gateway.composed.by_partition import Shape, split, to_leaders
 from gateway.composed.handlers import Context, Handler, handles
@@ -21,7 +19,7 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 # Java ends what it does not know: of all errors about leaders it knows this one here.
 _PRODUCERS = Shape(ApiKey.DESCRIBE_PRODUCERS, indexes="partition_indexes", away=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-_AWAY = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+_AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @handles(ApiKey.DESCRIBE_PRODUCERS)
@@ -57,14 +55,11 @@ def describe_transactions(context: Context, version: int, request: Message) -> H
 @handles(ApiKey.LIST_TRANSACTIONS)
 def list_transactions(context: Context, version: int, request: Message) -> Handler:
     """Of the user's cluster, each by the node of the broker that coordinates it, for the same reason as groups."""
-    cluster, broker = context.port_cluster, context.port_broker
-    if cluster is None or broker is None or cluster != places.user_cluster(context):
+    if context.port_cluster != places.user_cluster(context):
         return {"error_code": 0, "transaction_states": []}
     # COORDINATOR_NOT_AVAILABLE would end Java's listing of all brokers.
-    away = {"error_code": int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), "transaction_states": []}
-    if cluster not in places.usable(context):
-        return away
-    return (yield from ask_or(away, Ask(cluster, Broker(broker), ApiKey.LIST_TRANSACTIONS, request)))
+    away = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return (yield from places.ask_port(context, ApiKey.LIST_TRANSACTIONS, request, "transaction_states", away))
 
 
 def _state(name: str, reply: Reply | None) -> Message:
@@ -101,4 +96,4 @@ def end_transaction(context: Context, version: int, request: Message) -> Handler
 
 
 def _error(code: int) -> Message:
-    return {"error_code": int(code)}
+    return {"error_code": code}

@@ -7,6 +7,7 @@ behind a load balancer all clients come from one.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 HURRY_S = 1.0
@@ -15,7 +16,7 @@ HURRY_S = 1.0
 C = TypeVar("C")
 
 
-class Strangers(Generic[C]):
+class Logins(Generic[C]):
     def __init__(self, most: int, patience_s: float) -> None:
         self._most, self._patience_s = most, patience_s
         self._since: dict[C, float] = {}
@@ -42,26 +43,26 @@ class Strangers(Generic[C]):
         return [connection for connection, since in self._since.items() if now - since >= self._patience_s]
 
 
-class Shares(Generic[C]):
+class Shares:
     def __init__(self) -> None:
-        self._user: dict[C, str] = {}
-        self._held: Counter[str] = Counter()
+        self._user: dict[Hashable, str] = {}
+        self._connections: Counter[str] = Counter()
 
-    def take(self, connection: C, user: str, most: int) -> bool:
+    def admit(self, connection: Hashable, user: str, most: int) -> bool:
         """Whether the user may have this one as well; it is counted as his, and no longer as whosever it was."""
-        self.give_back(connection)
-        if self._held[user] >= most:
+        self.release(connection)
+        if self._connections[user] >= most:
             return False
         self._user[connection] = user
-        self._held[user] += 1
+        self._connections[user] += 1
         return True
 
-    def give_back(self, connection: C) -> None:
+    def release(self, connection: Hashable) -> None:
         user = self._user.pop(connection, None)
         if user is not None:
-            self._held[user] -= 1
-            if not self._held[user]:
-                del self._held[user]
+            self._connections[user] -= 1
+            if not self._connections[user]:
+                del self._connections[user]
 
 
 def share(connections: int, users: int) -> int:

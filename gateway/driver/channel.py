@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from gateway.session.commands import BrokerLane
 
@@ -13,50 +14,44 @@ BUFFER = bytearray(256 * 1024)
 """Shared by all connections of the process: nothing in it outlives one event."""
 
 
+@dataclass(slots=True, eq=False)
 class Channel:
     """One socket: what could not be sent yet, and which events are wanted."""
 
-    __slots__ = ("_stuck", "fd", "loop", "pending", "reading", "sock", "writing")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
-        self.loop = loop
-        self.sock = sock
-        self.fd = sock.fileno()
-        self.pending: deque[memoryview] = deque()
-        self.reading = False
-        self.writing = False
-        self._stuck: tuple[float, memoryview] | None = None
+    loop: asyncio.AbstractEventLoop
+    sock: socket.socket
+    on_readable: Callable[[], None]
+    on_writable: Callable[[], None]
+    pending: deque[memoryview] = field(default_factory=deque)
+    reading: bool = False
+    writing: bool = False
+    _stuck: tuple[float, memoryview] | None = None
 
     def send(self, data: bytes | bytearray | memoryview) -> None:
         """Sends what the socket takes and keeps a copy of the rest. OSError if the connection broke."""
-        if self.pending:
-            self._keep(data)
-            return
-        try:
-            sent = self.sock.send(data)
-        except BlockingIOError:
-            sent = 0
+        sent = 0 if self.pending else self._sent(data)
         if sent < len(data):
-            self._keep(memoryview(data)[sent:])
+            rest = memoryview(data)[sent:]
+            # What lies in the shared buffer is overwritten by the next event; everything else is nobody's but ours.
+            self.pending.append(memoryview(bytes(rest)) if rest.obj is BUFFER else rest)
 
-    def _keep(self, data: bytes | bytearray | memoryview) -> None:
-        view = memoryview(data)
-        # What lies in the shared buffer is overwritten by the next event; everything else is nobody's but ours.
-        self.pending.append(memoryview(bytes(view)) if view.obj is BUFFER else view)
-
-    def flush(self) -> bool:
-        """Sends what was kept; whether all of it went. OSError if the connection broke."""
+    def flush(self) -> None:
+        """Sends what was kept. OSError if the connection broke."""
         while self.pending:
             data = self.pending[0]
-            try:
-                sent = self.sock.send(data)
-            except BlockingIOError:
-                return False
+            sent = self._sent(data)
             if sent < len(data):
-                self.pending[0] = data[sent:]
-                return False
+                if sent:
+                    self.pending[0] = data[sent:]
+                return
             self.pending.popleft()
-        return True
+
+    def _sent(self, data: bytes | bytearray | memoryview) -> int:
+        """How much of it the socket has taken."""
+        try:
+            return self.sock.send(data)
+        except BlockingIOError:
+            return 0
 
     def stuck_s(self, now: float) -> float:
         """How long nothing of what is pending has gone; as far as it was asked for."""
@@ -67,20 +62,21 @@ class Channel:
             self._stuck = (now, self.pending[0])
         return now - self._stuck[0]
 
-    def want(self, reading: bool, on_readable: Callable[[], None], on_writable: Callable[[], None]) -> None:
+    def want(self, reading: bool) -> None:
+        """Whether bytes are to be read; what is pending is always to be sent."""
         if reading != self.reading:
             self.reading = reading
             if reading:
-                self.loop.add_reader(self.fd, on_readable)
+                self.loop.add_reader(self.sock.fileno(), self.on_readable)
             else:
-                self.loop.remove_reader(self.fd)
+                self.loop.remove_reader(self.sock.fileno())
         writing = bool(self.pending)
         if writing != self.writing:
             self.writing = writing
             if writing:
-                self.loop.add_writer(self.fd, on_writable)
+                self.loop.add_writer(self.sock.fileno(), self.on_writable)
             else:
-                self.loop.remove_writer(self.fd)
+                self.loop.remove_writer(self.sock.fileno())
 
     def finish(self) -> None:
         """Tells the other side that nothing more comes, if all that was to be sent is. OSError if it is gone."""
@@ -89,43 +85,34 @@ class Channel:
 
     def release(self) -> socket.socket:
         """The socket, which is somebody else's from here on."""
-        self._forget()
+        self.pending.clear()
+        self.want(False)
+        del self.on_readable, self.on_writable  # they lead back here, and what has ended must leave no cycle
         return self.sock
 
     def close(self) -> None:
-        self._forget()
-        self.sock.close()
-
-    def _forget(self) -> None:
-        if self.reading:
-            self.loop.remove_reader(self.fd)
-        if self.writing:
-            self.loop.remove_writer(self.fd)
-        self.reading = self.writing = False
-        self.pending.clear()
+        self.release().close()
 
 
+@dataclass(slots=True, eq=False)
 class BrokerChannel:
     """What is not with the broker yet was accepted under a lease, and is sent under the same one only.
 
     A request of which a part was never sent is never executed.
     """
 
-    __slots__ = ("channel", "dialling", "early", "generation", "lane", "outdated", "renewal", "shut")
-
-    def __init__(self, lane: BrokerLane) -> None:
-        self.lane = lane
-        self.channel: Channel | None = None
-        self.dialling: asyncio.Task[None] | None = None
-        self.early: list[bytes] = []
-        """Requests for a connection that is not open yet."""
-        self.generation: int | None = None
-        """Of the lease under which the first bytes that are still here were accepted; None: under none."""
-        self.shut = False
-        """Nothing more is to be sent than what is still pending."""
-        self.renewal: asyncio.TimerHandle | None = None
-        self.outdated = False
-        """Its login ends soon: it is left as soon as nothing is under way on it."""
+    lane: BrokerLane
+    channel: Channel | None = None
+    dialling: asyncio.Task[None] | None = None
+    early: list[bytes] = field(default_factory=list)
+    """Requests for a connection that is not open yet."""
+    generation: int | None = None
+    """Of the lease under which the first bytes that are still here were accepted; None: under none."""
+    shut: bool = False
+    """Nothing more is to be sent than what is still pending."""
+    renewal: asyncio.TimerHandle | None = None
+    outdated: bool = False
+    """Its login ends soon: it is left as soon as nothing is under way on it."""
 
     def send(self, data: bytes | bytearray | memoryview, lease: Callable[[], int | None]) -> None:
         """:param lease: its generation while it holds: asked for only where something is kept.

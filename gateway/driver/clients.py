@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from gateway import clock, descriptors
 from gateway.config import Config
-from gateway.driver.admission import Shares, Strangers, share
-from gateway.driver.connection import Connection
+from gateway.driver.admission import Logins, Shares, share
+from gateway.driver.connection import ClientConnection
 from gateway.driver.damped import Damped
 from gateway.driver.farewell import Farewells, part
 from gateway.driver.listeners import Listeners
@@ -32,21 +32,21 @@ class Clients:
         self,
         loop: asyncio.AbstractEventLoop,
         config: Config,
-        connect: Callable[[socket.socket, Port, str], Connection],
+        connect: Callable[[socket.socket, Port, str], ClientConnection],
     ) -> None:
         """:param connect: makes a connection of socket, listener and the address of the client."""
         self._auth, self._limits, self._connect = config.authentication, config.limits, connect
-        self.open: set[Connection] = set()
+        self.open: set[ClientConnection] = set()
         self.accepted = 0
         self.turned_away = 0
         self.ended: Counter[str] = Counter()
         self.most = config.limits.max_connections
-        self.strangers = Strangers[Connection](config.limits.max_logins, config.limits.login_ms / 1000)
-        self._shares = Shares[Connection]()
+        self.logins = Logins[ClientConnection](config.limits.max_logins, config.limits.login_ms / 1000)
+        self._shares = Shares()
         self._damped = Damped()
         self.listeners = Listeners(loop, self._has_room, self._arrived, self._damped)
         self.farewells = Farewells(loop)
-        self._idle = Rounds[Connection](loop, self._end_idle)
+        self._idle = Rounds[ClientConnection](loop, self._end_idle)
 
     def know_limits(self) -> None:
         """No more than the process may have files open."""
@@ -59,16 +59,16 @@ class Clients:
                 *(limit, self.most, wanted, descriptors.needed(wanted)),
             )
 
-    def entered(self, connection: Connection) -> None:
-        self.strangers.entered(connection)
+    def entered(self, connection: ClientConnection) -> None:
+        self.logins.entered(connection)
         user, most = connection.session.entry.user or ANONYMOUS, self._most_per_user
-        if not self._shares.take(connection, user, most):
+        if not self._shares.admit(connection, user, most):
             connection.leave(Cause.TOO_MANY, f"the user has {most} connections here, and may have no more")
 
-    def closed(self, connection: Connection, cause: Cause, detail: str) -> None:
+    def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
         self.open.discard(connection)
-        self.strangers.entered(connection)
-        self._shares.give_back(connection)
+        self.logins.entered(connection)
+        self._shares.release(connection)
         self.ended[cause.value] += 1
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
         if not ordinary and self._damped.lets(f"closed connections, cause={cause.value}", clock.now()):
@@ -80,7 +80,7 @@ class Clients:
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             now = clock.now()
-            for connection in self.strangers.overdue(now):
+            for connection in self.logins.overdue(now):
                 connection.end(Cause.NOT_AUTHENTICATED, f"no login within {self._limits.login_ms} ms")
             for kind, count in self._damped.left_out(now):
                 _log.info("%s: %d more lines of this kind were left out", kind, count)
@@ -97,7 +97,7 @@ class Clients:
         return share(self.most, len(self._auth.users) + self._auth.anonymous) if said is None else said
 
     def _has_room(self) -> bool:
-        room, overstayed = self.strangers.room(clock.now())
+        room, overstayed = self.logins.room(clock.now())
         if overstayed is not None:
             overstayed.end(Cause.NOT_AUTHENTICATED, "others wait for their turn to log in")
         return room
@@ -113,9 +113,9 @@ class Clients:
         if connection.session.entry.entered:
             self.entered(connection)
         else:
-            self.strangers.came(connection, clock.now())
+            self.logins.came(connection, clock.now())
 
-    def _end_idle(self, connection: Connection) -> None:
+    def _end_idle(self, connection: ClientConnection) -> None:
         idle_s = clock.now() - connection.used_at
         if idle_s > self._limits.idle_ms / 1000 and connection.session.idle:
             connection.end(Cause.IDLE)

@@ -31,22 +31,8 @@ from ha_core.model import GatewayRecord
 
 _log = logging.getLogger(__name__)
 
-SILENT_S = 60.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
-"""After a process that died; doubled while none has been of use."""
+LONGEST_PAUSE_S = 300.0
 _MAX_LINE_BYTES = 4 * 1024 * 1024
-
-
-def order(config: Config, **more: Any) -> bytes:
-    """What such a process is told, as its first line: how the state and the clusters are reached, and `more`."""
-    told = {
-        "by": f"gateway:{config.id}",
-        "zookeeper": config.zookeeper.hosts,
-        "root": config.zookeeper.root,
-        "profiles": {name: asdict(p) if p.mechanism else {} for name, p in config.profiles.items()},
-        **more,
-    }
-    return json.dumps(told).encode() + b"\n"
 
 
 class Companion(ABC):
@@ -58,35 +44,49 @@ class Companion(ABC):
     doing: str
     """What it does, for the log."""
     module: str
+    ability: str
+    """The field of a gateway's record that says that it can."""
+    most: int
+    """How many gateways do it at once."""
+    first_pause_s = 1.0
+    """After a process that died; doubled while none has been of use."""
+    silent_s = 60.0
+    """How long it may say nothing."""
+    enabled = True
 
-    def __init__(
-        self,
-        told: bytes,
-        changed: Callable[[], None],
-        silent_s: float = SILENT_S,
-        command: Sequence[str] = (),
-        first_pause_s: float = FIRST_PAUSE_S,
-        enabled: bool = True,
-    ) -> None:
+    def __init__(self, config: Config, changed: Callable[[], None], **more: Any) -> None:
         """:param changed: called when `able` has changed.
-        :param silent_s: how long it may say nothing.
+        :param more: what the process is told beside how the state and the clusters are reached.
         """
-        self._told, self._changed, self._silent_s = told, changed, silent_s
-        self._command = command or (sys.executable, "-m", self.module)
-        self._enabled, self._first_pause_s = enabled, first_pause_s
+        told = {
+            "by": f"gateway:{config.id}",
+            "zookeeper": config.zookeeper.hosts,
+            "root": config.zookeeper.root,
+            "profiles": {name: asdict(p) if p.mechanism else {} for name, p in config.profiles.items()},
+            **more,
+        }
+        self.order = json.dumps(told).encode() + b"\n"
+        """The first line of its input."""
+        self.command: Sequence[str] = (sys.executable, "-m", self.module)
+        self._changed = changed
         self._resting = False
         self._useful = False
         self._wanted, self._unwanted = asyncio.Event(), asyncio.Event()
         self.running = False
 
     @abstractmethod
-    def take(self, said: Mapping[str, Any]) -> bool:
-        """Takes what the process says, a line at a time. Returns whether it has been of use."""
+    def heard(self, said: Mapping[str, Any]) -> bool:
+        """Called with what the process says, a line at a time. Returns whether it has been of use."""
 
     @property
     def able(self) -> bool:
         """Whether this gateway may be elected."""
-        return self._enabled and not self._resting
+        return self.enabled and not self._resting
+
+    @classmethod
+    def elected(cls, records: Iterable[GatewayRecord]) -> list[str]:
+        """The ids of the gateways that do it."""
+        return sorted(record.id for record in records if getattr(record, cls.ability))[: cls.most]
 
     def want(self, wanted: bool) -> None:
         """Whether this gateway is elected."""
@@ -96,7 +96,7 @@ class Companion(ABC):
 
     async def keep(self) -> None:
         """Does it whenever it is wanted, for ever."""
-        pause_s = self._first_pause_s
+        pause_s = self.first_pause_s
         while True:
             await self._wanted.wait()
             self._useful = False
@@ -104,7 +104,7 @@ class Companion(ABC):
             if not why:
                 continue
             if self._useful:
-                pause_s = self._first_pause_s
+                pause_s = self.first_pause_s
             _log.warning("%s has ended: %s; again in %g s", self.doing, why, pause_s)
             self._resting = True
             self._changed()
@@ -117,7 +117,7 @@ class Companion(ABC):
         """Why the process has ended; empty when another gateway is elected."""
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_MAX_LINE_BYTES
+                *self.command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_MAX_LINE_BYTES
             )
         except OSError as error:
             return str(error)
@@ -145,78 +145,53 @@ class Companion(ABC):
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(self._told)
+            process.stdin.write(self.order)
             await process.stdin.drain()
-            while line := await asyncio.wait_for(process.stdout.readline(), self._silent_s):
-                self._useful |= self.take(json.loads(line))
+            while line := await asyncio.wait_for(process.stdout.readline(), self.silent_s):
+                self._useful |= self.heard(json.loads(line))
         except TimeoutError:
-            return f"it has said nothing for {self._silent_s:g} s"
+            return f"it has said nothing for {self.silent_s:g} s"
         except (ConnectionError, ValueError, KeyError, TypeError) as error:
             return f"it could not be talked to ({error!r})"
         return ""
 
 
-CARETAKERS = 2
-
-
-def elected_caretakers(records: Iterable[GatewayRecord]) -> tuple[str, ...]:
-    return tuple(sorted(record.id for record in records if record.takes_care)[:CARETAKERS])
-
-
 class Caretaker(Companion):
     doing, module = "taking care of operations without an executor", "ha_core.operations.caretaker"
+    ability, most = "takes_care", 2
 
-    def take(self, said: Mapping[str, Any]) -> bool:
+    def heard(self, said: Mapping[str, Any]) -> bool:
         """`{"operation": …, "outcome": …}`, or nothing but that it still looks."""
         if "operation" in said:
             _log.warning("operation %s was left behind by its executor: %s", said["operation"], said["outcome"])
         return True
 
 
-RECORDER_SILENT_S = 300.0
-"""How much longer than the pause between two looks a process may say nothing; a look at dead clusters takes minutes."""
-
-
-def elected_recorder(records: Iterable[GatewayRecord]) -> str | None:
-    """The id of the gateway that records; None while none can."""
-    return min((record.id for record in records if record.records_facts), default=None)
-
-
-def recorder_order(config: Config) -> bytes:
-    session_timeout_s = config.zookeeper.session_timeout_ms / 1000
-    return order(config, session_timeout_s=session_timeout_s, every_s=config.record_facts_s)
+LOOK_S = 300.0
+"""A look at dead clusters takes minutes."""
 
 
 class Recorder(Companion):
     doing, module = "recording what is known of clusters", "ha_core.operations.recorder"
+    ability, most = "records_facts", 1
 
-    def __init__(
-        self,
-        told: bytes,
-        every_s: float,
-        changed: Callable[[], None],
-        *,
-        silent_s: float = RECORDER_SILENT_S,
-        **settings: Any,
-    ) -> None:
-        """:param every_s: 0: this gateway never records."""
-        super().__init__(told, changed, every_s + silent_s, enabled=every_s > 0, **settings)
+    def __init__(self, config: Config, changed: Callable[[], None]) -> None:
+        every_s = config.record_facts_s
+        super().__init__(config, changed, session_timeout_s=config.zookeeper.session_timeout_ms / 1000, every_s=every_s)
+        self.enabled = every_s > 0
+        self.silent_s = every_s + LOOK_S
         self._failed: set[str] = set()
         self.looked_at: dict[str, float] = {}
         """Cluster → when its last complete look from here ended, in seconds since 1970."""
 
-    def take(self, said: Mapping[str, Any]) -> bool:
+    def heard(self, said: Mapping[str, Any]) -> bool:
         """One round: `{"looks": [{"cluster": …, "error": …}]}`; of use if a cluster could be looked at."""
-        failed = set()
-        for look in said["looks"]:
-            cluster, error = look["cluster"], look["error"]
-            if error:
-                failed.add(cluster)
-                if cluster not in self._failed:
-                    _log.warning("%s could not be looked at, what was known of it stays: %s", cluster, error)
-            else:
-                self.looked_at[cluster] = time.time()
-                if cluster in self._failed:
-                    _log.info("%s is looked at again", cluster)
+        errors = {look["cluster"]: look["error"] for look in said["looks"]}
+        failed = {cluster for cluster, error in errors.items() if error}
+        for cluster in failed - self._failed:
+            _log.warning("%s could not be looked at, what was known of it stays: %s", cluster, errors[cluster])
+        for cluster in self._failed & (errors.keys() - failed):
+            _log.info("%s is looked at again", cluster)
+        self.looked_at |= dict.fromkeys(errors.keys() - failed, time.time())
         self._failed = failed
-        return any(not look["error"] for look in said["looks"])
+        return len(failed) < len(errors)

@@ -155,10 +155,10 @@ class Composer:
     async def _all(self, context: Context, command: Compose, work: Handler, replies: Any, placing: Placing) -> bytes:
         """The list of all topics, made anew only where it would be another one than the last."""
         async with self._one_list:
-            known = self._listings.listing(context, command, replies)
-            if known.brokers is not None:
-                nodes = placing(await self._nodes.ensure(known.brokers))
-                body = known.bodies.get(placement(nodes, known.brokers))
+            listing = self._listings.listing(context, command, replies)
+            if listing.brokers is not None:
+                nodes = placing(await self._nodes.ensure(listing.brokers))
+                body = listing.bodies.get(placement(nodes, listing.brokers))
                 if body is not None:
                     await asyncio.sleep(0)  # one in a turn of the loop: each has megabytes to be sent
                     return body
@@ -169,9 +169,9 @@ class Composer:
             ):
                 answer = await self._answer(body, placing)
                 if isinstance(body, NeedNodes):
-                    known.brokers, nodes = body.brokers, answer
-            if known.brokers is not None:
-                known.bodies[placement(nodes, known.brokers)] = body
+                    listing.brokers, nodes = body.brokers, answer
+            if listing.brokers is not None:
+                listing.bodies[placement(nodes, listing.brokers)] = body
             return body
 
 
@@ -179,10 +179,7 @@ def _long(reply: Any) -> bool:
     return not isinstance(reply, ClusterUnavailableError) and heavy(reply)
 
 
-C = TypeVar("C")
-
-
-class Errands(Generic[C]):
+class Errands:
     """Requests that are worked on, and what becomes of them when nobody waits for them any more.
 
     A client that asks much and leaves must not leave the work behind: what only reads ends with its connection. What
@@ -191,34 +188,31 @@ class Errands(Generic[C]):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._ends_with: dict[C, set[asyncio.Task[None]]] = {}
+        self._tasks: dict[Hashable, set[asyncio.Task[None]]] = {}
+        """By the connection that each ends with; None: it is carried to its end."""
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        return sum(map(len, self._tasks.values()))
 
-    def begin(self, connection: C, work: Coroutine[Any, Any, None], completes: bool) -> None:
+    def begin(self, connection: Hashable, work: Coroutine[Any, Any, None], completes: bool) -> None:
         """:param completes: whether it goes on when the connection has gone."""
         task = self._loop.create_task(work)
-        self._tasks.add(task)
-        if not completes:
-            self._ends_with.setdefault(connection, set()).add(task)
-        task.add_done_callback(lambda done: self._done(connection, done))
+        owner = None if completes else connection
+        self._tasks.setdefault(owner, set()).add(task)
+        task.add_done_callback(lambda done: self._done(owner, done))
 
-    def gone(self, connection: C) -> None:
-        for task in self._ends_with.pop(connection, ()):
+    def gone(self, connection: Hashable) -> None:
+        for task in self._tasks.get(connection, ()):
             task.cancel()
 
     async def close(self) -> None:
         """Ends all that is left."""
-        for task in self._tasks:
+        tasks = [task for tasks in self._tasks.values() for task in tasks]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _done(self, connection: C, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        mine = self._ends_with.get(connection)
-        if mine is not None:
-            mine.discard(task)
-            if not mine:
-                del self._ends_with[connection]
+    def _done(self, owner: Hashable, task: asyncio.Task[None]) -> None:
+        self._tasks[owner].remove(task)
+        if not self._tasks[owner]:
+            del self._tasks[owner]

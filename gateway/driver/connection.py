@@ -27,7 +27,7 @@ from gateway.upstream.dial import BrokerSocket
 _log = logging.getLogger(__name__)
 _VIEW = memoryview(BUFFER)
 
-STRANGERS_READ_BYTES = 16 << 10
+LOGIN_READ_BYTES = 16 << 10
 """Of a client that has not logged in, at once: what is not used yet of a read is kept."""
 
 LINGER_S = 30.0
@@ -46,15 +46,15 @@ class ConnectionHost(Protocol):
     """The newest."""
 
     async def open(self, lane: BrokerLane) -> BrokerSocket: ...
-    def fulfil(self, connection: Connection, wish: Wish) -> None: ...
-    def entered(self, connection: Connection) -> None: ...
+    def fulfil(self, connection: ClientConnection, wish: Wish) -> None: ...
+    def entered(self, connection: ClientConnection) -> None: ...
     def lease_generation(self) -> int | None: ...
-    def closed(self, connection: Connection, cause: Cause, detail: str) -> None: ...
+    def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None: ...
     def farewell(self, client: socket.socket) -> None: ...
-    def progressed(self, connection: Connection) -> None: ...
+    def progressed(self, connection: ClientConnection) -> None: ...
 
 
-class Connection:
+class ClientConnection:
     """Feeds one session with events and carries out its commands."""
 
     def __init__(self, host: ConnectionHost, sock: socket.socket, session: Session, address: str = "") -> None:
@@ -63,7 +63,7 @@ class Connection:
         self.address = address
         self.user = session.entry.user
         self.session = session
-        self.client = Channel(host.loop, sock)
+        self.client = Channel(host.loop, sock, self._client_readable, self._client_writable)
         self.brokers: dict[BrokerLane, BrokerChannel] = {}
         self.used_at = clock.now()
         self.ended = False
@@ -76,54 +76,51 @@ class Connection:
         self.follow()
         if self.ended:
             return
-        session = self.session
-        kept = len(session.carry)
-        if kept:
-            BUFFER[:kept] = session.carry
-        room = _VIEW[kept:] if session.entry.entered else _VIEW[kept:][:STRANGERS_READ_BYTES]
+        kept = _carried(self.session.carry)
+        room = _VIEW[kept:] if self.session.entry.entered else _VIEW[kept:][:LOGIN_READ_BYTES]
         try:
             count = self.client.sock.recv_into(room)
         except BlockingIOError:
             return
         except OSError:
             count = 0
-        now = self.used_at = clock.now()
+        self.used_at = clock.now()
         if count == 0:
-            self._client_gone(now)
+            self._client_gone()
             return
         self.host.counts.bytes_from_clients += count
-        self._feed(session.receive, BUFFER, kept + count, now)
-        self._look_who_it_is()
+        self._receive(kept + count)
 
     def _go_on(self) -> None:
         """What the session held back is given to it again."""
         self._going_on = False
-        session = self.session
         self.follow()
-        if not self.ended and session.may_go_on and not self._clogged():
-            kept = len(session.carry)
-            BUFFER[:kept] = session.carry
-            self._feed(session.receive, BUFFER, kept, clock.now())
-            self._look_who_it_is()
+        if not self.ended and self.session.may_go_on and not self._clogged():
+            self._receive(_carried(self.session.carry))
 
-    def _look_who_it_is(self) -> None:
+    def _receive(self, end: int) -> None:
+        self._feed(self.session.receive, BUFFER, end)
         user = self.session.entry.user
         if user != self.user and not self.ended:
             self.user = user
             self.host.entered(self)
 
-    def _client_gone(self, now: float) -> None:
-        self.client.want(False, self._client_readable, self._client_writable)
+    def _client_gone(self) -> None:
+        self.client.want(False)
         self.client.pending.clear()
-        self._feed(self.session.client_left, now)
-        if not self.ended and self._linger is None:
-            self._linger = self.host.loop.call_later(LINGER_S, self.end, Cause.CLIENT_LEFT, "")
+        self._feed(self.session.client_left)
+        if not self.ended:
+            self._end_later(Cause.CLIENT_LEFT, "")
+
+    def _end_later(self, cause: Cause, detail: str) -> None:
+        if self._linger is None:
+            self._linger = self.host.loop.call_later(LINGER_S, self.end, cause, detail)
 
     def _client_writable(self) -> None:
         try:
             self.client.flush()
         except OSError:
-            self._client_gone(clock.now())
+            self._client_gone()
             return
         life = self.session.life
         if isinstance(life, Over) and not self.client.pending:
@@ -136,9 +133,7 @@ class Connection:
         upstream = self.session.upstreams.get(broker.lane)
         if upstream is None or broker.channel is None:
             return
-        kept = len(upstream.carry)
-        if kept:
-            BUFFER[:kept] = upstream.carry
+        kept = _carried(upstream.carry)
         try:
             count = broker.channel.sock.recv_into(_VIEW[kept:])
         except BlockingIOError:
@@ -150,8 +145,8 @@ class Connection:
             self._lost(broker, "the broker closed the connection")
             return
         self.host.counts.bytes_from_brokers += count
-        now = self.used_at = clock.now()
-        self._feed(self.session.receive_upstream, broker.lane, BUFFER, kept + count, now)
+        self.used_at = clock.now()
+        self._feed(self.session.receive_upstream, broker.lane, BUFFER, kept + count)
         if not self.ended:
             self.host.progressed(self)
             if broker.outdated:
@@ -172,7 +167,7 @@ class Connection:
         why = (isinstance(error, OSError) and error.strerror) or str(error)
         self.brokers.pop(broker.lane, None)
         broker.close()
-        self._feed(self.session.upstream_lost, broker.lane, why, clock.now())
+        self._feed(self.session.upstream_lost, broker.lane, why)
         self.host.progressed(self)
 
     def follow(self) -> None:
@@ -180,23 +175,23 @@ class Connection:
         older one, and in its turn where nothing happens (`Rounds`)."""
         snapshot = self.host.snapshot
         if self.session.snapshot is not snapshot and not self.ended:
-            self._carry_out(self.session.follow, snapshot, clock.now())
+            self._carry_out(self.session.follow, snapshot)
 
-    def answered(self, token: Hashable, body: dict[str, Any] | bytes | None, now: float) -> None:
-        self._feed(self.session.answered, token, body, now)
+    def answered(self, token: Hashable, body: dict[str, Any] | bytes | None) -> None:
+        self._feed(self.session.answered, token, body)
 
     def lease_is_back(self) -> None:
-        self._feed(self.session.tick, clock.now())
+        self._feed(self.session.tick)
 
     def leave(self, cause: Cause, detail: str) -> None:
         """Takes no more requests, and ends when those in flight are answered."""
-        self._feed(self.session.leave, cause, detail, clock.now())
+        self._feed(self.session.leave, cause, detail)
 
-    def hurry(self, now: float) -> None:
+    def hurry(self) -> None:
         """An operation waits for what is in flight here, but not for a client that does nothing for it."""
-        if self.client.stuck_s(now) >= STUCK_S and self.session.life.told:
-            self._client_gone(now)
-        self._feed(self.session.hurry, now)
+        if self.client.stuck_s(clock.now()) >= STUCK_S and self.session.life.connected:
+            self._client_gone()
+        self._feed(self.session.hurry)
         self.host.progressed(self)
 
     def _feed(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
@@ -207,16 +202,11 @@ class Connection:
         if self.ended:
             return
         try:
-            commands = event(*arguments)
+            commands = event(*arguments, clock.now())
         except Exception:
             # The session's state is unknown now. Whatever it was, it must not take other connections with it.
             _log.exception("%r failed", self.session)
             self.end(Cause.FAULT)
-            return
-        self._run(commands)
-
-    def _run(self, commands: list[Command]) -> None:
-        if self.ended:
             return
         counts = self.host.counts
         gone = False
@@ -236,11 +226,11 @@ class Connection:
             if self.ended:
                 return
         life = self.session.life
-        if gone and life.told:
-            self._client_gone(clock.now())
+        if gone and life.connected:
+            self._client_gone()
             return
-        if life.parts and self._linger is None and not isinstance(life, Open):
-            self._linger = self.host.loop.call_later(LINGER_S, self.end, life.cause, life.detail)
+        if life.parts and not isinstance(life, Open):
+            self._end_later(life.cause, life.detail)
         self._want()
 
     def _to_upstream(self, command: ToUpstream) -> None:
@@ -274,7 +264,7 @@ class Connection:
                 self._wake.cancel()
             self._wake = self.host.loop.call_later(max(0.0, command.at - clock.now()), self._tick)
         elif isinstance(command, Close):
-            if not self.client.pending or not self.session.life.told:
+            if not self.client.pending or not self.session.life.connected:
                 self.end(command.cause, command.detail)
         else:
             self.host.fulfil(self, command)
@@ -286,11 +276,10 @@ class Connection:
     def _tick(self) -> None:
         self._wake = None
         if not self.ended:
-            now = clock.now()
-            self._feed(self.session.tick, now)
+            self._feed(self.session.tick)
             due_at = self.session.next_wakeup()
             if due_at is not None and self._wake is None and not self.ended:
-                self._wake = self.host.loop.call_later(due_at - now, self._tick)
+                self._wake = self.host.loop.call_later(due_at - clock.now(), self._tick)
 
     async def _dial(self, broker: BrokerChannel) -> None:
         try:
@@ -305,7 +294,8 @@ class Connection:
             sock.close()
             return
         try:
-            broker.begin(Channel(self.host.loop, sock))
+            readable, writable = partial(self._upstream_readable, broker), partial(self._upstream_writable, broker)
+            broker.begin(Channel(self.host.loop, sock, readable, writable))
         except OSError as error:
             self._lost(broker, error)
             return
@@ -328,24 +318,17 @@ class Connection:
 
     def _want(self) -> None:
         session = self.session
-        told, clogged = session.life.told, self._clogged()
+        told, clogged = session.life.connected, self._clogged()
         if session.waits_for is not None and not clogged and not self._going_on and session.may_go_on:
             # Not at once: others have their turn in between.
             self._going_on = True
             self.host.loop.call_soon(self._go_on)
-        client = self.client
-        client.want(told and not (clogged or session.paused), self._client_readable, self._client_writable)
-        free = not client.pending or not told
+        self.client.want(told and not (clogged or session.paused))
+        free = not self.client.pending or not told
         for broker in self.brokers.values():
-            channel = broker.channel
-            if channel is None:
-                continue
-            upstream = session.upstreams.get(broker.lane)
-            reading = free and upstream is not None and not upstream.blocked
-            if reading != channel.reading or bool(channel.pending) != channel.writing:
-                channel.want(
-                    reading, partial(self._upstream_readable, broker), partial(self._upstream_writable, broker)
-                )
+            if broker.channel is not None:
+                upstream = session.upstreams.get(broker.lane)
+                broker.channel.want(free and upstream is not None and not upstream.blocked)
 
     def end(self, cause: Cause, detail: str = "") -> None:
         """Closes all sockets."""
@@ -358,8 +341,14 @@ class Connection:
         for broker in self.brokers.values():
             broker.close()
         life = self.session.life
-        if life.parts and life.told:
+        if life.parts and life.connected:
             self.host.farewell(self.client.release())
         else:
             self.client.close()
         self.host.closed(self, cause, detail)
+
+
+def _carried(carry: bytes | bytearray) -> int:
+    """Puts back what a session could not use yet, in front of what is read next; how many bytes that is."""
+    BUFFER[: len(carry)] = carry
+    return len(carry)

@@ -15,18 +15,18 @@ class Damped:
 
     def lets(self, kind: str, now: float) -> bool:
         """Whether a line of the kind may be written now."""
-        known = self._kinds.setdefault(kind, [now, 0, 0])
-        if now - known[0] >= self._per_s and not known[2]:
-            known[:2] = now, 0
-        if known[1] < self._most:
-            known[1] += 1
+        lines = self._kinds.setdefault(kind, [now, 0, 0])
+        if now - lines[0] >= self._per_s and not lines[2]:
+            lines[:2] = now, 0
+        if lines[1] < self._most:
+            lines[1] += 1
             return True
-        known[2] += 1
+        lines[2] += 1
         return False
 
     def left_out(self, now: float) -> Iterator[tuple[str, int]]:
         """Kinds whose time is over, with how many lines of each were left out; to be called now and then."""
-        for kind, known in self._kinds.items():
-            if known[2] and now - known[0] >= self._per_s:
-                yield kind, int(known[2])
-                known[:] = now, 0, 0
+        for kind, lines in self._kinds.items():
+            if lines[2] and now - lines[0] >= self._per_s:
+                yield kind, int(lines[2])
+                lines[:] = now, 0, 0

@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Collection
 
-from gateway.driver.connection import Connection
+from gateway.driver.connection import ClientConnection
 from gateway.session.commands import Cause
 
 PATIENCE_S = 1.0
@@ -27,7 +27,7 @@ class Farewells:
     def __len__(self) -> int:
         return len(self._open)
 
-    def take(self, sock: socket.socket) -> None:
+    def see_off(self, sock: socket.socket) -> None:
         """Closes a socket to which nothing more is to be sent, and which nobody reads any more."""
         try:
             sock.shutdown(socket.SHUT_WR)
@@ -65,7 +65,7 @@ WRITES_S = 10.0
 _STEP_S = 0.02
 
 
-async def part(connections: Collection[Connection], farewells: Farewells) -> None:
+async def part(connections: Collection[ClientConnection], farewells: Farewells) -> None:
     """Takes nothing more from clients, answers what is in flight, and ends each connection after its last answer.
 
     :param connections: shrinks as they end.
@@ -83,7 +83,7 @@ async def part(connections: Collection[Connection], farewells: Farewells) -> Non
     farewells.close()
 
 
-def _unanswered(connections: Collection[Connection], waited_s: float) -> bool:
+def _unanswered(connections: Collection[ClientConnection], waited_s: float) -> bool:
     if waited_s < READS_S:
         return bool(connections)
     return waited_s < WRITES_S and any(connection.session.writes for connection in connections)

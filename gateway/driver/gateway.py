@@ -13,11 +13,13 @@ from functools import partial
 from gateway import clock, cycles
 from gateway.composed.handlers import Context, NodeAddress
 from gateway.config import Config
-from gateway.counts import Counts
+from gateway.copies import Copies
+from gateway.counts import Counts, api_label
 from gateway.driver import lease as leases
 from gateway.driver.clients import Clients
 from gateway.driver.composing import Composer, Errands
-from gateway.driver.connection import Connection
+from gateway.driver.connection import ClientConnection
+from gateway.driver.copies import FollowingCopies
 from gateway.driver.drains import Drains
 from gateway.driver.inquiries import Inquiries
 from gateway.driver.membership import Membership
@@ -32,7 +34,7 @@ from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms, changed_topics
 from gateway.session.session import Session
-from gateway.session.settings import Authentication, Settings
+from gateway.session.shared import Authentication, Shared
 from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
 from gateway.topology import Topology
 from gateway.upstream.clusters import Clusters
@@ -62,8 +64,12 @@ class Gateway:
         self.counts = Counts()
         self.terms = Terms()
         self.recalled = Recalled()
+        self.copies = Copies()
+        self.following_copies = FollowingCopies(
+            store.follow_mirror_copies().read, self.copies, lambda: self.snapshot.view, clock.now
+        )
         self.clients = Clients(self.loop, config, self._connect)
-        self.self_node: NodeAddress | None = None
+        self.self_node: NodeAddress
         self.cluster_id = ""
         self.upstream = Clusters(
             config.profiles,
@@ -81,18 +87,18 @@ class Gateway:
         transactions = Holders()
         self.inquiries = Inquiries(self.upstream, self.terms, self.recalled, transactions, lambda: self.snapshot.view)
         self.composer = Composer(self.upstream, self.nodes)
-        self.errands = Errands[Connection](self.loop)
-        self._without_lease: set[Connection] = set()
+        self.errands = Errands(self.loop)
+        self._without_lease: set[ClientConnection] = set()
         """Those with an answer that may be given under the lease only."""
-        self._resuming = Rounds[Connection](self.loop, Connection.lease_is_back)
-        self.following = Rounds[Connection](self.loop, self._follows)
+        self._resuming = Rounds[ClientConnection](self.loop, ClientConnection.lease_is_back)
+        self.following = Rounds[ClientConnection](self.loop, self._follows)
         self._catching_up = Rounds[bytes](self.loop, self.terms.catch_up)
         self._viewed_last: View | None = None
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
         self.sightings = Sightings(store.record_usage)
         self.members = Membership(config, store, self.sightings, self._record)
         self.drains = Drains(self.loop, self.members.report)
-        self.settings = Settings(
+        self.shared = Shared(
             limits=config.limits.wire(),
             authentication=Authentication(config.authentication.users, config.authentication.anonymous),
             lease=self.lease,
@@ -103,11 +109,12 @@ class Gateway:
             recalled=self.recalled,
             nodes=self.nodes,
             transactions=transactions,
+            copies=self.copies,
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         # What connections need (`ConnectionHost`) and a part does by itself:
         self.entered = self.clients.entered
-        self.farewell = self.clients.farewells.take
+        self.farewell = self.clients.farewells.see_off
         self.progressed = self.drains.progressed
         self.failed = asyncio.Event()
         self._bound: set[int] = set()
@@ -130,6 +137,7 @@ class Gateway:
             leases.keep(self.lease, self.store.confirm, self._current, config.zookeeper.lease_ms, self._resume),
             self.sightings.keep(),
             self.members.watch(self._allocated, self.lease_holds),
+            self.following_copies.keep(),
             self.members.recorder.keep(),
             self.members.caretaker.keep(),
             self.clients.sweep(),
@@ -202,7 +210,9 @@ class Gateway:
         self.upstream.apply(view.clusters)
         self._catching_up.begin(self.terms.follow(view, started, changed))
         unreadable = frozenset(self.unreadable)
-        self.snapshot = Snapshot(view, self.upstream.topology, self.snapshot.apis, unreadable, fences=standing)
+        self.snapshot = Snapshot(
+            view, self.upstream.topology, self.snapshot.apis, unreadable, fences=standing, zone=self.config.zone
+        )
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.begin(self.clients.open)
         self.members.report()
@@ -214,7 +224,7 @@ class Gateway:
         self.snapshot = replace(self.snapshot, topology=topology, apis=apis)
         self.following.begin(self.clients.open)
 
-    def _follows(self, connection: Connection) -> None:
+    def _follows(self, connection: ClientConnection) -> None:
         connection.follow()
         self.drains.progressed(connection)
 
@@ -223,7 +233,6 @@ class Gateway:
 
     def _record(self) -> GatewayRecord:
         config, own = self.config, self.self_node
-        assert own is not None
         return GatewayRecord(
             id=config.id,
             host=own.host,
@@ -250,8 +259,8 @@ class Gateway:
         self._bound.add(node_id)
         self.members.report()
 
-    def _connect(self, sock: socket.socket, place: Port, host: str) -> Connection:
-        return Connection(self, sock, Session(place, self.settings, self.snapshot), host)
+    def _connect(self, sock: socket.socket, place: Port, host: str) -> ClientConnection:
+        return ClientConnection(self, sock, Session(place, self.shared, self.snapshot), host)
 
     async def open(self, lane: BrokerLane) -> BrokerSocket:
         return await self.upstream.open(lane.cluster, lane.broker)
@@ -267,13 +276,13 @@ class Gateway:
         self._resuming.begin(tuple(self._without_lease))
         self._without_lease.clear()
 
-    def closed(self, connection: Connection, cause: Cause, detail: str) -> None:
+    def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
         self._without_lease.discard(connection)
         self.errands.gone(connection)
         self.clients.closed(connection, cause, detail)
         self.drains.progressed(connection)
 
-    def fulfil(self, connection: Connection, wish: Wish) -> None:
+    def fulfil(self, connection: ClientConnection, wish: Wish) -> None:
         match wish:
             case Compose():
                 self.errands.begin(connection, self._compose(connection, wish), APIS[wish.api_key].changes)
@@ -286,22 +295,20 @@ class Gateway:
             case _:
                 self.inquiries.ask(wish)
 
-    async def _compose(self, connection: Connection, command: Compose) -> None:
+    async def _compose(self, connection: ClientConnection, command: Compose) -> None:
         body = None
         started = clock.now()
         try:
-            if self.self_node is not None and self.snapshot.fresh:
-                placing = partial(addresses, self.members.peers, self.config.id, command.identity, connection.address)
-                body = await self.composer.compose(self._context(connection, command), command, placing)
+            placing = partial(addresses, self.members.peers, self.config.id, command.identity, connection.address)
+            body = await self.composer.compose(self._context(connection, command), command, placing)
         except RemoteProtocolError as error:
             connection.end(Cause.MALFORMED, str(error))
         except Exception:
             _log.exception("API key %d version %d could not be answered", command.api_key, command.api_version)
-        self.counts.composed_took(command.api_key, clock.now() - started)
-        connection.answered(command.token, body, clock.now())
+        self.counts.composed.labels(api_label(command.api_key)).observe(clock.now() - started)
+        connection.answered(command.token, body)
 
-    def _context(self, connection: Connection, command: Compose) -> Context:
-        assert self.self_node is not None
+    def _context(self, connection: ClientConnection, command: Compose) -> Context:
         port = connection.session.port
         return Context(
             view=self.snapshot.view,
@@ -313,5 +320,8 @@ class Gateway:
             self_node=self.self_node,
             cluster_id=self.cluster_id,
             nodes=self.nodes.ids,
-            limits=self.settings.limits,
+            limits=self.shared.limits,
+            zone=self.config.zone,
+            copies=self.copies,
+            now=clock.now(),
         )

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 from gateway.composed.ask import Broker, ClusterUnavailableError, Coordinator
 from gateway.composed.recall import recall
 from gateway.session.commands import Inquire, LookAfter, LookUp, Question
-from gateway.session.open_transactions import Holders, told
+from gateway.session.open_transactions import Holders, learn
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
 from gateway.upstream.clusters import Clusters
@@ -29,12 +29,14 @@ MAX_AT_ONCE = 16
 """Of each kind but inquiries; what comes beyond is asked for again."""
 
 
-class _Kind(NamedTuple):
+@dataclass(frozen=True)
+class _Kind:
     work: Callable[[Any], Coroutine[Any, Any, None]]
     every_s: float
     """The same question is not put again sooner."""
     at_once: float
     """So many are under way: others must not take the places of look-ups, since a retry waits for seconds."""
+    under_way: dict[Question, asyncio.Task[None]] = field(default_factory=dict)
 
 
 class Inquiries:
@@ -54,12 +56,10 @@ class Inquiries:
             LookAfter: _Kind(self._look_after, LOOK_AFTER_EVERY_S, MAX_AT_ONCE),
         }
         self._asked: dict[Question, float] = {}
-        self._tasks: dict[Question, asyncio.Task[None]] = {}
-        self._under_way = Counter[type[Question]]()
 
     def ask(self, command: Question) -> None:
         kind = self._kinds[type(command)]
-        if command in self._tasks or self._under_way[type(command)] >= kind.at_once:
+        if command in kind.under_way or len(kind.under_way) >= kind.at_once:
             return
         if kind.every_s:
             now = time.monotonic()
@@ -68,8 +68,7 @@ class Inquiries:
             if len(self._asked) > 10_000:
                 self._asked.clear()
             self._asked[command] = now
-        self._under_way[type(command)] += 1
-        self._tasks[command] = asyncio.get_running_loop().create_task(self._work(kind, command))
+        kind.under_way[command] = asyncio.get_running_loop().create_task(self._work(kind, command))
 
     async def _work(self, kind: _Kind, command: Question) -> None:
         try:
@@ -77,8 +76,7 @@ class Inquiries:
         except ClusterUnavailableError as error:
             _log.info("no answer to %s: %s", command, error)
         finally:
-            self._under_way[type(command)] -= 1
-            del self._tasks[command]
+            del kind.under_way[command]
 
     async def _inquire(self, command: Inquire) -> None:
         cluster, topic, partition = command
@@ -95,7 +93,7 @@ class Inquiries:
         name = command.transactional_id
         question, target = {"transactional_ids": [name]}, Coordinator("transaction", name)
         answer = await self._upstream.ask(command.cluster, target, ApiKey.DESCRIBE_TRANSACTIONS, question)
-        told(self._transactions, command, answer)
+        learn(self._transactions, command, answer)
 
     async def _look_up(self, command: LookUp) -> None:
         wanted = command.wanted
@@ -105,7 +103,7 @@ class Inquiries:
             return
         leader = self._upstream.topology.leader
         now = topic.written(wanted.partition).term
-        stays = [extent for extent in topic.extents(wanted.partition) if extent.term < now]
+        stays = [extent for extent in topic.extents(wanted.partition) if extent.term < now and not extent.copied]
         steps = recall(wanted, stays, lambda cluster: leader(cluster, name, wanted.partition))
         replies = None
         try:

@@ -8,6 +8,7 @@ shown the nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gateway.composed.ask import ClusterUnavailableError, Reply
 from gateway.composed.handlers import BrokerKey, Context, NodeAddress
@@ -19,15 +20,15 @@ MAX_BYTES = 64 << 20
 Placement = tuple[NodeAddress, ...]
 
 
+@dataclass(eq=False)
 class Listing:
     """What was made of one set of objects, for each place where its nodes are shown."""
 
-    def __init__(self, made_of: tuple[object, ...]) -> None:
-        self.made_of = made_of
-        """Held, so that nothing else comes to lie at their addresses."""
-        self.brokers: tuple[BrokerKey, ...] | None = None
-        """Whose nodes it names; None until it was made once."""
-        self.bodies: dict[Placement, bytes] = {}
+    made_of: tuple[object, ...]
+    """Referred to, so that nothing else comes to lie at their addresses."""
+    brokers: tuple[BrokerKey, ...] | None = None
+    """Whose nodes it names; None until it was made once."""
+    bodies: dict[Placement, bytes] = field(default_factory=dict)
 
 
 def lists_all(command: Compose) -> bool:
@@ -50,13 +51,13 @@ class Listings:
     def __init__(self) -> None:
         self._view: object = None
         self._topology: object = None
-        self._known: dict[tuple[object, ...], Listing] = {}
+        self._listings: dict[tuple[object, ...], Listing] = {}
 
     def listing(self, context: Context, command: Compose, replies: Sequence[Reply]) -> Listing:
         """What is known of the answer that these make; empty where it is new."""
         if self._view is not context.view or self._topology is not context.topology:
             self._view, self._topology = context.view, context.topology
-            self._known.clear()
+            self._listings.clear()
         identity = context.identity
         bindings = context.view.bindings.get(identity.user)
         instance = identity.instance if bindings is not None and identity.instance in bindings.instances else None
@@ -71,9 +72,9 @@ class Listings:
             context.self_node,
             *map(id, made_of),
         )
-        found = self._known.get(key)
+        found = self._listings.get(key)
         if found is None:
-            if sum(len(body) for one in self._known.values() for body in one.bodies.values()) > MAX_BYTES:
-                self._known.clear()
-            found = self._known[key] = Listing(made_of)
+            if sum(len(body) for one in self._listings.values() for body in one.bodies.values()) > MAX_BYTES:
+                self._listings.clear()
+            found = self._listings[key] = Listing(made_of)
         return found

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 
 from gateway.composed.handlers import NodeAddress
 from gateway.config import Config
-from gateway.driver.companions import Caretaker, Recorder, elected_caretakers, elected_recorder, order, recorder_order
-from gateway.driver.peers import Answering, Lately, Peer, peer
+from gateway.driver.companions import Caretaker, Recorder
+from gateway.driver.peers import Answering, Lately
 from gateway.driver.sightings import FLUSH_S, Sightings
 from gateway.nodes import NodePortError
 from ha_core.model import GatewayRecord
@@ -67,13 +67,13 @@ class Membership:
     def __init__(self, config: Config, store: Store, sightings: Sightings, record: Callable[[], GatewayRecord]) -> None:
         """:param record: what is to be said of this gateway now."""
         self._id, self._store, self._record = config.id, store, record
-        self.peers: tuple[Peer, ...] = ()
+        self.peers: tuple[GatewayRecord, ...] = ()
         """Of the registered gateways those that answer."""
         self.listed: tuple[NodeAddress, ...] = ()
         """Gateways that clients may try when they know nobody else."""
-        self.registration: Registration | None = None
-        self.recorder = Recorder(recorder_order(config), config.record_facts_s, self.report)
-        self.caretaker = Caretaker(order(config), self.report)
+        self.registration: Registration[GatewayRecord] | None = None
+        self.recorder = Recorder(config, self.report)
+        self.caretaker = Caretaker(config, self.report)
         self._answering = Answering(config.id)
         self._lately = Lately()
         self._reports = Reports(sightings, self._update)
@@ -94,20 +94,17 @@ class Membership:
 
         :param allocated: learns the nodes that others have allocated: this gateway may be named for them.
         """
-        recording: str | None = None
-        caring: tuple[str, ...] = ()
+        records: list[GatewayRecord] = []
         while True:
             try:
                 records = await asyncio.to_thread(self._store.gateways)
-                registered = tuple(map(peer, records))
-                caring = elected_caretakers(records)
-                self.peers, recording = await self._answering.of(registered), elected_recorder(records)
-                self.listed = self._lately.of(registered, asyncio.get_running_loop().time())
+                self.peers = await self._answering.of(records)
+                self.listed = self._lately.of(records, asyncio.get_running_loop().time())
                 await allocated()
             except (StoreError, NodePortError, OSError) as error:
                 _log.warning("the last known gateways and virtual nodes stay: %s", error)
-            self.recorder.want(recording == self._id and lease_holds())
-            self.caretaker.want(self._id in caring)
+            self.recorder.want(self._id in self.recorder.elected(records) and lease_holds())
+            self.caretaker.want(self._id in self.caretaker.elected(records))
             await asyncio.sleep(PEERS_EVERY_S)
 
     def close(self) -> None:

@@ -24,7 +24,6 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from hashlib import blake2b
-from typing import NamedTuple
 
 from gateway.composed.handlers import BrokerKey, NodeAddress
 from gateway.upstream.broker import BrokerConnection, BrokerLostError
@@ -35,40 +34,22 @@ from ha_core.wire.limits import DEFAULT_LIMITS
 from ha_core.wire.sasl import SecurityProfile
 
 
-class Peer(NamedTuple):
-    """A live gateway."""
-
-    id: str
-    address: NodeAddress
-    first_node_port: int
-    nodes: frozenset[int]
-
-
-def peer(record: GatewayRecord) -> Peer:
-    return Peer(
-        record.id,
-        NodeAddress(record.node_id, record.host, record.port),
-        record.first_node_port,
-        frozenset(record.nodes),
-    )
-
-
-def ranked(peers: Iterable[Peer], identity: Identity, host: str) -> list[Peer]:
+def ranked(peers: Iterable[GatewayRecord], identity: Identity, host: str) -> list[GatewayRecord]:
     """The gateways in the order in which they serve this client, which comes from `host`."""
     client = f"{identity.user}\0{identity.instance}\0{host}\0".encode()
     return sorted(peers, key=lambda p: blake2b(client + p.id.encode(), digest_size=8).digest(), reverse=True)
 
 
 def addresses(
-    peers: Iterable[Peer], own_id: str, identity: Identity, host: str, own: Mapping[BrokerKey, NodeAddress]
+    peers: Iterable[GatewayRecord], own_id: str, identity: Identity, host: str, own: Mapping[BrokerKey, NodeAddress]
 ) -> dict[BrokerKey, NodeAddress]:
     """The nodes `own`, at the ports of the first gateway in the client's order that has bound all of them."""
     wanted = {node.node_id for node in own.values()}
     for candidate in ranked(peers, identity, host):
         if candidate.id == own_id:
             break
-        if wanted <= candidate.nodes:
-            host, first = candidate.address.host, candidate.first_node_port
+        if wanted.issubset(candidate.nodes):
+            host, first = candidate.host, candidate.first_node_port
             return {broker: NodeAddress(n.node_id, host, first + n.node_id) for broker, n in own.items()}
     return dict(own)
 
@@ -92,7 +73,7 @@ class Answering:
         """How often in a row each did not answer; of those that ever have."""
         self._dead: set[str] = set()
 
-    async def of(self, peers: Collection[Peer]) -> tuple[Peer, ...]:
+    async def of(self, peers: Collection[GatewayRecord]) -> tuple[GatewayRecord, ...]:
         """Those that live, as far as can be told: each is asked once. The own gateway always does."""
         others = [peer for peer in peers if peer.id != self._own_id]
         found = await asyncio.gather(*(self._silence(peer) for peer in others))
@@ -109,11 +90,10 @@ class Answering:
         self._dead = dead
         return tuple(peer for peer in peers if peer.id not in dead)
 
-    async def _silence(self, peer: Peer) -> int:
+    async def _silence(self, peer: GatewayRecord) -> int:
         """What is added to its silences; 0 when it has answered."""
-        address = peer.address.host, peer.address.port
-        dialled = partial(dial, address, SecurityProfile(), self._own_id, int(1000 * self._timeout_s))
-        connection = BrokerConnection(dialled, self._own_id, DEFAULT_LIMITS, Decoder(DEFAULT_LIMITS))
+        dialled = partial(dial, (peer.host, peer.port), SecurityProfile(), self._own_id, int(1000 * self._timeout_s))
+        connection = BrokerConnection(dialled, self._own_id, Decoder(DEFAULT_LIMITS))
         try:
             async with asyncio.timeout(self._timeout_s):
                 await connection.connect()  # every gateway tells its versions before any login
@@ -135,8 +115,8 @@ class Lately:
         self._kept_s = kept_s
         self._seen: dict[str, tuple[NodeAddress, float]] = {}
 
-    def of(self, peers: Collection[Peer], now: float) -> tuple[NodeAddress, ...]:
+    def of(self, peers: Collection[GatewayRecord], now: float) -> tuple[NodeAddress, ...]:
         """The addresses of all that are registered now, or were lately."""
-        self._seen |= {peer.id: (peer.address, now) for peer in peers}
+        self._seen |= {peer.id: (NodeAddress(peer.node_id, peer.host, peer.port), now) for peer in peers}
         self._seen = {name: seen for name, seen in self._seen.items() if now - seen[1] <= self._kept_s}
         return tuple(sorted(address for address, _ in self._seen.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
@@ -17,20 +18,14 @@ class ProducerIds:
 
     def __init__(self, allocate: Callable[[int], int]) -> None:
         self._allocate = allocate
-        self._blocks: list[range] = []
+        self._ids: deque[int] = deque()
         self._refilling: asyncio.Task[None] | None = None
 
     def next(self) -> int | None:
         """The next id; None while none is at hand (the client is told to ask again)."""
-        while self._blocks and not self._blocks[0]:
-            self._blocks.pop(0)
-        if sum(map(len, self._blocks)) < REFILL_BELOW:
+        if len(self._ids) < REFILL_BELOW:
             self.refill()
-        if not self._blocks:
-            return None
-        first = self._blocks[0]
-        self._blocks[0] = first[1:]
-        return first[0]
+        return self._ids.popleft() if self._ids else None
 
     def refill(self) -> None:
         """Fetches a block in the background, one at a time."""
@@ -43,4 +38,4 @@ class ProducerIds:
         except Exception as error:
             _log.warning("no producer ids: %s", error)
             return
-        self._blocks.append(range(first, first + BLOCK))
+        self._ids.extend(range(first, first + BLOCK))

@@ -30,7 +30,6 @@ class Sightings:
         self._known: set[tuple[str, str, str, str, str]] = set()
         self._bytes: Counter[str] = Counter()
         """Of what is known, by user."""
-        self._all_bytes = 0
         self._fresh: dict[str, list[Sighting]] = {}
         self._writing = asyncio.Lock()
 
@@ -42,12 +41,12 @@ class Sightings:
     def saw(self, command: Saw) -> None:
         user, instance, _ = command.identity
         key = (user, instance, command.what, command.name, command.how)
+        if key in self._known:
+            return
         size = _USE_BYTES + len(instance) + len(command.name)
-        full = self._all_bytes + size > MAX_BYTES or self._bytes[user] + size > MAX_BYTES_OF_A_USER
-        if key in self._known or full:
+        if self._bytes.total() + size > MAX_BYTES or self._bytes[user] + size > MAX_BYTES_OF_A_USER:
             return
         self._bytes[user] += size
-        self._all_bytes += size
         self._known.add(key)
         how = cast(Literal["produce", "fetch", "commit", "join"], command.how)
         use = Use(instance=instance, how=how, since=datetime.now(UTC).isoformat(timespec="milliseconds"))

@@ -33,7 +33,7 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             upstream.blocked = True
             break
         stop = answer.feed(view, pos, end)
-        if answer.to_client and stop > pos and session.life.told:
+        if answer.to_client and stop > pos and session.life.connected:
             session.out.append(ToClient(view[pos:stop]))
         pos = stop
         if answer.missing:
@@ -52,7 +52,7 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
 def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: int) -> Arriving | None:
     """How the next answer is read, by its header. None: it is not its turn yet."""
     size, correlation_id = _HEAD.unpack_from(view, pos)
-    if not 4 <= size <= session.settings.limits.max_response_bytes:
+    if not 4 <= size <= session.shared.limits.max_response_bytes:
         raise RemoteProtocolError(f"an answer of {size} bytes")
     if not upstream.queue:
         raise RemoteProtocolError("an answer that nobody asked for")
@@ -76,7 +76,7 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
 def lost(session: ConnectionState, upstream: Upstream) -> bool:
     """What becomes of the requests in flight to a broker that is gone. False if the client has to ask again."""
     awaited = [pending for pending in upstream.queue if not isinstance(pending, Discarded)]
-    surviving = [pending for pending in awaited if isinstance(pending, Gathered) and pending.survives_loss]
+    surviving = [pending for pending in awaited if isinstance(pending, Gathered) and pending.sent.survives_loss]
     if not upstream.ended_in_order() or len(surviving) < len(awaited):
         return False
     upstream.queue.clear()

@@ -62,8 +62,7 @@ class Gathering(Dropping):
     frame: bytearray = field(default_factory=bytearray, init=False)
 
     def feed(self, view: memoryview, pos: int, end: int) -> int:
-        stop = min(pos + self.missing, end)
-        self.missing -= stop - pos
+        stop = Dropping.feed(self, view, pos, end)
         self.frame += view[pos:stop]
         return stop
 

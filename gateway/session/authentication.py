@@ -28,7 +28,7 @@ def api_versions(session: ConnectionState, request: Request) -> None:
 def handshake(session: ConnectionState, request: Request) -> None:
     """The client names its mechanism: for the first time, or to authenticate anew (KIP-368)."""
     mechanism, entry = request.decode()["mechanism"], session.entry
-    sasl = entry.sasl if isinstance(entry, Proving) else SaslServer(session.settings.limits)
+    sasl = entry.sasl if isinstance(entry, Proving) else SaslServer(session.shared.limits)
     error = sasl.handshake(mechanism, request.api_version)
     session.reply(request, {"error_code": int(error), "mechanisms": list(sasl.mechanisms)})
     if error is ErrorCode.NONE and not isinstance(entry, Proving):
@@ -39,15 +39,13 @@ def handshake(session: ConnectionState, request: Request) -> None:
 
 def authenticate(session: ConnectionState, request: Request) -> None:
     token, entry = request.decode()["auth_bytes"], session.entry
-    error, fault = ErrorCode.NONE, None
-    why: str | None = None
-    if not isinstance(entry, Proving):
+    if isinstance(entry, Proving):
+        error, why = ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: invalid user or password"
+        fault = _fault(session, entry, token)
+    else:
         error, why = ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake first"
         fault = "SaslAuthenticate without SaslHandshake"
-    elif (fault := _fault(session, entry, token)) is not None:
-        error, why = ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: invalid user or password"
-    answer = {"error_code": int(error), "error_message": why, "auth_bytes": b"", "session_lifetime_ms": 0}
-    session.reply(request, answer)
+    session.reply(request, {"error_code": int(error), "error_message": why} if fault else {"error_message": None})
     if fault is not None:
         session.close(Cause.AUTHENTICATION_FAILED, fault)
 
@@ -58,7 +56,7 @@ def raw_token(session: ConnectionState, entry: Proving, buf: bytearray, pos: int
 
     :returns: the position after the token; `pos` if it is not there yet.
     """
-    stop = pos + 4 + frame_size(buf, pos, session.settings.limits.max_sasl_bytes, 0)
+    stop = pos + 4 + frame_size(buf, pos, session.shared.limits.max_sasl_bytes, 0)
     if stop > end:
         return pos
     fault = _fault(session, entry, bytes(memoryview(buf)[pos + 4 : stop]))
@@ -76,7 +74,7 @@ def _fault(session: ConnectionState, entry: Proving, token: bytes) -> str | None
         claim = entry.sasl.receive(token)
     except RemoteProtocolError as unreadable:
         return str(unreadable)
-    valid = session.settings.authentication.accepts(claim.user, claim.password) and claim.authzid in ("", claim.user)
+    valid = session.shared.authentication.accepts(claim.user, claim.password) and claim.authzid in ("", claim.user)
     if entry.user not in (None, claim.user):
         valid = False  # KIP-368: a connection may authenticate anew, but not as somebody else
     if not valid:

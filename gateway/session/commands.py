@@ -89,7 +89,7 @@ class LookUp(NamedTuple):
 
 
 class LookAfter(NamedTuple):
-    """Does the transaction still write to these topics? What its coordinator says goes to `open_transactions.told`."""
+    """Does the transaction still write to these topics? What its coordinator says goes to `open_transactions.learn`."""
 
     cluster: str
     user: str | None

@@ -3,8 +3,8 @@
 Unknown    it has not said
     .prove()    Proving
 Proving    it has named its mechanism: for the first time, or to authenticate anew (KIP-368)
-    .known()    Known
-Known
+    .authenticated()    Authenticated
+Authenticated
     .prove()    Proving
 """
 
@@ -38,12 +38,12 @@ class Proving:
     def entered(self) -> bool:
         return self.user is not None
 
-    def known(self, user: str) -> Known:
-        return Known(user)
+    def authenticated(self, user: str) -> Authenticated:
+        return Authenticated(user)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Authenticated:
     entered: ClassVar = True
     user: str
 
@@ -51,4 +51,4 @@ class Known:
         return Proving(sasl, self.user)
 
 
-Entry = Unknown | Proving | Known
+Entry = Unknown | Proving | Authenticated

@@ -65,8 +65,7 @@ def _resume(session: ConnectionState, pending: Gathered, frames: Frames | None) 
             session.complete(pending, pending.ready(done.value, session.now))
         return
     if isinstance(step, Send):
-        pending.survives_loss, pending.spared = step.survives_loss, step.spared
-        pending.awaited = set(step.frames)
+        pending.sent, pending.awaited = step, set(step.frames)
         if step.spared:
             pending.due_at = session.now + step.patience_s
             session.wake()

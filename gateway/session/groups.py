@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from gateway.session import answers
 from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Passed
 from gateway.session.refusal import Refusal
-from gateway.session.request import Request, text
+from gateway.session.request import Message, Request, text
 from gateway.session.state import ConnectionState
-from ha_core.wire import ErrorCode
+from ha_core.wire import ApiKey, ErrorCode
 
 
 def group(session: ConnectionState, request: Request) -> None:
@@ -27,7 +29,7 @@ def group(session: ConnectionState, request: Request) -> None:
         session.reply(request, request.api.refusal(request.decode(), ErrorCode.NONE))
         return
     if refusal is not None:
-        session.refuse(request, request.decode(), refusal, route.fence if refusal is Refusal.FENCE else None)
+        session.refuse(request, request.decode(), refusal, route.fence)
         return
     assert route.coordinator is not None
     if request.api.use is not None:
@@ -38,6 +40,21 @@ def group(session: ConnectionState, request: Request) -> None:
         if route.carried.rename(request.api_key, message):
             frame = request.rewritten(message)
     session.pass_on(Passed(request, group=name), route.coordinator, frame)
+
+
+_NAMED: dict[int, Callable[[Message], Iterable[str]]] = {
+    ApiKey.FIND_COORDINATOR: lambda asked: () if asked["key_type"] else (asked["key"],),
+    ApiKey.DELETE_GROUPS: lambda asked: set(asked["groups_names"]),
+    ApiKey.OFFSET_DELETE: lambda asked: (asked["group_id"],),
+}
+"""Groups that a composed handler refuses under a fence."""
+
+
+def fences(session: ConnectionState, request: Request, message: Message) -> list[str]:
+    """The operations whose fences refuse groups of a composed request, one for each group."""
+    names = _NAMED[request.api_key](message) if request.api_key in _NAMED else ()
+    routes = session.routes(request.client_id)
+    return [fence for name in names if (fence := routes.group(name.encode()).fence) is not None]
 
 
 def newer_protocol(session: ConnectionState, request: Request) -> None:

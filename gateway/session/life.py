@@ -20,18 +20,18 @@ from gateway.session.commands import Cause
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Life:
-    """:ivar takes: whether requests are taken.
+    """:ivar receives: whether requests are taken.
     :ivar goes_on: whether anything is decided.
-    :ivar told: whether the client is there to be told anything.
+    :ivar connected: whether the client is there to be answered.
     :ivar parts: whether it is to get its last answers before its connection is closed.
     """
 
-    takes: ClassVar = False
+    receives: ClassVar = False
     goes_on: ClassVar = True
-    told: bool = True
+    connected: bool = True
 
     def client_left(self) -> Self:
-        return replace(self, told=False)
+        return replace(self, connected=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,19 @@ class Leaving(_Life):
     detail: str
 
     def end(self, cause: Cause, detail: str) -> Over:
-        return Over(cause, detail, parts=True, told=self.told)
+        return Over(cause, detail, parts=True, connected=self.connected)
 
 
 @dataclass(frozen=True, slots=True)
 class Open(_Life):
-    takes: ClassVar = True
+    receives: ClassVar = True
     parts: ClassVar = False
 
     def leave(self, cause: Cause, detail: str) -> Leaving:
-        return Leaving(cause, detail, told=self.told)
+        return Leaving(cause, detail, connected=self.connected)
 
     def end(self, cause: Cause, detail: str) -> Over:
-        return Over(cause, detail, parts=False, told=self.told)
+        return Over(cause, detail, parts=False, connected=self.connected)
 
 
 Life = Open | Leaving | Over

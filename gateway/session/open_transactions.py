@@ -43,7 +43,7 @@ class OpenTransactions:
         self.user: str | None = None
         self._holders = holders
         self._open: dict[str, _Open] = {}
-        self._kept_out: set[str] = set()
+        self._refused: set[str] = set()
 
     def begun(self, transactional_id: str, topics: Collection[bytes], now: float) -> None:
         """The coordinator has taken the topics in."""
@@ -54,49 +54,48 @@ class OpenTransactions:
             self._holders[self.user, transactional_id] = self
 
     def ended(self, transactional_id: str) -> None:
-        self._kept_out.discard(transactional_id)
+        self._refused.discard(transactional_id)
         holder = self._holders.pop((self.user, transactional_id), self)
         holder._open.pop(transactional_id, None)
 
-    def kept_out(self, transactional_id: str) -> None:
+    def refused(self, transactional_id: str) -> None:
         """It was refused a topic."""
-        if transactional_id not in self._open and len(self._kept_out) < MAX_REMEMBERED:
-            self._kept_out.add(transactional_id)
+        if transactional_id not in self._open and len(self._refused) < MAX_REMEMBERED:
+            self._refused.add(transactional_id)
 
     def never_begun(self, transactional_id: str) -> bool:
         """Whether it has nothing in any log."""
-        return transactional_id in self._kept_out
+        return transactional_id in self._refused
 
     def topics(self, transactional_id: str) -> tuple[bytes, ...]:
         holder = self._holders.get((self.user, transactional_id), self)
-        known = holder._open.get(transactional_id)
-        return tuple(known.topics) if known is not None else ()
+        return tuple(holder._open[transactional_id].topics) if transactional_id in holder._open else ()
 
     def write_to(self, topics: frozenset[bytes]) -> bool:
-        return any(not topics.isdisjoint(known.topics) for known in self._open.values())
+        return any(not topics.isdisjoint(each.topics) for each in self._open.values())
 
     def to_look_after(self, cluster: str, topics: frozenset[bytes], now: float) -> tuple[LookAfter, ...]:
         """Those that seem to write to one of `topics` for long."""
         seen = (
-            LookAfter(cluster, self.user, name, known.topics)
-            for name, known in self._open.items()
-            if now - known.since >= LONG_S and not topics.isdisjoint(known.topics)
+            LookAfter(cluster, self.user, name, each.topics)
+            for name, each in self._open.items()
+            if now - each.since >= LONG_S and not topics.isdisjoint(each.topics)
         )
         return tuple(islice(seen, MAX_LOOKED_AFTER))
 
     def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View) -> str | None:
         """The operation whose fence keeps the transaction from taking in `topics`; None if it may."""
-        held = (view.topics.get(text(name)) for name in self.topics(transactional_id))
+        written = (view.topics.get(text(name)) for name in self.topics(transactional_id))
         # Whose transaction fence stands on something that it writes to already.
-        goes_on = {topic.transaction_fence.operation for topic in held if topic and topic.transaction_fence}
+        goes_on = {topic.transaction_fence.operation for topic in written if topic and topic.transaction_fence}
         for name in topics:
             topic = view.topics.get(text(name))
             if topic is None:
                 continue
             # What passes a cut goes to the target, whose coordinator knows nothing of the transaction.
-            holder = topic.fence or topic.crossing
-            if holder is not None:
-                return holder.operation
+            barrier = topic.fence or topic.crossing
+            if barrier is not None:
+                return barrier.operation
             fence = topic.transaction_fence
             if fence is not None and fence.operation not in goes_on:
                 return fence.operation
@@ -107,13 +106,13 @@ Holders = WeakValueDictionary[tuple[str | None, str], OpenTransactions]
 """Of a gateway: which connection has the open transaction of a user."""
 
 
-def told(holders: Holders, asked: LookAfter, answer: dict[str, Any]) -> None:
+def learn(holders: Holders, asked: LookAfter, answer: dict[str, Any]) -> None:
     """What the coordinator says of a transaction: it lists the topics until the last marker of its end is written."""
     holder = holders.get((asked.user, asked.transactional_id))
-    known = holder._open.get(asked.transactional_id) if holder is not None else None
-    if holder is None or known is None or known.topics is not asked.topics:
+    transaction = holder._open.get(asked.transactional_id) if holder is not None else None
+    if holder is None or transaction is None or transaction.topics is not asked.topics:
         return  # it has gone on meanwhile, or begun anew
     for state in answer["transaction_states"]:
         code, listed = state["error_code"], (topic["topic"].encode() for topic in state["topics"])
-        if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND or (not code and known.topics.isdisjoint(listed)):
+        if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND or (not code and transaction.topics.isdisjoint(listed)):
             holder.ended(asked.transactional_id)

@@ -30,7 +30,7 @@ answer comes, an operation may have gone on meanwhile."""
 NO_LEASE = -1
 """In the place of the generation: it did not hold."""
 SEVERAL = BrokerLane("", -1)
-"""The way of a request that goes to more than one broker."""
+"""In the place of its broker, where a request goes to more than one."""
 
 # -- exchanges with brokers: generators that yield steps and return an answer ---------------------------------------
 
@@ -82,8 +82,6 @@ class Pending:
 
     outcome = "local"
     """The metrics' word for it."""
-    way: BrokerLane | None = None
-    """The broker that keeps it in order with others."""
     due_at = 0.0
     """When it is to be looked at again."""
     request: Request
@@ -112,15 +110,19 @@ class Ready(Pending):
 
 @dataclass(slots=True, eq=False)
 class Composed(Pending):
-    """:ivar ends: the transaction that it ends."""
+    """:ivar ends: the transaction that it ends.
+    :ivar due_at: when the answer may go, or with the fence of `lifts_with`.
+    """
 
     outcome = "composed"
     request: Request
     ends: str | None
+    due_at: float = 0.0
+    lifts_with: str | None = None
     basis: Basis | None = None
 
     def ready(self, frame: bytes) -> Ready:
-        return Ready(self.request, frame, basis=self.basis)
+        return Ready(self.request, frame, self.due_at, self.basis, self.lifts_with)
 
 
 @dataclass(slots=True, eq=False)
@@ -129,7 +131,7 @@ class InFlight(Pending):
 
     :ivar topics: whose logs it may write to; None, any: it was streamed before all were seen.
     :ivar group: the group that it changes.
-    :ivar lane: where it went last.
+    :ivar lane: the broker that keeps it in order with others.
     :ivar revision: of the state on which it was forwarded.
     """
 
@@ -138,7 +140,6 @@ class InFlight(Pending):
     group: bytes | None = None
     basis: Basis | None = field(default=None, init=False)
     lane: BrokerLane | None = field(default=None, init=False)
-    way: BrokerLane | None = field(default=None, init=False)
     revision: int = field(default=0, init=False)
 
     def changes(self) -> bool:
@@ -175,14 +176,13 @@ class Gathered(InFlight):
     """Its exchange makes one answer of those of brokers.
 
     :ivar awaited: brokers whose answer is not there; none: it stands in line (`StandInLine`, `Wait`).
-    :ivar survives_loss: as its last `Send` says; so does `spared`.
+    :ivar sent: its last `Send`.
     """
 
     outcome = "mapped"
     exchange: Exchange = field(kw_only=True)
     awaited: set[BrokerLane] = field(default_factory=set, init=False)
-    spared: frozenset[BrokerLane] = field(default=frozenset(), init=False)
-    survives_loss: bool = field(default=False, init=False)
+    sent: Send = field(default=Send({}), init=False)
     frames: Frames = field(default_factory=dict, init=False)
     due_at: float = field(default=0.0, init=False)
 
@@ -193,7 +193,7 @@ class Gathered(InFlight):
     @property
     def dispensable(self) -> frozenset[BrokerLane]:
         """The brokers that it awaits, and without which the answer can be made."""
-        return self.spared & self.awaited
+        return self.sent.spared & self.awaited
 
     def without(self) -> Discarded:
         return Discarded(self.request)

@@ -27,7 +27,7 @@ class Refusal(Enum):
     Under a fence an API with an answer in its row (`Api.fenced`) gives that.
     """
 
-    FENCE = "fence", "an operation holds a fence", _LOOK_ANEW, MAX_HOLD_S
+    FENCE = "fence", "an operation holds a fence", {Route.COMPOSED: ErrorCode.COORDINATOR_NOT_AVAILABLE}, MAX_HOLD_S
     LEASE = "lease", "the lease is lost", {Route.GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE}
     STARTING = "starting", "the gateway knows no state yet"
     NO_BROKER = "no_broker", "there is no broker behind this node"

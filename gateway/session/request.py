@@ -39,8 +39,7 @@ class Request:
     """
 
     __slots__ = (
-        "api_key", "api_version", "body_at", "buf", "client_id", "correlation_id", "end", "limits", "missing", "passes",
-        "start",
+        "api_key", "api_version", "body_at", "buf", "client_id", "correlation_id", "end", "limits", "missing", "start",
     )  # fmt: skip
 
     def __init__(
@@ -52,8 +51,6 @@ class Request:
         self.end = end
         self.limits = limits
         self.missing = missing
-        self.passes: bool | None = None
-        """Whether it goes to the port's broker, where that was decided before it is handled."""
 
     @classmethod
     def own(cls, api_key: ApiKey, api_version: int, limits: Limits) -> Request:

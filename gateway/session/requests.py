@@ -10,6 +10,7 @@ from gateway.session.entry import Proving
 from gateway.session.fetch.handle import fetch
 from gateway.session.produce.handle import produce, stream_produce
 from gateway.session.reading import Beginning, Full, HalfSent
+from gateway.session.refusal import Refusal
 from gateway.session.request import Request
 from gateway.session.state import MAX_GIVEN_BYTES, ConnectionState
 from ha_core.wire import APIS, ApiKey, RemoteProtocolError, Route, read_request_header
@@ -29,16 +30,16 @@ Handler = Callable[[ConnectionState, Request], None]
 
 def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
     """The client's bytes `buf[:end]`. What cannot be used yet stays in `session.carry`."""
-    if not session.life.takes:
+    if not session.life.receives:
         return
     pos, reading = 0, session.reading
     if isinstance(reading, HalfSent):
         pos = streaming.go_on(session, reading, memoryview(buf)[:end])
     elif reading is not None:
         pos = _gather(session, reading, memoryview(buf)[:end])
-    limits = session.settings.limits
+    limits = session.shared.limits
     handled = 0
-    while session.life.takes and session.waits_for is None and end - pos >= 4:
+    while session.life.receives and session.waits_for is None and end - pos >= 4:
         if handled >= MAX_REQUESTS or session.full() or session.given_bytes >= MAX_GIVEN_BYTES:
             session.waits_for = Full.FULL
             break
@@ -60,13 +61,13 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             break
         request = Request(header, buf, pos, stop, limits, frame_end - stop)
         if not request.missing:
-            if not turns.take(session, request):
+            if not turns.admit(session, request):
                 break
             _handle(session, request)
             request.forget()
             pos = frame_end
             continue
-        if not session.life.told or (header.api_key == ApiKey.PRODUCE and not turns.take(session, request)):
+        if not session.life.connected or (header.api_key == ApiKey.PRODUCE and not turns.admit(session, request)):
             break
         low, high = session.snapshot.offered.get(header.api_key, _NONE)
         streams = header.api_key == ApiKey.PRODUCE and entry.entered and low <= header.api_version <= high
@@ -84,10 +85,9 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
     frame += chunk[:taken]
     if len(frame) == beginning.size:
         header = read_request_header(frame, 4, len(frame))
-        if header is None or header.body_at > len(frame):
-            raise RemoteProtocolError("a request ends inside its header")
-        request = Request(header, frame, 0, len(frame), session.settings.limits)
-        if turns.take(session, request):
+        assert header is not None  # as when its beginning came
+        request = Request(header, frame, 0, len(frame), session.shared.limits)
+        if turns.admit(session, request):
             session.reading = None
             _handle(session, request)
             request.forget()
@@ -124,7 +124,13 @@ def _compose(session: ConnectionState, request: Request) -> None:
         streaming.leave(session, Cause.LEASE_LOST, "a change of topics or groups came while the lease was lost")
         return
     body = request.body
-    session.compose(request, bytes(body) if len(body) >= LONG_BYTES else request.decode())
+    if len(body) >= LONG_BYTES:
+        session.compose(request, bytes(body))
+        return
+    message = request.decode()
+    fences = groups.fences(session, request, message)
+    session.count_refused(Refusal.FENCE for _ in fences)
+    session.compose(request, message, fence=min(fences, default=None))
 
 
 HANDLERS: dict[int, Handler] = {

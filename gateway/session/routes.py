@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum, auto
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -12,36 +11,34 @@ from gateway.session.commands import BrokerLane
 from gateway.session.refusal import Refusal
 from gateway.session.request import text
 from gateway.session.snapshot import Port, Snapshot
-from ha_core.model import Extent, Identity, LastSequences, Topic
+from ha_core.model import Extent, Identity, LastSequences, Mirror, Topic, UserBindings
 from ha_core.plan.facts import Partition
+from ha_core.plan.mirrored import read_from
 from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
 
+_UNBOUND = UserBindings(user="anybody")
 MAX_CACHED = 10_000
 """Names come from the wire: a client that invents some must not fill the memory."""
 
 
-class Way(Enum):
-    PASS = auto()
-    """Forward as it is to the port's broker."""
-    MAPPED = auto()
-    """Forward with offsets and producer ids translated."""
-
-
 class TopicRoute(NamedTuple):
-    produce: Way | Refusal
-    fetch: Way | Refusal
+    no_produce: Refusal | None = None
+    """Why nothing may be written."""
+    no_fetch: Refusal | None = None
     topic: Topic | None = None
+    """If it is mapped: offsets and producer ids are translated."""
+    mirror: Mirror | None = None
+    """From whose copy it is read."""
     sequences: LastSequences | None = None
     fence: str | None = None
     """Operation whose fence stands, else None."""
 
 
-_PASS = TopicRoute(Way.PASS, Way.PASS)
+_PASSED = TopicRoute()
+"""Forwarded as it is to the port's broker."""
 
 
 class GroupRoute(NamedTuple):
-    here: bool
-    """Whether the port's cluster coordinates the group."""
     coordinator: BrokerLane | None
     """Where the group's requests go: the port's own broker where its cluster coordinates the group, else the
     coordinator itself; None while it is not known."""
@@ -75,9 +72,7 @@ class Routes:
         view = self.snapshot.view
         if self.closed or view.topics or self.snapshot.unreadable:
             return False
-        bindings = view.bindings.get(self.identity.user)
-        if bindings is None:
-            return self.identity.topic_hint is None
+        bindings = view.bindings.get(self.identity.user, _UNBOUND)
         bound = bindings.instances.get(self.identity.instance, bindings.cluster)
         return not bindings.topics and bound in (None, self.port.cluster)
 
@@ -100,7 +95,14 @@ class Routes:
 
     def reads(self, topics: Iterable[bytes]) -> bool:
         """Whether a fetch of these is forwarded as it is."""
-        return not self.closed and all(self.topic(topic).fetch is Way.PASS for topic in topics)
+        if self.plain:
+            return True
+        routes = map(self.topic, topics)
+        return not self.closed and all(route.topic is None and route.no_fetch is None for route in routes)
+
+    def writes(self, topics: Iterable[bytes]) -> bool:
+        """Whether a produce to these is forwarded as it is."""
+        return self.plain or all(self.topic(topic) is _PASSED for topic in topics)
 
     def _judge_topic(self, raw: bytes) -> TopicRoute:
         view = self.snapshot.view
@@ -114,16 +116,18 @@ class Routes:
                 return TopicRoute(Refusal.UNREADABLE, Refusal.UNREADABLE)
         if topic is not None and topic.mapped:
             fence = topic.fence.operation if topic.fence else None
-            produce = Refusal.FENCE if fence else Way.MAPPED
-            return TopicRoute(produce, Way.MAPPED, topic, view.sequences.get(name), fence)
+            mirror = read_from(view, self.identity.user, name, self.snapshot.zone)
+            return TopicRoute(Refusal.FENCE if fence else None, None, topic, mirror, view.sequences.get(name), fence)
         if topic is not None and topic.fence is not None:
-            return TopicRoute(Refusal.FENCE, Way.PASS, fence=topic.fence.operation)
-        resolved = cluster_for_topic(view, self.identity, name, self.snapshot.topology.existing)
-        # Only an explicit binding moves an unmapped topic away from the broker that the client found: the default may
-        # lag behind a topic that was created a moment ago.
-        if resolved.cluster != self.port.cluster and resolved.level in EXPLICIT_LEVELS:
-            return TopicRoute(Refusal.ELSEWHERE, Refusal.ELSEWHERE)
-        return _PASS
+            return TopicRoute(Refusal.FENCE, fence=topic.fence.operation)
+        # Only an explicit binding moves an unmapped topic away from the broker that the client found: the default, and
+        # what is known of where topics are, may lag behind one that was created a moment ago.
+        bound = cluster_for_topic(view, self.identity, name, lambda _name: ())
+        if bound.level in EXPLICIT_LEVELS and bound.cluster != self.port.cluster:
+            served = cluster_for_topic(view, self.identity, name, self.snapshot.topology.existing)
+            if served.cluster != self.port.cluster:
+                return TopicRoute(Refusal.ELSEWHERE, Refusal.ELSEWHERE)
+        return _PASSED
 
     def writer(self, topic: Topic, partition: int) -> Extent | Refusal:
         """The extent of a mapped topic's partition that is written through this port."""
@@ -141,6 +145,12 @@ class Routes:
             self._writers[key] = found
         return found
 
+    def leader(self, cluster: str, topic: str, partition: int) -> BrokerLane | None:
+        """Who can be asked for a partition in a cluster now."""
+        topology = self.snapshot.topology
+        leader = topology.leader(cluster, topic, partition) if topology.reachable(cluster) else None
+        return None if leader is None or self._closes(cluster, Refusal.NO_LEADER) else BrokerLane(cluster, leader)
+
     def group(self, name: bytes) -> GroupRoute:
         route = self._groups.get(name)
         if route is None:
@@ -148,7 +158,6 @@ class Routes:
                 self._groups.clear()
             group_name = text(name)
             cluster = cluster_for_group(self.snapshot.view, self.identity, group_name)
-            here = not self.closed and cluster == self.port.cluster
             group = self.snapshot.view.groups.get(group_name)
             carried = Carried(group) if group is not None and group.aliases and group.cluster == cluster else None
             refusal, coordinator = self._closes(cluster, Refusal.NO_LEADER), None
@@ -160,9 +169,8 @@ class Routes:
                 else:
                     refusal = Refusal.NO_LEADER
             fence = group.fence.operation if group is not None and group.fence is not None else None
-            route = self._groups[name] = GroupRoute(
-                here, coordinator, Refusal.FENCE if fence else refusal, fence, carried
-            )
+            refusal = Refusal.FENCE if fence else refusal
+            route = self._groups[name] = GroupRoute(coordinator, refusal, fence, carried)
         return route
 
     def transactions(self) -> Refusal | None:

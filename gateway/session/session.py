@@ -45,7 +45,7 @@ class Session(ConnectionState):
             requests.receive(self, buf, end)
         except RemoteProtocolError as error:
             self.close(Cause.MALFORMED, str(error))
-        return self._take()
+        return self._decided()
 
     def receive_upstream(self, lane: BrokerLane, buf: bytearray, end: int, now: float) -> list[Command]:
         """Bytes of a broker, which start with what its `carry` held."""
@@ -56,7 +56,7 @@ class Session(ConnectionState):
                 answers.receive(self, upstream, buf, end)
             except WireError as error:
                 self.close(Cause.UPSTREAM_MALFORMED, f"{lane.cluster}:{lane.broker}: {error}")
-        return self._take()
+        return self._decided()
 
     def upstream_lost(self, lane: BrokerLane, why: str, now: float) -> list[Command]:
         """A broker's connection was refused or broke. What was in flight there is unknown, so the client's connection
@@ -65,7 +65,7 @@ class Session(ConnectionState):
         upstream = self.upstreams.pop(lane, None)
         if upstream is not None and not answers.lost(self, upstream):
             self.close(Cause.UPSTREAM_LOST, f"{lane.cluster}:{lane.broker}: {why}")
-        return self._take()
+        return self._decided()
 
     def answered(self, token: Hashable, body: dict[str, Any] | bytes | None, now: float) -> list[Command]:
         """The result of a `Compose`, encoded where it is long; None if it failed in a way that has no answer."""
@@ -74,16 +74,16 @@ class Session(ConnectionState):
             self.composed.remove(token)
             if body is None:
                 self.close(Cause.UPSTREAM_LOST, "the request could not be answered")
-                return self._take()
+                return self._decided()
             if token.ends is not None and isinstance(body, dict) and not transactions.stays_open(body):
                 self.transactions.ended(token.ends)
             self.complete(token, token.ready(token.request.answer(body)))
-        return self._take()
+        return self._decided()
 
     def follow(self, snapshot: Snapshot, now: float) -> list[Command]:
         """A new snapshot: from the next request on, nothing is decided on the old one."""
         self.now = now
-        self.known_routes.clear()
+        self.routes_by_client.clear()
         before, self.snapshot = self.snapshot, snapshot
         if before.view is not snapshot.view:
             self.damping.begin_anew()
@@ -96,7 +96,7 @@ class Session(ConnectionState):
                 self.fetch_session.follow(snapshot.view)
         answers.give_up_unresponsive(self)
         exchange.proceed(self)
-        return self._take()
+        return self._decided()
 
     def tick(self, now: float) -> list[Command]:
         """The time of a `Wake` has come, or what an `AwaitLease` asked for."""
@@ -105,7 +105,7 @@ class Session(ConnectionState):
         exchange.proceed(self)
         answers.look_for_unresponsive(self)
         self.flush()
-        return self._take()
+        return self._decided()
 
     def client_left(self, now: float) -> list[Command]:
         """The client closed its connection, or it broke."""
@@ -113,13 +113,13 @@ class Session(ConnectionState):
         self.life = self.life.client_left()
         if self.life.goes_on:
             streaming.give_up_rest(self)
-        return self._take()
+        return self._decided()
 
     def leave(self, cause: Cause, detail: str, now: float) -> list[Command]:
         """No more requests: it is to end when what is in flight is answered."""
         self.now = now
         streaming.leave(self, cause, detail)
-        return self._take()
+        return self._decided()
 
     def hurry(self, now: float) -> list[Command]:
         """An operation waits for what is in flight: a request whose rest does not come is given up, and a transaction
@@ -130,7 +130,7 @@ class Session(ConnectionState):
                 self.out += self.transactions.to_look_after(self.port.cluster, scope.quiet, now)
         if isinstance(self.reading, HalfSent) and now - self.reading.arrived_at >= streaming.STALLED_S:
             streaming.leave(self, Cause.STALLED, "the rest of a request did not come, and an operation waits for it")
-        return self._take()
+        return self._decided()
 
     def release(self, lane: BrokerLane) -> bool:
         """Lets go of a broker's connection if nothing is under way on it: the next request to it opens another one."""
@@ -145,12 +145,12 @@ class Session(ConnectionState):
     @property
     def paused(self) -> bool:
         """No more client bytes, please: too much is in flight."""
-        return self.waits_for is not None or not self.life.takes or self.full()
+        return self.waits_for is not None or not self.life.receives or self.full()
 
     @property
     def may_go_on(self) -> bool:
         """Whether what is held is to be given again. Not for every answer, since each time the rest is copied."""
-        if self.waits_for is None or not self.life.takes:
+        if self.waits_for is None or not self.life.receives:
             return False
         return not self.full(share=2) if self.waits_for is Full.FULL else turns.has_come(self, self.waits_for)
 
@@ -189,17 +189,17 @@ class Session(ConnectionState):
 
     # -- inside -------------------------------------------------------------------------------------------------
 
-    def _take(self) -> list[Command]:
+    def _decided(self) -> list[Command]:
         try:
             self._unblock()
         except WireError as error:
             self.close(Cause.UPSTREAM_MALFORMED, str(error))
         life = self.life
-        if life.goes_on and not life.told and not self.busy and self.waits_for is None:
+        if life.goes_on and not life.connected and not self.busy and self.waits_for is None:
             self.close(Cause.CLIENT_LEFT)
         elif isinstance(life, Leaving) and not self.queue and not self.unsure():
             self.close(life.cause, life.detail)
-        return self.take()
+        return self.pop_commands()
 
     def _unblock(self) -> None:
         """An answer that waited for its turn streams now."""
@@ -218,7 +218,11 @@ class Session(ConnectionState):
         """Refusals held for a fence that stands no more go out now."""
         standing = self.snapshot.fences.operations
         for ready in self.queue:
-            if isinstance(ready, Ready) and ready.lifts_with is not None and ready.lifts_with not in standing:
+            if (
+                isinstance(ready, Ready | Composed)
+                and ready.lifts_with is not None
+                and ready.lifts_with not in standing
+            ):
                 ready.lifts_with = None
                 ready.due_at = self.now
         self.flush()

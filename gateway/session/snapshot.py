@@ -70,12 +70,12 @@ class Snapshot:
     """Paths of documents that were never readable: what they say is not guessed at."""
     fresh: bool = True
     """False until the first view is loaded: then only ApiVersions and retriable errors are answered."""
-    fences: Fences = None  # type: ignore[assignment]
-    """Of the view, if they were not given."""
+    fences: Fences = field(default_factory=Fences)
+    """Of the view."""
+    zone: str = ""
+    """Where this gateway runs."""
 
     def __post_init__(self) -> None:
-        if self.fences is None:
-            object.__setattr__(self, "fences", fences(self.view))
         offered = {line["api_key"]: (line["min_version"], line["max_version"]) for line in self.apis}
         object.__setattr__(self, "offered", offered)
 

@@ -19,7 +19,7 @@ from gateway.session.commands import (
 )
 from gateway.session.damping import Damping
 from gateway.session.entry import Entry, Proving, Unknown
-from gateway.session.fetch.known import FetchSession
+from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import Gap
 from gateway.session.life import Life, Open, Over
 from gateway.session.open_transactions import OpenTransactions
@@ -28,7 +28,7 @@ from gateway.session.reading import Beginning, Full, HalfSent, Turn
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
-from gateway.session.settings import Settings
+from gateway.session.shared import Shared
 from gateway.session.snapshot import Port, Snapshot
 from gateway.session.upstream import Upstream
 from ha_core.model import identify
@@ -37,7 +37,7 @@ from ha_core.wire import APIS
 
 MAX_QUESTIONS = 8
 """Composed requests of one connection that are worked on at once: each may end in an answer of megabytes."""
-MAX_KEPT_BYTES = 16 << 20
+MAX_BUFFERED_BYTES = 16 << 20
 """Batches of one connection that may have to go to a target: above it no more is read from the client."""
 MAX_GIVEN_BYTES = 256 << 10
 """Answers made here within one event: more are made when the client's socket has taken these."""
@@ -51,14 +51,38 @@ class ConnectionState:
     """
 
     __slots__ = (
-        "_awaits_lease", "_waking", "carry", "composed", "damping", "entry", "fetch_session", "gaps", "given_bytes",
-        "here", "kept_bytes", "known_routes", "life", "line", "now", "only_produce", "out", "port", "queue",
-        "reading", "seen", "settings", "snapshot", "transactions", "unacknowledged", "upstreams", "waits_for",
+        "_awaits_lease",
+        "_waking",
+        "buffered_bytes",
+        "carry",
+        "composed",
+        "damping",
+        "entry",
+        "fetch_session",
+        "gaps",
+        "given_bytes",
+        "here",
+        "life",
+        "line",
+        "now",
+        "only_produce",
+        "out",
+        "port",
+        "queue",
+        "reading",
+        "routes_by_client",
+        "seen",
+        "shared",
+        "snapshot",
+        "transactions",
+        "unacknowledged",
+        "upstreams",
+        "waits_for",
     )  # fmt: skip
 
-    def __init__(self, port: Port, settings: Settings, snapshot: Snapshot) -> None:
+    def __init__(self, port: Port, shared: Shared, snapshot: Snapshot) -> None:
         self.port = port
-        self.settings = settings
+        self.shared = shared
         self.snapshot = snapshot
         self.now = 0.0
         self.out: list[Command] = []
@@ -66,7 +90,7 @@ class ConnectionState:
         self.upstreams: dict[BrokerLane, Upstream] = {}
         self.carry: bytes = b""
         self.life: Life = Open()
-        self.entry: Entry = Unknown(settings.authentication.anonymous)
+        self.entry: Entry = Unknown(shared.authentication.anonymous)
         self.damping = Damping()
         self.seen: set[int] = set()
         """Hashes of what was told to be used."""
@@ -84,16 +108,16 @@ class ConnectionState:
         """What the next client bytes belong to; None: the next request."""
         self.waits_for: Turn | Full | None = None
         """What the first request in `carry` waits for."""
-        self.known_routes: dict[str | None, Routes] = {}
+        self.routes_by_client: dict[str | None, Routes] = {}
         self.composed: set[Composed] = set()
         """Those that the driver works on."""
         self.given_bytes = 0
         """Answers in `out`."""
         self._waking = False
-        self.transactions = OpenTransactions(settings.transactions)
+        self.transactions = OpenTransactions(shared.transactions)
         self.line: list[Gathered] = []
         """Exchanges that go on one after the other (`exchange`)."""
-        self.kept_bytes = 0
+        self.buffered_bytes = 0
         """Batches that may have to go to the target of a crossing (`produce.split`)."""
 
     @property
@@ -113,18 +137,18 @@ class ConnectionState:
 
     def enter(self, entry: Proving, user: str) -> None:
         """The client has proved who it is."""
-        self.entry = entry.known(user)
+        self.entry = entry.authenticated(user)
         self.transactions.user = user
-        self.known_routes.clear()
+        self.routes_by_client.clear()
 
     def routes(self, client_id: str | None) -> Routes:
         """Verdicts for the identity of a request."""
-        routes = self.known_routes.get(client_id)
+        routes = self.routes_by_client.get(client_id)
         if routes is None:
-            if len(self.known_routes) >= 16:
-                self.known_routes.clear()
+            if len(self.routes_by_client) >= 16:
+                self.routes_by_client.clear()
             identity = identify(self.entry.user, client_id)
-            routes = self.known_routes[client_id] = Routes(self.snapshot, identity, self.port)
+            routes = self.routes_by_client[client_id] = Routes(self.snapshot, identity, self.port)
         return routes
 
     def notice(self, request: Request, what: str, name: bytes, how: str) -> None:
@@ -143,9 +167,8 @@ class ConnectionState:
 
     def forward(self, pending: InFlight, lane: BrokerLane, data: bytes | bytearray | memoryview) -> None:
         """A request to a broker, whose answer belongs to `pending`."""
-        pending.lane = lane
         if lane.lane == 0:
-            pending.way = lane if pending.way in (None, lane) else SEVERAL
+            pending.lane = lane if pending.lane in (None, lane) else SEVERAL
         self.damping.forwarded(pending.request.api_key)
         self.send(lane, data).queue.append(pending)
 
@@ -169,9 +192,9 @@ class ConnectionState:
     def full(self, share: int = 1) -> bool:
         """Whether as much is under way as one connection may have, or one `share`th of it."""
         return (
-            len(self.queue) * share >= self.settings.max_in_flight
+            len(self.queue) * share >= self.shared.max_in_flight
             or len(self.composed) * share >= MAX_QUESTIONS
-            or self.kept_bytes > MAX_KEPT_BYTES
+            or self.buffered_bytes > MAX_BUFFERED_BYTES
         )
 
     def wake(self) -> None:
@@ -182,7 +205,7 @@ class ConnectionState:
         """When the next thing that waits for its time is due."""
         return min((pending.due_at for pending in self.queue if pending.due_at > self.now), default=None)
 
-    def take(self) -> list[Command]:
+    def pop_commands(self) -> list[Command]:
         if self._waking:
             # Once, however many requests of an event asked for it: the driver keeps one time only.
             self._waking = False
@@ -194,12 +217,12 @@ class ConnectionState:
 
     def basis(self) -> Basis:
         """What a request that is forwarded now rests on."""
-        lease = self.settings.lease
+        lease = self.shared.lease
         return lease.generation if lease.holds(self.now) else NO_LEASE, self.snapshot.view.revision
 
     def leased(self) -> bool:
         """Whether produce and requests of groups may be forwarded."""
-        return self.settings.lease.holds(self.now)
+        return self.shared.lease.holds(self.now)
 
     def stands(self, basis: Basis) -> bool | None:
         """Whether no operation can have gone on without this gateway since then; None: it is not known yet.
@@ -207,7 +230,7 @@ class ConnectionState:
         What was forwarded was executed before its answer was read, and the clock was read after that: the same lease
         held all the time, or under another one nothing at all was published in between.
         """
-        lease = self.settings.lease
+        lease = self.shared.lease
         if not lease.holds(self.now):
             return None
         return basis[0] == lease.generation or basis[1] == self.snapshot.view.revision
@@ -215,7 +238,7 @@ class ConnectionState:
     def vouch(self, basis: Basis) -> bool:
         """Lets the answer to what was forwarded then go to the client. False: it waits for the lease, or the session
         ends: an operation may have read the end of the log before the record was in it."""
-        if not self.life.told:
+        if not self.life.connected:
             return True  # nobody is told
         standing = self.stands(basis)
         if standing is None and not self._awaits_lease:
@@ -233,24 +256,28 @@ class ConnectionState:
         if isinstance(pending, InFlight):
             pending.revision = self.snapshot.view.revision
         self.queue.append(pending)
-        self.settings.counts.requests[api_key, pending.outcome] += 1
+        self.shared.counts.requests[api_key, pending.outcome] += 1
 
     def reply(
         self, request: Request, message: Message, outcome: str = "local", due_at: float = 0.0, fence: str | None = None
     ) -> None:
         """An answer made here, in its turn."""
-        self.settings.counts.requests[request.api_key, outcome] += 1
+        self.shared.counts.requests[request.api_key, outcome] += 1
         self.queue.append(Ready(request, request.answer(message), due_at, lifts_with=fence))
         self._readied(due_at)
 
     def count_refused(self, refusals: Iterable[Refusal]) -> None:
-        self.settings.counts.refusals.update(refusal.label for refusal in refusals)
+        self.shared.counts.refusals.update(refusal.label for refusal in refusals)
 
     def refuse(self, request: Request, message: Message, refusal: Refusal, fence: str | None = None) -> None:
-        """Refuses a request for a coordinator."""
+        """Refuses a request for a coordinator.
+
+        :param fence: the operation whose fence stands, if one does.
+        """
         self.count_refused((refusal,))
         answer = request.api.refusal(message, refusal.code(request.api))
-        self.answer_refused(request, answer, (refusal,), (request.api_key,), fence)
+        lifts_with = fence if refusal is Refusal.FENCE else None
+        self.answer_refused(request, answer, (refusal,), (request.api_key,), lifts_with)
 
     def answer_refused(
         self,
@@ -267,9 +294,12 @@ class ConnectionState:
         hold_s = max(refusal.hold_s for refusal in refusals) or self.damping.refused(what)
         self.reply(request, answer, "refused", self.now + hold_s, fence)
 
-    def compose(self, request: Request, message: Message | bytes, ends: str | None = None) -> None:
-        """Lets a composed handler answer."""
-        pending = Composed(request, ends)
+    def compose(
+        self, request: Request, message: Message | bytes, ends: str | None = None, fence: str | None = None
+    ) -> None:
+        """Lets a composed handler answer; if it refuses something for a fence, the answer is held."""
+        due_at = self.now + Refusal.FENCE.hold_s if fence is not None else 0.0
+        pending = Composed(request, ends, due_at, fence)
         self.composed.add(pending)
         self.enqueue(pending)
         identity = self.routes(request.client_id).identity
@@ -295,6 +325,6 @@ class ConnectionState:
             if ready.basis is not None and not self.vouch(ready.basis):
                 return
             queue.popleft()
-            if ready.frame and self.life.told:
+            if ready.frame and self.life.connected:
                 self.given_bytes += len(ready.frame)
                 self.out.append(ToClient(ready.frame))

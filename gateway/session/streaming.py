@@ -72,9 +72,9 @@ def holds_back(upstream: Upstream, topics: frozenset[bytes], since: int) -> bool
 def ask_for_the_end(session: ConnectionState, upstream: Upstream) -> None:
     if not upstream.unacknowledged or upstream.writing is not BETWEEN:
         return
-    question = Request.own(ApiKey.API_VERSIONS, 0, session.settings.limits)
+    question = Request.own(ApiKey.API_VERSIONS, 0, session.shared.limits)
     session.send(upstream.lane, question.rewritten({}))
-    upstream.queue.append(Discarded(question, upstream.unacknowledged.take()))
+    upstream.queue.append(Discarded(question, upstream.unacknowledged.pop_all()))
 
 
 # -- the end of a session -------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ producer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 from gateway.declared import declare
@@ -70,15 +70,17 @@ class Transactional:
 
     :ivar ours: whether the port's cluster issued the producer id.
     :ivar unable: why nothing may be forwarded to the port's broker.
-    :ivar fence: the operation for whose fence the refusal is held.
+    :ivar fence: the operation whose fence stands on what the request is about.
     """
 
     def __init__(self, session: ConnectionState, request: Request) -> None:
         self.session = session
         self.request = request
         self.message = request.decode()
+        self.open = session.transactions
+        self.name: str = self.message["transactional_id"] or ""
         self.routes = session.routes(request.client_id)
-        self.issued = session.settings.issued(self.message["producer_id"])
+        self.issued = session.shared.issued(self.message["producer_id"])
         self.ours = self.issued.cluster == session.port.cluster
         broker = None if session.here is not None else Refusal.NO_BROKER
         self.unable = broker if session.leased() else Refusal.LEASE
@@ -94,7 +96,7 @@ class Transactional:
             return self._init_transactional()
         producer_id, epoch = self.message["producer_id"], self.message["producer_epoch"] + 1
         if not is_gateway_id(producer_id) or not 0 < epoch <= _MAX_EPOCH:
-            producer_id, epoch = self.session.settings.next_producer_id(), 0
+            producer_id, epoch = self.session.shared.next_producer_id(), 0
         if producer_id is None:
             return Refusal.NO_PRODUCER_ID
         self.session.reply(self.request, {"error_code": 0, "producer_id": producer_id, "producer_epoch": epoch})
@@ -111,26 +113,23 @@ class Transactional:
         self.message["producer_id"] = self.issued.own if self.ours else -1
         if not self.ours:
             self.message["producer_epoch"] = -1
-        exchange.begin(self.session, self.request, self._initialised())
+        self._ask(self._initialised)
         return None
 
-    def _initialised(self) -> Exchange:
-        answer = yield from self._ask()
+    def _initialised(self, answer: Message) -> None:
         if answer["error_code"] == ErrorCode.NONE:
-            answer["producer_id"] = self.session.settings.shown(self.session.broker, answer["producer_id"])
+            answer["producer_id"] = self.session.shared.shown(self.session.broker, answer["producer_id"])
             # What the producer had open, the coordinator has aborted.
-            self.session.transactions.ended(self.message["transactional_id"])
-        return Answer(self.request.answer(answer))
+            self.open.ended(self.name)
 
     @handles(ApiKey.ADD_PARTITIONS_TO_TXN)
     def add_partitions(self) -> Refusal | None:
         """A transaction takes partitions in: so it begins, for each client that sets out on a new one."""
-        refusal = self._not_ours()
+        refusal = self._not_ours(self.routes.transactions())
         if refusal is not None:
             return refusal
-        name, transactions = self.message["transactional_id"], self.session.transactions
         topics = tuple(topic["name"].encode() for topic in self.message["topics"])
-        self.fence = transactions.fence_on(name, topics, self.session.snapshot.view)
+        self.fence = self.open.fence_on(self.name, topics, self.session.snapshot.view)
         if self.fence is not None:
             refusal = Refusal.FENCE
         elif self._written_elsewhere():
@@ -138,17 +137,16 @@ class Transactional:
             # cut, or after the end of what was left.
             refusal = Refusal.WRITTEN_ELSEWHERE
         if refusal is not None:
-            transactions.kept_out(name)
-            return refusal
-        exchange.begin(self.session, self.request, self._added(topics), topics)
-        return None
+            self.open.refused(self.name)
+        else:
+            self._ask(self._added, topics)
+        return refusal
 
-    def _added(self, topics: tuple[bytes, ...]) -> Exchange:
-        answer = yield from self._ask()
-        results = (result for topic in answer["results_by_topic"] for result in topic["results_by_partition"])
+    def _added(self, answer: Message) -> None:
+        results = [result for topic in answer["results_by_topic"] for result in topic["results_by_partition"]]
         if not any(result["partition_error_code"] for result in results):
-            self.session.transactions.begun(self.message["transactional_id"], topics, self.session.now)
-        return Answer(self.request.answer(answer))
+            topics = [topic["name"].encode() for topic in self.message["topics"]]
+            self.open.begun(self.name, topics, self.session.now)
 
     def _written_elsewhere(self) -> bool:
         """Whether a partition has its writer in another cluster than the transaction its coordinator, or none."""
@@ -163,7 +161,7 @@ class Transactional:
     @handles(ApiKey.ADD_OFFSETS_TO_TXN)
     def add_offsets(self) -> Refusal | None:
         """A transaction takes a group's offsets in."""
-        refusal = self._not_ours()
+        refusal = self._not_ours(self.routes.transactions())
         if refusal is None:
             self._pass()
         return refusal
@@ -175,56 +173,51 @@ class Transactional:
         Above all a commit that is asked for again because its answer was lost: it may have happened before the cut, and
         whoever is told that it did not would write all of its records a second time.
         """
-        name, transactions = self.message["transactional_id"], self.session.transactions
         if not self.session.leased():
             return Refusal.LEASE
         if not self.session.snapshot.fresh:
             return Refusal.STARTING
-        if not self.message["committed"] and transactions.never_begun(name):
+        if not self.message["committed"] and self.open.never_begun(self.name):
             # librdkafka aborts what was never begun, and the coordinator's INVALID_TXN_STATE would end its producer.
-            transactions.ended(name)
+            self.open.ended(self.name)
             self.session.reply(self.request, {"error_code": 0})
         elif self.issued.cluster is None:
             return Refusal.FOREIGN_PRODUCER
         elif self.ends_here:
             self.message["producer_id"] = self.issued.own
-            exchange.begin(self.session, self.request, self._ended(), transactions.topics(name))
+            self._ask(self._ended, self.open.topics(self.name))
         else:
-            self.session.compose(self.request, self.message, ends=name)
+            self.session.compose(self.request, self.message, ends=self.name)
         return None
 
     @property
     def ends_here(self) -> bool:
         return not self.unable and self.ours and not self.routes.closed
 
-    def _ended(self) -> Exchange:
-        answer = yield from self._ask()
+    def _ended(self, answer: Message) -> None:
         if not stays_open(answer):
-            self.session.transactions.ended(self.message["transactional_id"])
-        return Answer(self.request.answer(answer))
+            self.open.ended(self.name)
 
     @handles(ApiKey.TXN_OFFSET_COMMIT)
     def commit_offsets(self) -> Refusal | None:
         """Offsets belong to their group's coordinator, which must be in the producer's cluster."""
         name = self.message["group_id"].encode()
         route = self.routes.group(name)
-        refusal = self.unable or route.refusal or (None if route.here else Refusal.ELSEWHERE)
-        if refusal is None and not self.ours:
-            refusal = Refusal.FOREIGN_PRODUCER
+        elsewhere = None if route.coordinator == self.session.here else Refusal.ELSEWHERE
+        refusal, self.fence = self._not_ours(route.refusal or elsewhere), route.fence
         if refusal is not None:
-            self.fence = route.fence if refusal is Refusal.FENCE else None
             return refusal
-        self.message["producer_id"] = self.issued.own
         if route.carried is not None:
             route.carried.rename(self.request.api_key, self.message)
         self._pass(name)
         return None
 
-    def _not_ours(self) -> Refusal | None:
-        """None: the port's cluster coordinates the transaction, which is under its own producer id now."""
-        refusal = self.unable or self.routes.transactions()
-        if refusal is None and not self.ours:
-            refusal = Refusal.FOREIGN_PRODUCER
+    def _not_ours(self, away: Refusal | None) -> Refusal | None:
+        """None: the port's cluster has issued the producer's id, by which the request names it now.
+
+        :param away: why another cluster coordinates what the request is about.
+        """
+        refusal = self.unable or away or (None if self.ours else Refusal.FOREIGN_PRODUCER)
         if refusal is None:
             self.message["producer_id"] = self.issued.own
         return refusal
@@ -233,8 +226,16 @@ class Transactional:
         frame = self.request.rewritten(self.message)
         self.session.pass_on(Passed(self.request, group=group), self.session.broker, frame)
 
-    def _ask(self) -> Generator[Send, Any, Message]:
-        """What the port's broker answers."""
+    def _ask(self, answered: Callable[[Message], None], topics: tuple[bytes, ...] = ()) -> None:
+        """Asks the port's broker; `answered` makes its answer the client's.
+
+        :param topics: in whose logs the request may leave traces.
+        """
+        exchange.begin(self.session, self.request, self._exchange(answered), topics)
+
+    def _exchange(self, answered: Callable[[Message], None]) -> Exchange:
         broker = self.session.broker
         frames = yield Send({broker: self.request.rewritten(self.message)})
-        return self.request.decode_answer(frames[broker])
+        answer = self.request.decode_answer(frames[broker])
+        answered(answer)
+        return Answer(self.request.answer(answer))

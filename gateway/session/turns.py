@@ -12,7 +12,7 @@ from __future__ import annotations
 from gateway.session import streaming
 from gateway.session.commands import BrokerLane
 from gateway.session.fetch.handle import reads_here
-from gateway.session.pending import Ready
+from gateway.session.pending import InFlight, Ready
 from gateway.session.reading import Turn
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
@@ -23,7 +23,7 @@ _PRODUCE = int(ApiKey.PRODUCE)
 _WRITES = APIS[_PRODUCE].effect
 
 
-def take(session: ConnectionState, request: Request) -> bool:
+def admit(session: ConnectionState, request: Request) -> bool:
     """Lets a request be handled now. False: it is held, and all after it: `session.waits_for` says what for. Brokers
     are asked for the end of what they do not answer.
 
@@ -55,7 +55,8 @@ def take(session: ConnectionState, request: Request) -> bool:
 def has_come(session: ConnectionState, turn: Turn) -> bool:
     """Whether nothing is in flight any more that has to come first."""
     for pending in session.queue:
-        if isinstance(pending, Ready) or (turn.lane is not None and pending.way == turn.lane):
+        together = turn.lane is not None and isinstance(pending, InFlight) and pending.lane == turn.lane
+        if together or isinstance(pending, Ready):
             continue
         if turn.effect.clashes(pending.request.api.effect):
             return False
@@ -65,13 +66,13 @@ def has_come(session: ConnectionState, turn: Turn) -> bool:
 
 
 def _lane(session: ConnectionState, request: Request, route: Route) -> BrokerLane | None:
-    """Where a request goes. What is decided for that stays decided when it is handled (`Request.passes`)."""
+    """The broker that a request goes to, if it is certain that it goes to one."""
     if route is Route.GROUP:
         return session.routes(request.client_id).group(request.group()).coordinator
     if request.api_key == ApiKey.FETCH:
-        request.passes = reads_here(session, request)
+        here = reads_here(session, request)
     elif request.api_key == ApiKey.END_TXN:
-        request.passes = ends_here(session, request)
+        here = ends_here(session, request)
     else:
-        request.passes = route in (Route.TOPIC, Route.NODE, Route.TRANSACTION)
-    return session.here if request.passes else None
+        here = route in (Route.TOPIC, Route.NODE, Route.TRANSACTION)
+    return session.here if here else None

@@ -43,7 +43,7 @@ class Unacknowledged:
     def touches(self, topics: frozenset[bytes]) -> bool:
         return bool(topics) if self._any else not topics.isdisjoint(self._topics)
 
-    def take(self) -> tuple[bytes, ...] | None:
+    def pop_all(self) -> tuple[bytes, ...] | None:
         """The topics, whose end is asked for now; None: any."""
         topics = None if self._any else tuple(self._topics)
         self._topics.clear()

@@ -13,7 +13,7 @@ from gateway.composed.ask import Message
 from gateway.heavy import beside, heavy
 from gateway.topology import Address, ApiRange
 from gateway.upstream.decoding import Decoder
-from gateway.upstream.dial import BrokerSocket, Dialling
+from gateway.upstream.dial import BrokerSocket, Dialling, converse
 from ha_core.wire import codec
 from ha_core.wire.apis import Pace
 from ha_core.wire.client import Answer, Client, learn_versions
@@ -76,13 +76,6 @@ class _Pipe:
             await self._writer.drain()
         return await future
 
-    async def learn_versions(self) -> None:
-        conversation = learn_versions(self.client)
-        with contextlib.suppress(StopIteration):
-            data = next(conversation)
-            while True:
-                data = conversation.send((await self.ask(data)).message())
-
     def end(self, why: str) -> None:
         """What is in flight fails with `why`."""
         self.open = False
@@ -116,11 +109,8 @@ class _Pipe:
 class BrokerConnection:
     """Requests to one broker, answered in order. Used on one event loop only."""
 
-    def __init__(self, dial: Dial, client_id: str, limits: Limits, decoder: Decoder) -> None:
-        self._dial = dial
-        self._client_id = client_id
-        self._limits = limits
-        self._decoder = decoder
+    def __init__(self, dial: Dial, client_id: str, decoder: Decoder) -> None:
+        self._dial, self._client_id, self._decoder = dial, client_id, decoder
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
         self._opening = asyncio.Lock()
         self._pipe: _Pipe | None = None
@@ -148,12 +138,12 @@ class BrokerConnection:
             except BaseException:
                 sock.close()
                 raise
-            pipe = self._pipe = _Pipe(reader, writer, Client(self._client_id, self._limits))
+            pipe = self._pipe = _Pipe(reader, writer, Client(self._client_id, self._decoder.limits))
             if sock.renew_after_s < math.inf:
                 asyncio.get_running_loop().call_later(sock.renew_after_s, self._retire, pipe)
             try:
                 async with asyncio.timeout(_HELLO_S):
-                    await pipe.learn_versions()
+                    await converse(learn_versions(pipe.client), pipe.ask)
             except TimeoutError:
                 raise BrokerLostError(f"connected, but no answer to ApiVersions within {_HELLO_S:.0f} s") from None
             except WireError as error:
@@ -213,43 +203,36 @@ class BrokerConnection:
 
 class Lanes:
     def __init__(self, dialling: Dialling, client_id: str, limits: Limits) -> None:
-        self._dialling, self._client_id, self._limits = dialling, client_id, limits
+        self._dialling, self._client_id = dialling, client_id
         self._decoder = Decoder(limits)
         self._connections: dict[tuple[Address, Pace], BrokerConnection] = {}
 
     def connection(self, address: Address, pace: Pace) -> BrokerConnection:
-        connection = self._connections.get((address, pace))
-        if connection is None:
+        if (address, pace) not in self._connections:
             dial = partial(self._dialling.dial, address)
-            connection = self._connections[address, pace] = BrokerConnection(
-                dial, self._client_id, self._limits, self._decoder
-            )
-        return connection
+            self._connections[address, pace] = BrokerConnection(dial, self._client_id, self._decoder)
+        return self._connections[address, pace]
 
     def connected(self, address: Address) -> bool:
         """Whether the broker can be asked for metadata without being dialled."""
         connection = self._connections.get((address, Pace.QUICK))
         return connection is not None and connection.connected
 
-    def keep(self, addresses: Collection[Address]) -> None:
-        """Lets go of brokers that are no more."""
+    def keep(self, addresses: Collection[Address], why: str) -> None:
+        """Lets go of all other brokers."""
         for key in [key for key in self._connections if key[0] not in addresses]:
-            self._connections.pop(key).close("the broker left the cluster, or is a bootstrap address only")
-
-    def drop(self, why: str) -> None:
-        connections, self._connections = self._connections, {}
-        for connection in connections.values():
-            connection.close(why)
+            self._connections.pop(key).close(why)
 
     def common_versions(self, addresses: Collection[Address]) -> dict[int, ApiRange]:
         """What all of these brokers offer that have said so; empty where none has."""
-        connections = (self._connections.get((address, Pace.QUICK)) for address in addresses)
         offers = [
-            connection.api_versions for connection in connections if connection is not None and connection.api_versions
+            connection.api_versions
+            for (address, pace), connection in self._connections.items()
+            if pace is Pace.QUICK and address in addresses and connection.api_versions
         ]
         common: dict[int, ApiRange] = {}
-        for key in set.intersection(*(set(offer) for offer in offers)) if offers else ():
-            low, high = max(offer[key][0] for offer in offers), min(offer[key][1] for offer in offers)
-            if low <= high:
-                common[key] = (low, high)
+        for key in set.intersection(*map(set, offers)) if offers else ():
+            lows, highs = zip(*(offer[key] for offer in offers), strict=True)
+            if max(lows) <= min(highs):
+                common[key] = (max(lows), min(highs))
         return common

@@ -64,7 +64,7 @@ class UpstreamCluster:
         """As the last survey was told. No part of the topology: KRaft brokers name any broker, each time another."""
         self._learnt: tuple[object, object] = (None, None)
         """The list of topics last gone through, and what the topology made of it."""
-        self._connecting: set[asyncio.Task[bool]] = set()
+        self._connecting: set[asyncio.Task[None]] = set()
         self._coordinators: OrderedDict[Coordinator, int] = OrderedDict()
         self._turn = 0
         self._surveying: asyncio.Task[None] | None = None
@@ -130,7 +130,7 @@ class UpstreamCluster:
                 if connection.unanswered_s() >= timeout_ms / 1000 * 0.9:
                     connection.close(f"no answer within {timeout_ms / 1000:.1f} s")
             self.refresh_soon()
-            raise ClusterUnavailableError(self.name, f"no answer within {timeout_ms} ms") from None
+            raise self._away(f"no answer within {timeout_ms} ms") from None
         if api_key == ApiKey.METADATA:
             self._set(await self._seen(answer, complete=False))
         elif await says(answer, LEADER_MOVED):
@@ -143,19 +143,25 @@ class UpstreamCluster:
         :raises ClusterUnavailableError: down, masked, or the broker is unknown or refuses.
         """
         self._demand_reachable()
-        address = self.topology.brokers.get(broker_id)
-        if address is None:
+        if broker_id not in self.topology.brokers:
             self.refresh_soon()
-            raise ClusterUnavailableError(self.name, f"it has no broker {broker_id}")
         try:
-            return await self.dialling.for_client(address)
+            return await self.dialling.for_client(self._broker(broker_id))
         except DialError as error:
             self.refresh_soon()
-            raise ClusterUnavailableError(self.name, str(error)) from error
+            raise self._away(str(error)) from error
 
     def _demand_reachable(self) -> None:
         if not self.topology.reachable:
-            raise ClusterUnavailableError(self.name, self.topology.why)
+            raise self._away(self.topology.why)
+
+    def _away(self, why: str) -> ClusterUnavailableError:
+        return ClusterUnavailableError(self.name, why)
+
+    def _broker(self, broker_id: int) -> Address:
+        if broker_id not in self.topology.brokers:
+            raise self._away(f"it has no broker {broker_id}")
+        return self.topology.brokers[broker_id]
 
     async def _try(
         self,
@@ -173,9 +179,9 @@ class UpstreamCluster:
             return await connection.request(api_key, message, limit)
         except (BrokerLostError, DialError) as error:
             self.refresh_soon()
-            raise ClusterUnavailableError(self.name, str(error)) from error
+            raise self._away(str(error)) from error
         except UnsupportedApiError as error:
-            raise ClusterUnavailableError(self.name, f"{address[0]}:{address[1]} {error}") from error
+            raise self._away(f"{address[0]}:{address[1]} {error}") from error
 
     async def _address(self, target: Target, asked: list[BrokerConnection]) -> Address:
         match target:
@@ -183,13 +189,10 @@ class UpstreamCluster:
                 if broker_id not in self.topology.brokers:
                     await self.refresh()
                     self._demand_reachable()
-                address = self.topology.brokers.get(broker_id)
-                if address is None:
-                    raise ClusterUnavailableError(self.name, f"it has no broker {broker_id}")
-                return address
+                return self._broker(broker_id)
             case Controller():
                 if self._controller is None:
-                    raise ClusterUnavailableError(self.name, "it has no controller at the moment")
+                    raise self._away("it has no controller at the moment")
                 return await self._address(Broker(self._controller), asked)
             case Coordinator():
                 return await self._address(Broker(await self._coordinator(target, asked)), asked)
@@ -217,7 +220,7 @@ class UpstreamCluster:
         found = answer["coordinators"][0] if answer["coordinators"] else answer
         if found["error_code"]:
             why = f"coordinator of {target.kind} {target.key}: {ErrorCode(found['error_code']).name}"
-            raise ClusterUnavailableError(self.name, why)
+            raise self._away(why)
         self._coordinators[target] = broker_id = int(found["node_id"])
         if len(self._coordinators) > _MAX_COORDINATORS:
             self._coordinators.popitem(last=False)
@@ -268,7 +271,7 @@ class UpstreamCluster:
     async def _first_answer(self) -> Message:
         """Metadata from the first broker that gives it; one that hangs does not hold up the next for long."""
         if self._masked is not None:
-            raise ClusterUnavailableError(self.name, f"masked: {self._masked}")
+            raise self._away(f"masked: {self._masked}")
         addresses = dict.fromkeys((*self.topology.brokers.values(), *self._bootstrap))
         ordered = sorted(addresses, key=lambda address: not self._lanes.connected(address))
         pending: set[asyncio.Task[Message]] = set()
@@ -287,7 +290,7 @@ class UpstreamCluster:
         finally:
             for task in pending:
                 task.cancel()
-        raise ClusterUnavailableError(self.name, why)
+        raise self._away(why)
 
     async def _metadata(self, address: Address) -> Message:
         connection = self._lanes.connection(address, Pace.QUICK)
@@ -319,28 +322,22 @@ class UpstreamCluster:
     async def _connect_all(self, seen: ClusterTopology) -> None:
         """Learns what each broker offers, and lets go of brokers that are no more."""
         addresses = set(seen.brokers.values())
-        self._lanes.keep(addresses)
+        self._lanes.keep(addresses, "the broker left the cluster, or is a bootstrap address only")
         self.dialling.keep(addresses)
         self.dialling.forgive()
         away = [address for address in addresses if not self._lanes.connected(address)]
         tasks = {asyncio.create_task(self._connect(self._lanes.connection(a, Pace.QUICK))) for a in away}
         if tasks:
             self._connecting |= tasks
-            _, late = await asyncio.wait(tasks, timeout=_CONNECT_MS / 1000)
             for task in tasks:
                 task.add_done_callback(self._connecting.discard)
-            for task in late:
-                task.add_done_callback(self._came_late)
+            await asyncio.wait(tasks, timeout=_CONNECT_MS / 1000)
 
-    @staticmethod
-    async def _connect(connection: BrokerConnection) -> bool:
+    async def _connect(self, connection: BrokerConnection) -> None:
         with contextlib.suppress(BrokerLostError, DialError):
             await connection.connect()
-        return connection.connected
-
-    def _came_late(self, task: asyncio.Task[bool]) -> None:
-        if not task.cancelled() and task.result():
-            self.refresh_soon()
+            if self._surveying is None or self._surveying.done():  # no survey has waited for it
+                self.refresh_soon()
 
     def _unreachable(self, why: str) -> None:
         if self._masked is None:
@@ -358,5 +355,5 @@ class UpstreamCluster:
         self._on_topology(topology)
 
     def _drop_connections(self, why: str) -> None:
-        self._lanes.drop(why)
+        self._lanes.keep((), why)
         self._coordinators.clear()

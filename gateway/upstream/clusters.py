@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Message, Reply, Target
 from gateway.topology import ClusterTopology, Topology
@@ -30,12 +31,10 @@ class Clusters:
     ) -> None:
         self.topology = Topology()
         self._profiles = profiles
-        self._client_id = client_id
         self._on_topology = on_topology
-        self._limits = limits
+        self._connect = partial(UpstreamCluster, client_id=client_id, on_topology=self._changed, limits=limits)
         self.clusters: dict[str, UpstreamCluster] = {}
         self._registered: dict[str, Cluster] = {}
-        self._faults: dict[str, str] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def apply(self, clusters: Mapping[str, Cluster]) -> None:
@@ -47,7 +46,7 @@ class Clusters:
             known = self._registered.get(name)
             if known is not None and (known.bootstrap, known.security) != (cluster.bootstrap, cluster.security):
                 self._remove(name)
-            if name not in self.clusters and name not in self._faults:
+            if name not in self.topology.clusters:
                 self._add(cluster)
             self._registered[name] = cluster
             if name in self.clusters:
@@ -82,7 +81,8 @@ class Clusters:
     def _cluster(self, cluster: str) -> UpstreamCluster:
         upstream = self.clusters.get(cluster)
         if upstream is None:
-            raise ClusterUnavailableError(cluster, self._faults.get(cluster, "no cluster of this name is registered"))
+            known = self.topology.clusters.get(cluster)
+            raise ClusterUnavailableError(cluster, known.why if known else "no cluster of this name is registered")
         return upstream
 
     async def _reply(self, ask: Ask) -> Reply:
@@ -94,18 +94,10 @@ class Clusters:
     def _add(self, cluster: Cluster) -> None:
         topology = ClusterTopology(cluster.name)
         try:
-            upstream = UpstreamCluster(
-                cluster.name,
-                cluster.bootstrap,
-                self._profile(cluster),
-                client_id=self._client_id,
-                on_topology=self._changed,
-                limits=self._limits,
-            )
+            upstream = self._connect(cluster.name, cluster.bootstrap, self._profile(cluster))
         except ValueError as error:
             # One badly registered cluster must not stop a gateway that serves others.
             _log.error("cluster %s cannot be reached: %s", cluster.name, error)
-            self._faults[cluster.name] = str(error)
             topology = ClusterTopology(cluster.name, why=str(error))
         else:
             self.clusters[cluster.name] = upstream
@@ -123,10 +115,9 @@ class Clusters:
 
     def _remove(self, name: str) -> None:
         self._registered.pop(name, None)
-        self._faults.pop(name, None)
         upstream = self.clusters.pop(name, None)
         if upstream is not None:
-            task = asyncio.get_running_loop().create_task(upstream.close())
+            task = asyncio.create_task(upstream.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
         self.topology = Topology({n: t for n, t in self.topology.clusters.items() if n != name})

@@ -25,7 +25,7 @@ class Decoder:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = replace(limits, max_string=limits.max_response_bytes)
+        self.limits = replace(limits, max_string=limits.max_response_bytes)
         """A string of a broker's may be as long as its answer, of which the whole is here already."""
         self._version = -1
         self._head = self._tail = b""
@@ -37,12 +37,12 @@ class Decoder:
         """:raises WireError: it is not what it should be."""
         at = response_body_at(api_key, version, frame, 0)
         if len(frame) < LARGE_BYTES:
-            return codec.decode(api_key, version, "response", frame, at, self._limits)
+            return codec.decode(api_key, version, "response", frame, at, self.limits)
         if api_key != ApiKey.METADATA:
-            return await beside(codec.decode, api_key, version, "response", frame, at, self._limits)
+            return await beside(codec.decode, api_key, version, "response", frame, at, self.limits)
         async with self._reading:  # of twenty that come at once the first is read
             if not self._same(version, frame, at):
-                found = await beside(codec.decode, api_key, version, "response", frame, at, self._limits)
+                found = await beside(codec.decode, api_key, version, "response", frame, at, self.limits)
                 controller_at = at + _controller_at(version, found)
                 self._head, self._tail = frame[at:controller_at], frame[controller_at + _INT :]
                 self._version, self._known = version, {**found, "topics": Bulk(found["topics"])}

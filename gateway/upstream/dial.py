@@ -10,17 +10,19 @@ import asyncio
 import errno
 import math
 import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from gateway.descriptors import EXHAUSTED
 from gateway.topology import Address
-from ha_core.wire.client import Client, LoginRefusedError, log_in
+from ha_core.wire.client import Answer, Client, Conversation, LoginRefusedError, log_in
 from ha_core.wire.errors import WireError
 from ha_core.wire.frames import CLOSED, NEED_DATA
 from ha_core.wire.limits import Limits
 from ha_core.wire.sasl import SecurityProfile
 
+T = TypeVar("T")
 _RENEW_AFTER = 0.8
 _LIMITS = Limits(max_response_bytes=65_536)
 """Of a login."""
@@ -31,18 +33,15 @@ class BrokerSocket(socket.socket):
 
     Kafka's clients log in anew on it. Between the client's requests and their answers there is no place for that, so
     gateways change to another connection in time: a broker closes this one at the first request after its time.
+
+    :ivar renew_after_s: from when on it is to be left when nothing is under way on it.
     """
 
-    __slots__ = ("good_for_s",)
+    __slots__ = ("renew_after_s",)
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self.good_for_s = math.inf
-
-    @property
-    def renew_after_s(self) -> float:
-        """From when on it is to be left when nothing is under way on it."""
-        return self.good_for_s * _RENEW_AFTER
+        self.renew_after_s = math.inf
 
 
 class DialError(Exception):
@@ -59,7 +58,7 @@ async def dial(address: Address, profile: SecurityProfile, client_id: str, timeo
         async with asyncio.timeout(timeout_ms / 1000):
             sock = await _connected(host, port)
             try:
-                sock.good_for_s = await _log_in(sock, Client(client_id, _LIMITS), profile)
+                sock.renew_after_s = _RENEW_AFTER * await _log_in(sock, Client(client_id, _LIMITS), profile)
             except BaseException:
                 sock.close()
                 raise
@@ -96,19 +95,29 @@ async def _connected(host: str, port: int) -> BrokerSocket:
 async def _log_in(sock: socket.socket, client: Client, profile: SecurityProfile) -> float:
     """For how many seconds the login is good."""
     loop = asyncio.get_running_loop()
-    conversation = log_in(client, profile)
+
+    async def ask(data: bytes) -> Answer:
+        await loop.sock_sendall(sock, data)
+        while (event := client.next_event()) is NEED_DATA:
+            # Never reads ahead: bytes after the login belong to whoever takes the socket over.
+            client.receive_data(await loop.sock_recv(sock, client.wanted))
+        if event is CLOSED:
+            raise OSError("the broker hung up during the login; it may expect TLS or another mechanism")
+        return event
+
+    lifetime_s = await converse(log_in(client, profile), ask)
+    return math.inf if lifetime_s is None else lifetime_s
+
+
+async def converse(conversation: Conversation[T], ask: Callable[[bytes], Awaitable[Answer]]) -> T:
+    """What the conversation comes to; `ask` writes and waits for the answer."""
     try:
         data = next(conversation)
         while True:
-            await loop.sock_sendall(sock, data)
-            while (event := client.next_event()) is NEED_DATA:
-                # Never reads ahead: bytes after the login belong to whoever takes the socket over.
-                client.receive_data(await loop.sock_recv(sock, client.wanted))
-            if event is CLOSED:
-                raise OSError("the broker hung up during the login; it may expect TLS or another mechanism")
-            data = conversation.send(event.message())
+            data = conversation.send((await ask(data)).message())
     except StopIteration as done:
-        return math.inf if done.value is None else done.value
+        result: T = done.value
+        return result
 
 
 DIAL_MS = 10_000
@@ -132,8 +141,8 @@ class _Pause:
 class Dialling:
     """Used on one event loop only."""
 
-    def __init__(self, profile: SecurityProfile, client_id: str, dial_ms: int = DIAL_MS) -> None:
-        self._profile, self._client_id, self._dial_ms = profile, client_id, dial_ms
+    def __init__(self, profile: SecurityProfile, client_id: str) -> None:
+        self._profile, self._client_id = profile, client_id
         self._pauses: dict[Address, _Pause] = {}
         self._turns: dict[Address, asyncio.Semaphore] = {}
         self.begun = 0
@@ -175,7 +184,7 @@ class Dialling:
         self._demand_rested(address)
         self.begun += 1
         try:
-            sock = await dial(address, self._profile, self._client_id, self._dial_ms)
+            sock = await dial(address, self._profile, self._client_id, DIAL_MS)
         except DialError as error:
             self.failed += 1
             cause = error.__cause__

@@ -12,16 +12,19 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, failure, refusal_code
 from ha_core.cli.output import Output
 from ha_core.kafka.errors import SecurityProfileError
-from ha_core.model import Document
-from ha_core.operations.environment import DEFAULT_ROOT, Connection, Environment, connect
+from ha_core.model import MoveRequest
+from ha_core.operations import engine
+from ha_core.operations.environment import DEFAULT_ROOT, Environment, EnvironmentSettings, connect
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.linking import LinkProposal
+from ha_core.operations.proposal import Proposal
 from ha_core.operations.report import BaseProposal, Report
 from ha_core.present.moves import report_page
 from ha_core.present.page import Page
@@ -29,6 +32,7 @@ from ha_core.store.errors import NoStateError, StoreUnavailableError
 
 DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
 UNSET = f"Neither --zookeeper nor SWITCHYARD_ZOOKEEPER is set, so {DEFAULT_ZOOKEEPER} was asked."
+Planned = TypeVar("Planned", LinkProposal, Proposal)
 
 
 def option(help_: str, *names: str, **more: Any) -> Any:
@@ -60,6 +64,7 @@ class Answer:
     """For machines, for people, and for whoever called."""
 
     document: Any
+    """JSON, with documents, dataclasses, and what has `to_json`, as they are."""
     page: Page = ()
     code: int = SUCCESS
 
@@ -72,7 +77,7 @@ class Session(ExitStack):
         self.out = output
         zookeeper, root, security_file = (options[name] for name in ("zookeeper", "root", "security_file"))
         self._unset = "" if zookeeper else UNSET
-        self._connection = Connection(zookeeper or DEFAULT_ZOOKEEPER, root, security_file, create_root=False)
+        self._connection = EnvironmentSettings(zookeeper or DEFAULT_ZOOKEEPER, root, security_file, create_root=False)
 
     @functools.cached_property
     def environment(self) -> Environment:
@@ -104,7 +109,7 @@ class Session(ExitStack):
         """
         self.out.page(page)
         if dry_run:
-            return Answer(proposal.to_json(), code=refusal_code(proposal.verdicts) if proposal.refused else SUCCESS)
+            return Answer(proposal, code=refusal_code(proposal.verdicts) if proposal.refused else SUCCESS)
         proposal.require_sound()
         self.confirm(yes, question)
         return None
@@ -142,16 +147,37 @@ def of_report(report: Report, wanted: str = "") -> Answer:
         code = UNDONE
     else:
         code = SUCCESS if report.result in {"succeeded", "crossing"} and not report.error else FAILURE
-    return Answer(report.to_json(), report_page(report), code)
+    return Answer(report, report_page(report), code)
+
+
+def carry_out(
+    session: Session,
+    request: MoveRequest,
+    plan: Callable[[Environment, MoveRequest], Planned],
+    page: Callable[[Planned], Page],
+    question: str,
+    dry_run: bool,
+    yes: bool,
+) -> Answer:
+    """Judge, show, ask and move. An interrupted operation that was asked for in the same words is brought to its end
+    first.
+    """
+    environment = session.environment
+    continued = engine.Continued({}) if dry_run else engine.continue_twins(environment, request)
+    if continued.whole is not None:
+        return of_report(continued.whole)
+    with continued.before():
+        proposal = plan(environment, request)
+        if answer := session.judge(proposal, page(proposal), question, dry_run, yes):
+            return answer
+        operation = engine.start(environment, proposal, recheck=not yes)
+    session.out.progress(f"operation {operation.id}")
+    return of_report(engine.resume(environment, operation.id))
 
 
 def code_of(*reports: Report) -> int:
     """The exit code of something that is done when all have succeeded."""
     return SUCCESS if all(report.result == "succeeded" for report in reports) else FAILURE
-
-
-def plain(document: Document) -> dict[str, Any]:
-    return document.model_dump(mode="json", exclude_none=True, exclude={"schema_"})
 
 
 def _runner(function: Callable[..., Answer]) -> Callable[..., None]:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 from ha_core.bindings_file import DeclaredError
@@ -52,7 +51,7 @@ _FAILURES: tuple[tuple[tuple[type[Exception], ...], int, str], ...] = (
 def failure(error: Exception) -> tuple[str, int, dict[str, Any]]:
     if isinstance(error, RefusedError):
         code = BUSY if isinstance(error.__cause__, LockedError | StillHeldError) else refusal_code(error.verdicts)
-        verdicts = {"verdicts": [asdict(verdict) for verdict in error.verdicts]} if error.verdicts else {}
+        verdicts = {"verdicts": error.verdicts} if error.verdicts else {}
         return str(error), code, {"result": "refused", **verdicts}
     for kinds, code, result in _FAILURES:
         if isinstance(error, kinds):

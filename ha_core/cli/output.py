@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import rich.table
 from rich.console import Console
 from rich.text import Text
 
+from ha_core.model import Document
 from ha_core.present.page import Mark, Marked, Page, Table
 
 WIDTH_OF_NO_TERMINAL = 400
@@ -37,7 +39,7 @@ class Output:
     def result(self, data: Any) -> None:
         """The machine form of the result; nothing for people."""
         if self.as_json:
-            sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
+            sys.stdout.write(json.dumps(data, ensure_ascii=False, default=_plain) + "\n")
             sys.stdout.flush()
 
     def show(self, renderable: Any) -> None:
@@ -69,6 +71,12 @@ class Output:
             return False
         self._err.print(Text(f"{question} [y/N] "), end="")
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _plain(thing: Any) -> Any:
+    if isinstance(thing, Document):
+        return thing.model_dump(mode="json", exclude_none=True, exclude={"schema_"})
+    return thing.to_json() if hasattr(thing, "to_json") else asdict(thing)
 
 
 def _table(table: Table) -> rich.table.Table:

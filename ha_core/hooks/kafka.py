@@ -63,4 +63,5 @@ def _profile(connection: Any) -> SecurityProfile:
     name = connection.conn_id
     mechanism = connection.extra_dejson.get("mechanism") or ("PLAIN" if connection.login else None)
     account = {"mechanism": mechanism, "username": connection.login, "password": connection.password}
-    return profiles({name: {} if mechanism is None else account}, f"connection {name}")[name]
+    found = {name: {} if mechanism is None else account}
+    return profiles(found, f"connection {name}", secrets=("password",))[name]

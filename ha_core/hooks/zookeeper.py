@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from airflow.sdk import BaseHook
 from ha_core.hooks.kafka import CONNECTION_PREFIX, ServiceAccountHook
 
 if TYPE_CHECKING:
-    from ha_core.operations.environment import Environment
+    from ha_core.operations.environment import Environment, EnvironmentSettings
     from ha_core.wire.sasl import SecurityProfile
 
 
@@ -35,12 +36,23 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
         :raises NoStateError: there is no state at the root.
         :raises SecurityProfileError: the security file cannot be used.
         """
-        from ha_core.operations.environment import DEFAULT_ROOT, DEFAULT_SESSION_TIMEOUT_S, Connection, connect
+        from ha_core.operations.environment import connect
+
+        logging.getLogger("kazoo").setLevel(logging.WARNING)  # a log is for operators: what was done, not how
+        settings = self.settings()
+        environment = connect(settings, by, driver="run")
+        if settings.security_file is None:
+            environment.profiles = _Accounts(dict(environment.profiles))
+        return environment
+
+    def settings(self) -> EnvironmentSettings:
+        """What the connection says."""
+        from ha_core.operations.environment import DEFAULT_ROOT, DEFAULT_SESSION_TIMEOUT_S, EnvironmentSettings
 
         found = self.get_connection(self.zookeeper_conn_id)
         extra = found.extra_dejson
         security_file = extra.get("security_file")
-        connection = Connection(
+        return EnvironmentSettings(
             zookeeper=hosts(found.host or "127.0.0.1", found.port),
             root=extra.get("root") or DEFAULT_ROOT,
             security_file=Path(security_file) if security_file else None,
@@ -48,10 +60,6 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
             # A mistyped root would be made, and every scheduled run would look after an empty state, in green.
             create_root=False,
         )
-        environment = connect(connection, by, driver="run")
-        if not security_file:
-            environment.profiles = _Accounts(dict(environment.profiles))
-        return environment
 
     def test_connection(self) -> tuple[bool, str]:
         from ha_core.kafka.errors import SecurityProfileError

@@ -7,6 +7,7 @@ refused logins that are told at once.
 
 from __future__ import annotations
 
+from ha_core.kafka.access import Access
 from ha_core.kafka.adoption import Adoption
 from ha_core.kafka.creation import Creation
 from ha_core.kafka.deletion import Deletion
@@ -16,10 +17,26 @@ from ha_core.kafka.offsets import Offsets
 from ha_core.kafka.probe import Probing
 from ha_core.kafka.producers import Producers
 from ha_core.kafka.record_times import Times
+from ha_core.kafka.seeding import Seeding
+from ha_core.kafka.shaping import Shaping
 from ha_core.kafka.topics import Topics
 
 
-class Admin(Probing, Topics, Creation, Deletion, Offsets, Times, Producers, Groups, GroupOffsets, Adoption):
+class Admin(
+    Probing,
+    Topics,
+    Creation,
+    Shaping,
+    Deletion,
+    Offsets,
+    Times,
+    Producers,
+    Groups,
+    GroupOffsets,
+    Adoption,
+    Access,
+    Seeding,
+):
     """One cluster. Connects at the first question, keeps its connections warm, safe for threads; close it.
 
     Every method takes at most `timeout_s` (of the call, else of the object) and raises `KafkaAdminError`s.

@@ -15,15 +15,16 @@ import select
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
-from ha_core.kafka.brokers import Again, Asking, OnBrokers
-from ha_core.kafka.connection import Connection
+from ha_core.kafka.brokers import Again, Asking, Brokers
+from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import (
     GroupNotStableError,
     KafkaAdminError,
-    NotSettledError,
+    NotReadyError,
     RequestRefusedError,
     StandsInTheWayError,
     refusal,
@@ -54,14 +55,14 @@ class _Seat:
     """One original member, and who it is becoming here."""
 
     original: MemberDescription
-    connection: Connection
+    connection: BlockingConnection
     member_id: str = ""
     generation: int = -1
     listed: frozenset[str] = field(default_factory=frozenset)
     """The leader's seat only: everyone in its generation."""
 
 
-class Adoption(OnBrokers):
+class Adoption(Brokers):
     def adopt(self, origin: GroupDescription, timeout_s: float | None = None) -> Adopted:
         """Joins a group of another cluster here, on its members' behalf; takes at most 30 s unless told otherwise.
 
@@ -71,7 +72,7 @@ class Adoption(OnBrokers):
         :raises GroupNotStableError: the origin's members hold no assignment at the moment.
         :raises StandsInTheWayError: the group has live members of its own here; names them.
         """
-        asking = self._asking(timeout_s or TIMEOUT_S)
+        asking = self.asking(timeout_s or TIMEOUT_S)
         if origin.state != "Stable" or not origin.members:
             raise GroupNotStableError(
                 asking.cluster,
@@ -97,9 +98,9 @@ class Adoption(OnBrokers):
 
         :raises StandsInTheWayError: the group has rebalanced or lost members: the adoption is void.
         """
-        asking = self._asking(timeout_s)
+        asking = self.asking(timeout_s)
 
-        def talk(connection: Connection) -> bool | Again:
+        def talk(connection: BlockingConnection) -> bool | Again:
             for member_id in adopted.members.values():
                 body = {"group_id": adopted.group, "generation_id": adopted.generation, "member_id": member_id}
                 code = connection.call(ApiKey.HEARTBEAT, body)["error_code"]
@@ -118,7 +119,7 @@ class Adoption(OnBrokers):
 
     def leave(self, adopted: Adopted, timeout_s: float | None = None) -> None:
         """Takes the adopted members out again; those who are gone already count as done."""
-        asking, group = self._asking(timeout_s), adopted.group
+        asking, group = self.asking(timeout_s), adopted.group
 
         def ask(node: int) -> bool | Again:
             codes = _leave(asking, group, node, list(adopted.members.values()))
@@ -128,45 +129,45 @@ class Adoption(OnBrokers):
         at_coordinator(asking, f"take the adopted members of group {group}", group, ask)
 
 
+@dataclass
 class _Joining:
     """One attempt to join a group, with one session timeout."""
 
-    def __init__(self, asking: Asking, origin: GroupDescription, coordinator: int, session_timeout_ms: int) -> None:
-        self._asking = asking
-        self._origin = origin
-        self._coordinator = coordinator
-        self._session_timeout_ms = session_timeout_ms
-        self._seats: list[_Seat] = []
+    asking: Asking
+    origin: GroupDescription
+    coordinator: int
+    session_timeout_ms: int
+    seats: list[_Seat] = field(default_factory=list)
 
     def join(self) -> Adopted:
         try:
             self._open()
-            self._settle()
-            members = {seat.original.member_id: seat.member_id for seat in self._seats}
-            adopted = Adopted(self._origin.name, self._seats[0].generation, members)
+            self._join_all()
+            members = {seat.original.member_id: seat.member_id for seat in self.seats}
+            adopted = Adopted(self.origin.name, self.seats[0].generation, members)
             self._check(adopted)
         except BaseException:
             with suppress(KafkaAdminError):
-                ids = [seat.member_id for seat in self._seats if seat.member_id]
-                _leave(self._asking.by(Deadline.after(_LEAVE_S)), self._origin.name, self._coordinator, ids)
+                ids = [seat.member_id for seat in self.seats if seat.member_id]
+                _leave(self.asking.by(Deadline.after(_LEAVE_S)), self.origin.name, self.coordinator, ids)
             raise
         else:
             return adopted
         finally:
-            for seat in self._seats:
+            for seat in self.seats:
                 seat.connection.close()
 
     def _open(self) -> None:
         def open_for(member: MemberDescription) -> _Seat:
-            return _Seat(member, self._asking.open(self._coordinator, member.client_id))
+            return _Seat(member, self.asking.open(self.coordinator, member.client_id))
 
-        opened = self._asking.on_each(self._origin.members, open_for)
-        self._seats = [seat for seat in opened if isinstance(seat, _Seat)]
+        opened = self.asking.on_each(self.origin.members, open_for)
+        self.seats = [seat for seat in opened if isinstance(seat, _Seat)]
         for error in opened:
             if isinstance(error, KafkaAdminError):
                 raise error
 
-    def _settle(self) -> None:
+    def _join_all(self) -> None:
         for _ in range(_MAX_ROUNDS):
             self._gather()
             if self._sync():
@@ -176,7 +177,7 @@ class _Joining:
     def _gather(self) -> None:
         """Returns when one generation has all seats and nobody else."""
         waiting: set[_Seat] = set()
-        self._send_joins(self._seats, waiting)
+        self._send_joins(self.seats, waiting)
         while True:
             again = []
             for seat in self._answered(waiting):
@@ -185,48 +186,53 @@ class _Joining:
                 if not self._taken(seat, answer):
                     again.append(seat)
             self._send_joins(again, waiting)
-            newest = max(seat.generation for seat in self._seats)
-            leader = next((seat for seat in self._seats if seat.generation == newest and seat.listed), None)
+            newest = max(seat.generation for seat in self.seats)
+            leader = next((seat for seat in self.seats if seat.generation == newest and seat.listed), None)
             if leader is None:
                 continue
-            ours = {seat.member_id for seat in self._seats}
-            strangers = leader.listed - ours
-            if strangers:
+            ours = {seat.member_id for seat in self.seats}
+            others = leader.listed - ours
+            if others:
                 raise self._in_use(
-                    f"was joined by {', '.join(sorted(strangers)[:5])} meanwhile. Stop the clients that use this "
+                    f"was joined by {', '.join(sorted(others)[:5])} meanwhile. Stop the clients that use this "
                     "cluster directly, then try again."
                 )
             if leader.listed != ours:
-                self._send_joins([s for s in self._seats if s not in waiting and s.generation >= 0], waiting)
+                self._send_joins([s for s in self.seats if s not in waiting and s.generation >= 0], waiting)
             elif not waiting:
                 return
 
     def _send_joins(self, seats: Iterable[_Seat], waiting: set[_Seat]) -> None:
         for seat in seats:
-            body = {
-                "group_id": self._origin.name,
-                "session_timeout_ms": self._session_timeout_ms,
+            more = {
+                "session_timeout_ms": self.session_timeout_ms,
                 "rebalance_timeout_ms": REBALANCE_TIMEOUT_MS,
-                "member_id": seat.member_id,
-                "group_instance_id": seat.original.instance_id,
-                "protocol_type": self._origin.protocol_type,
-                "protocols": [{"name": self._origin.protocol, "metadata": seat.original.metadata}],
+                "protocols": [{"name": self.origin.protocol, "metadata": seat.original.metadata}],
             }
-            seat.connection.send(ApiKey.JOIN_GROUP, body, _JOIN_VERSION)
+            seat.connection.send(ApiKey.JOIN_GROUP, self._of(seat) | more, _JOIN_VERSION)
             waiting.add(seat)
+
+    def _of(self, seat: _Seat) -> dict[str, Any]:
+        """What requests say of a member."""
+        return {
+            "group_id": self.origin.name,
+            "member_id": seat.member_id,
+            "group_instance_id": seat.original.instance_id,
+            "protocol_type": self.origin.protocol_type,
+        }
 
     def _answered(self, waiting: Collection[_Seat]) -> list[_Seat]:
         poller = select.poll()
         seats = {seat.connection.fileno(): seat for seat in waiting}
         for number in seats:
             poller.register(number, select.POLLIN)
-        deadline = self._asking.deadline
+        deadline = self.asking.deadline
         ready = poller.poll(deadline.left_s * 1000)
         if not ready:
-            raise NotSettledError(
-                self._asking.cluster,
-                f"group {self._origin.name} was not joined within {deadline.seconds:g} s ({len(waiting)} of "
-                f"{len(self._seats)} joins have no answer). Its group.initial.rebalance.delay.ms may be longer: allow "
+            raise NotReadyError(
+                self.asking.cluster,
+                f"group {self.origin.name} was not joined within {deadline.seconds:g} s ({len(waiting)} of "
+                f"{len(self.seats)} joins have no answer). Its group.initial.rebalance.delay.ms may be longer: allow "
                 "more time.",
             )
         return [seats[number] for number, _ in ready]
@@ -246,37 +252,33 @@ class _Joining:
         elif code == ErrorCode.UNKNOWN_MEMBER_ID:
             seat.member_id = ""
         elif code != ErrorCode.REBALANCE_IN_PROGRESS:
-            what = f"join group {self._origin.name} for {seat.original.member_id}"
-            raise refusal(self._asking.cluster, what, code)
+            what = f"join group {self.origin.name} for {seat.original.member_id}"
+            raise refusal(self.asking.cluster, what, code)
         return False
 
     def _sync(self) -> bool:
         """The leader hands out what the originals hold; False where a rebalance came in between."""
-        everyone = [{"member_id": seat.member_id, "assignment": seat.original.assignment} for seat in self._seats]
-        for seat in self._seats:
-            body = {
-                "group_id": self._origin.name,
+        everyone = [{"member_id": seat.member_id, "assignment": seat.original.assignment} for seat in self.seats]
+        for seat in self.seats:
+            more = {
                 "generation_id": seat.generation,
-                "member_id": seat.member_id,
-                "group_instance_id": seat.original.instance_id,
-                "protocol_type": self._origin.protocol_type,
-                "protocol_name": self._origin.protocol,
+                "protocol_name": self.origin.protocol,
                 "assignments": everyone if seat.listed else [],
             }
-            seat.connection.send(ApiKey.SYNC_GROUP, body)
-        answers = [seat.connection.receive() for seat in self._seats]
-        for seat, answer in zip(self._seats, answers, strict=True):
+            seat.connection.send(ApiKey.SYNC_GROUP, self._of(seat) | more)
+        answers = [seat.connection.receive() for seat in self.seats]
+        for seat, answer in zip(self.seats, answers, strict=True):
             code = answer["error_code"]
             if code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID):
                 return False
             if code:
-                raise refusal(self._asking.cluster, f"assign partitions in group {self._origin.name}", code)
+                raise refusal(self.asking.cluster, f"assign partitions in group {self.origin.name}", code)
             if answer["assignment"] != seat.original.assignment:
                 raise self._in_use(f"gave {seat.member_id} another assignment than it was told. Stop its members here.")
         return True
 
     def _check(self, adopted: Adopted) -> None:
-        here = describe(self._asking, [adopted.group])[adopted.group]
+        here = describe(self.asking, [adopted.group])[adopted.group]
         members = {member.member_id for member in here.members}
         if here.state != "Stable" or members != set(adopted.members.values()):
             raise self._in_use(
@@ -285,11 +287,11 @@ class _Joining:
             )
 
     def _in_use(self, why: str) -> StandsInTheWayError:
-        return StandsInTheWayError(self._asking.cluster, f"group {self._origin.name} {why}")
+        return StandsInTheWayError(self.asking.cluster, f"group {self.origin.name} {why}")
 
 
 def _recognised(asking: Asking, origin: GroupDescription, here: GroupDescription) -> Adopted:
-    free: dict[tuple[str | None, str, bytes, bytes], list[str]] = {}
+    free: dict[Any, list[str]] = {}
     for member in here.members:
         free.setdefault(_likeness(member), []).append(member.member_id)
     pairs = {member.member_id: like.pop() for member in origin.members if (like := free.get(_likeness(member)))}
@@ -303,18 +305,14 @@ def _recognised(asking: Asking, origin: GroupDescription, here: GroupDescription
     )
 
 
-def _likeness(member: MemberDescription) -> tuple[str | None, str, bytes, bytes]:
-    return member.instance_id, member.client_id, member.metadata, member.assignment
+_likeness = attrgetter("instance_id", "client_id", "metadata", "assignment")
 
 
 def _leave(asking: Asking, group: str, coordinator: int, members: Sequence[str]) -> list[int]:
     """The error code of the whole request and of each member, as far as the brokers' version has them."""
 
-    def talk(connection: Connection) -> list[int]:
-        messages: list[dict[str, Any]] = [{"group_id": group, "member_id": member} for member in members]
-        if connection.version(ApiKey.LEAVE_GROUP) >= _SEVERAL_LEAVE_FROM:
-            messages = [{"group_id": group, "members": [{"member_id": member} for member in members]}]
-        answers = [connection.call(ApiKey.LEAVE_GROUP, message) for message in messages]
-        return [told["error_code"] for answer in answers for told in (answer, *answer.get("members", ()))]
+    def message(some: Sequence[str]) -> dict[str, Any]:
+        return {"group_id": group, "member_id": some[0], "members": [{"member_id": member} for member in some]}
 
-    return asking.converse(coordinator, talk) if members else []
+    answers = asking.calls(coordinator, ApiKey.LEAVE_GROUP, members, MAX_MEMBERS, message, _SEVERAL_LEAVE_FROM)
+    return [told["error_code"] for _, answer in answers for told in (answer, *answer["members"])]

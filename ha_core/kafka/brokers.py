@@ -13,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
-from ha_core.kafka.connection import CLIENT_ID, Connection
+from ha_core.kafka.connection import CLIENT_ID, BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import (
     ClusterUnreachableError,
     ConnectionLostError,
     KafkaAdminError,
-    NotSettledError,
+    NotReadyError,
     refusal,
 )
 from ha_core.kafka.security import NO_SECURITY
@@ -57,14 +57,16 @@ class _Slot:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.connection: Connection | None = None
+        self.connection: BlockingConnection | None = None
 
 
 class Brokers:
-    """One cluster's addresses and connections, opened lazily; safe for threads."""
+    """One cluster's addresses and connections, opened lazily; safe for threads. Base of the parts of `Admin`."""
 
-    def __init__(self, cluster: Cluster, security: SecurityProfile, timeout_s: float) -> None:
-        self.cluster = cluster.name
+    def __init__(
+        self, cluster: Cluster, security: SecurityProfile = NO_SECURITY, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> None:
+        self.cluster = cluster
         try:
             self.bootstrap = parse_bootstrap(cluster.bootstrap)
         except ValueError as error:
@@ -77,6 +79,12 @@ class Brokers:
         self._timeout_s = timeout_s
         self._slots: dict[int | None, _Slot] = {}
         self._guard = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def asking(self, timeout_s: float | None = None) -> Asking:
         """For one question, which takes at most so long."""
@@ -109,7 +117,7 @@ class Asking:
     """
 
     def __init__(self, brokers: Brokers, deadline: Deadline) -> None:
-        self.cluster = brokers.cluster
+        self.cluster = brokers.cluster.name
         self.deadline = deadline
         self._brokers = brokers
 
@@ -126,7 +134,27 @@ class Asking:
         """One request to one broker."""
         return self.converse(node, lambda connection: connection.call(api, message, most))
 
-    def converse(self, node: int | None, talk: Callable[[Connection], T]) -> T:
+    def calls(
+        self,
+        node: int | None,
+        api: ApiKey,
+        keys: Sequence[S],
+        most: int,
+        message: Callable[[Sequence[S]], Mapping[str, Any]],
+        several_from: int = 0,
+    ) -> list[tuple[Sequence[S], dict[str, Any]]]:
+        """The answers about `keys`, at most so many in a request, each with those it was asked about.
+
+        :param several_from: the first version that takes more than one.
+        """
+
+        def talk(connection: BlockingConnection) -> list[tuple[Sequence[S], dict[str, Any]]]:
+            at_once = most if connection.version(api) >= several_from else 1
+            return [(some, connection.call(api, message(some))) for some in pages(keys, at_once)]
+
+        return self.converse(node, talk) if keys else []
+
+    def converse(self, node: int | None, talk: Callable[[BlockingConnection], T]) -> T:
         """`talk` on a broker's connection, once more on a new one where the old one was stale."""
         slot = self._brokers.slot(node)
         with slot.lock:
@@ -145,10 +173,10 @@ class Asking:
                     slot.connection = connection = self.open(node)
                     return talk(connection)
             finally:
-                if not connection.idle:  # interrupted: the next caller would read this one's answer
+                if not connection.client.idle:  # interrupted: the next caller would read this one's answer
                     connection.close()
 
-    def open(self, node: int | None, client_id: str = CLIENT_ID) -> Connection:
+    def open(self, node: int | None, client_id: str = CLIENT_ID) -> BlockingConnection:
         """A connection of its own that the caller closes.
 
         :raises ClusterUnreachableError: names every address that was tried.
@@ -217,7 +245,7 @@ class Asking:
         With `partial` those that have not answered at the deadline are left out. Keys of which `locate` or `ask` say
         nothing are asked for again.
 
-        :raises NotSettledError: at the deadline; names some of the keys and why.
+        :raises NotReadyError: at the deadline; names some of the keys and why.
         """
         answers: dict[K, T] = {}
         left = set(keys)
@@ -243,7 +271,7 @@ class Asking:
             if left and self.deadline.left_s <= pause_s:
                 if partial:
                     break
-                raise unreachable[0] if unreachable else self._unsettled(what, left, reasons)
+                raise unreachable[0] if unreachable else self._not_ready(what, left, reasons)
             if left:
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -258,49 +286,37 @@ class Asking:
             raise refusal(self.cluster, what, code, message)
         return Again(name_of(code)) if code else None
 
-    def pause(self, what: str) -> None:
-        """Before the next look at something that takes its time. :raises NotSettledError: it took too long."""
-        if self.deadline.left_s <= _LOOK_PAUSE_S:
-            raise NotSettledError(
-                self.cluster,
-                f"{what} after {self.deadline.seconds:g} s. Look whether its brokers are healthy, then try again.",
-            )
-        time.sleep(_LOOK_PAUSE_S)
+    def await_topics(
+        self, node: int, names: Collection[str], lacking: Callable[[dict[str, Any]], bool], words: str
+    ) -> None:
+        """Waits until this broker shows them as they are to be: clients may ask any of them.
 
-    def _connect(self, host: str, port: int, until: Deadline, client_id: str) -> Connection:
-        connection = Connection(self.cluster, host, port, self._brokers.security, until, client_id=client_id)
+        :param words: what is the matter, with {} for some of the names.
+        :raises NotReadyError: it took too long.
+        """
+        while left := [topic["name"] for topic in self.metadata(names, node)["topics"] if lacking(topic)]:
+            if self.deadline.left_s <= _LOOK_PAUSE_S:
+                raise NotReadyError(
+                    self.cluster,
+                    f"{words.format(', '.join(left[:5]))} after {self.deadline.seconds:g} s. Look whether its brokers "
+                    "are healthy, then try again.",
+                )
+            time.sleep(_LOOK_PAUSE_S)
+
+    def _connect(self, host: str, port: int, until: Deadline, client_id: str) -> BlockingConnection:
+        connection = BlockingConnection(self.cluster, host, port, self._brokers.security, until, client_id=client_id)
         connection.until = self.deadline
         return connection
 
-    def _unsettled(self, what: str, left: set[K], reasons: Mapping[K, str]) -> NotSettledError:
+    def _not_ready(self, what: str, left: set[K], reasons: Mapping[K, str]) -> NotReadyError:
         some = sorted(left, key=str)[:_NAMED_IN_ERRORS]
         named = "; ".join(f"{_shown(key)}: {reasons.get(key, 'no answer')}" for key in some)
         more = f" and {len(left) - len(some)} more" if len(left) > len(some) else ""
-        return NotSettledError(
+        return NotReadyError(
             self.cluster,
             f"could not {what} within {self.deadline.seconds:g} s ({named}{more}). Try again once its brokers are "
             "healthy.",
         )
-
-
-class OnBrokers:
-    """Base of the parts of `Admin`, which share the cluster's brokers."""
-
-    def __init__(
-        self, cluster: Cluster, security: SecurityProfile = NO_SECURITY, timeout_s: float = DEFAULT_TIMEOUT_S
-    ) -> None:
-        self.cluster = cluster
-        self._brokers = Brokers(cluster, security, timeout_s)
-        self._asking = self._brokers.asking
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._brokers.close()
 
 
 def pages(keys: Sequence[T], most: int) -> Iterator[Sequence[T]]:

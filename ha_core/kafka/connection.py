@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import (
+    AtAddressError,
     AuthenticationRefusedError,
     ClusterUnreachableError,
     ConnectionLostError,
@@ -42,7 +42,7 @@ _LIMITS = Limits(max_response_bytes=128 * 1024 * 1024)
 _READ_BYTES = 256 * 1024
 
 
-class Connection:
+class BlockingConnection:
     """Connects, learns the broker's versions and logs in; then `call`, or `send` and `receive` apart.
 
     :raises ClusterUnreachableError: refused, or silent until the deadline.
@@ -66,7 +66,7 @@ class Connection:
         self.until = until
         """By when whatever is asked has to be answered; a caller who reuses the connection sets another."""
         self._security = security
-        self._client = Client(client_id, _LIMITS)
+        self.client = Client(client_id, _LIMITS)
         self._greeted_with = 0
         """So many requests it took to be ready; 0 before."""
         try:
@@ -79,17 +79,12 @@ class Connection:
             raise self._unreachable(f"cannot be reached ({error.strerror or error})") from None
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._converse(learn_versions(self._client))
-            self._converse(log_in(self._client, security))
+            self._converse(learn_versions(self.client))
+            self._converse(log_in(self.client, security))
         except BaseException:
             self.close()
             raise
-        self._greeted_with = self._client.asked
-
-    @property
-    def versions(self) -> Mapping[int, tuple[int, int]]:
-        """API key → (oldest, newest version) that the broker offers."""
-        return self._client.versions
+        self._greeted_with = self.client.asked
 
     def version(self, api: ApiKey, most: int = NEWEST) -> int:
         """The newest version up to `most` that both sides speak.
@@ -97,7 +92,7 @@ class Connection:
         :raises UnsupportedByClusterError: there is none.
         """
         try:
-            return self._client.version(api, most)
+            return self.client.version(api, most)
         except UnsupportedApiError as error:
             raise UnsupportedByClusterError(self.cluster, f"{self.address} {error}.") from None
 
@@ -108,46 +103,49 @@ class Connection:
 
     def send(self, api: ApiKey, message: Mapping[str, Any], most: int = NEWEST) -> None:
         """Sends a request without waiting; each needs a `receive`."""
-        data = self._client.request(api, message, self.version(api, most))
-        self._in_time(lambda: self._socket.sendall(data))
+        self._write(self.client.request(api, message, self.version(api, most)))
 
     def receive(self) -> dict[str, Any]:
         """The answer to the oldest request that has none yet."""
         try:
-            while (event := self._client.next_event()) is NEED_DATA:
-                self._client.receive_data(self._in_time(lambda: self._socket.recv(_READ_BYTES)))
+            while (event := self.client.next_event()) is NEED_DATA:
+                self.client.receive_data(self._in_time(lambda: self._socket.recv(_READ_BYTES)))
             if event is CLOSED:
                 raise self._lost("it closed the connection")
             return event.message(_LIMITS)
         except RemoteProtocolError as error:
-            raise self._not_kafka(str(error)) from error
-
-    @property
-    def idle(self) -> bool:
-        """Every request has its answer."""
-        return self._client.idle
+            raise self._not_kafka(error) from error
 
     def fileno(self) -> int:
         """For selectors."""
         return self._socket.fileno()
 
+    def release(self) -> tuple[Client, socket.socket]:
+        """Client and socket, for who does without deadlines. Nothing else but `close` is called here any more."""
+        self._socket.setblocking(False)
+        return self.client, self._socket
+
     def close(self) -> None:
         self.closed = True
-        self._socket.close()
+        if hasattr(self, "_socket"):
+            self._socket.close()
 
     def _converse(self, conversation: Conversation[T]) -> T:
         try:
             data = next(conversation)
             while True:
-                self._in_time(partial(self._socket.sendall, data))
+                self._write(data)
                 data = conversation.send(self.receive())
         except StopIteration as done:
             result: T = done.value
             return result
         except LoginRefusedError as error:
-            raise AuthenticationRefusedError(self.cluster, self.address, str(error)) from None
+            raise self._failed(AuthenticationRefusedError, str(error)) from None
         except RemoteProtocolError as error:
-            raise self._not_kafka(str(error)) from error
+            raise self._not_kafka(error) from error
+
+    def _write(self, data: bytes) -> None:
+        self._in_time(lambda: self._socket.sendall(data))
 
     def _in_time(self, work: Callable[[], T]) -> T:
         """What the socket does before the deadline."""
@@ -155,44 +153,37 @@ class Connection:
             self._socket.settimeout(max(self.until.left_s, 0.001))
             return work()
         except TimeoutError:
-            asked = ApiKey(self._client.waits_for).name
+            asked = ApiKey(self.client.waits_for).name
             raise self._unreachable(f"did not answer {asked} within {self.until.seconds:g} s") from None
         except OSError as error:
             raise self._lost(error.strerror or str(error)) from None
 
     def _lost(self, why: str) -> Exception:
-        self.close()
-        asked = ApiKey(self._client.waits_for)
+        asked = ApiKey(self.client.waits_for)
         if asked is ApiKey.SASL_AUTHENTICATE:
-            text = str(login_refused(self._security, "the connection was closed"))
-            return AuthenticationRefusedError(self.cluster, self.address, text)
-        if self._security.mechanism is None and self._greeted_with == self._client.asked - 1 > 0:
+            refused = login_refused(self._security, "the connection was closed")
+            return self._failed(AuthenticationRefusedError, str(refused))
+        if self._security.mechanism is None and self._greeted_with == self.client.asked - 1 > 0:
             # A SASL listener answers ApiVersions to everyone and hangs up at the next request.
-            return AuthenticationRefusedError(
-                self.cluster,
-                self.address,
+            return self._failed(
+                AuthenticationRefusedError,
                 f"hung up at the first request ({why}). It may want a login: register the cluster with a security "
                 "profile that has a mechanism, or give the address of a listener without logins.",
             )
-        return ConnectionLostError(
-            self.cluster,
-            self.address,
-            f"broke off before it answered {asked.name} ({why}). Is the broker being stopped?",
-        )
+        text = f"broke off before it answered {asked.name} ({why}). Is the broker being stopped?"
+        return self._failed(ConnectionLostError, text)
 
-    def _unreachable(self, text: str) -> ClusterUnreachableError:
-        if hasattr(self, "_socket"):
-            self.close()
-        return ClusterUnreachableError(
-            self.cluster,
-            self.address,
-            f"{text}. Is the broker running, and is the address right as seen from here?",
-        )
+    def _unreachable(self, text: str) -> Exception:
+        text = f"{text}. Is the broker running, and is the address right as seen from here?"
+        return self._failed(ClusterUnreachableError, text)
 
-    def _not_kafka(self, text: str) -> NotKafkaError:
+    def _not_kafka(self, error: RemoteProtocolError) -> Exception:
+        text = (
+            f"does not answer as a Kafka broker ({error}). Give the address of a plain Kafka listener of this cluster."
+        )
+        return self._failed(NotKafkaError, text)
+
+    def _failed(self, kind: type[AtAddressError], text: str) -> Exception:
+        """What is to be raised, now that the connection is closed for good."""
         self.close()
-        return NotKafkaError(
-            self.cluster,
-            self.address,
-            f"does not answer as a Kafka broker ({text}). Give the address of a plain Kafka listener of this cluster.",
-        )
+        return kind(self.cluster, self.address, text)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ha_core.kafka.brokers import Answers, Asking, OnBrokers
-from ha_core.kafka.connection import Connection
+from ha_core.kafka.brokers import Answers, Asking, Brokers
+from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import (
     AuthenticationRefusedError,
     NotKafkaError,
-    NotSettledError,
+    NotReadyError,
     StandsInTheWayError,
     refusal,
 )
@@ -25,7 +25,7 @@ _UNKNOWN_KEY = "unknown topic config name"
 """How brokers of every version begin to say that they do not know a key; its error code also means bad values."""
 
 
-class Creation(OnBrokers):
+class Creation(Brokers):
     def create_topics(
         self,
         specs: Iterable[TopicSpec],
@@ -41,7 +41,7 @@ class Creation(OnBrokers):
         :param still_ours: raises if they must not be created any more; asked next to each request.
         :raises StandsInTheWayError: a topic exists with another partition count; nothing was created then.
         """
-        creating = _Creating(self._asking(timeout_s), still_ours)
+        creating = _Creating(self.asking(timeout_s), still_ours)
         wanted = {spec.name: spec for spec in specs}
         existing = creating.compare(wanted)
         missing = [spec for name, spec in sorted(wanted.items()) if name not in existing]
@@ -51,21 +51,21 @@ class Creation(OnBrokers):
         return CreatedTopics(tuple(spec.name for spec in missing), tuple(existing), tuple(creating.notes))
 
 
+@dataclass
 class _Creating:
     """One call of `create_topics`; `notes` tell what is made otherwise than in the origin."""
 
-    def __init__(self, asking: Asking, still_ours: Callable[[], None]) -> None:
-        self.notes: list[str] = []
-        self._asking = asking
-        self._still_ours = still_ours
+    asking: Asking
+    still_ours: Callable[[], None]
+    notes: list[str] = field(default_factory=list)
 
     def compare(self, wanted: Mapping[str, TopicSpec]) -> list[str]:
         """Those that exist, in the shape that is wanted."""
-        found = sorted(describe(self._asking, wanted, offsets=False).items())
+        found = sorted(describe(self.asking, wanted, offsets=False).items())
         for name, topic in found:
             if topic.partitions != wanted[name].partitions:
                 raise StandsInTheWayError(
-                    self._asking.cluster,
+                    self.asking.cluster,
                     f"topic {name} has {topic.partitions} partitions, {wanted[name].partitions} are needed. Give it as "
                     "many, or delete it if it is not needed.",
                 )
@@ -73,14 +73,14 @@ class _Creating:
 
     def fitted(self, spec: TopicSpec) -> TopicSpec:
         """The spec with what this cluster cannot hold cut down; every cut is noted."""
-        count = len(self._asking.nodes)
+        count = len(self.asking.nodes)
         replication = max(1, min(spec.replication, count))
         if replication < spec.replication:
             self._note(spec, f"replication {replication} in place of {spec.replication}: there are {count} brokers")
         config = {key: value for key, value in spec.config.items() if key not in _NOT_CARRIED}
         for key in sorted(spec.config.keys() & _NOT_CARRIED):
             self._note(spec, f"{key} is not carried over: it names brokers")
-        in_sync = config.get(MIN_IN_SYNC) or broker_setting(self._asking, MIN_IN_SYNC) or ""
+        in_sync = config.get(MIN_IN_SYNC) or broker_setting(self.asking, MIN_IN_SYNC) or ""
         if in_sync.isdecimal() and int(in_sync) > replication:
             self._note(spec, f"{MIN_IN_SYNC} {replication} in place of {in_sync}: no more than the replicas")
             config[MIN_IN_SYNC] = str(replication)
@@ -90,21 +90,17 @@ class _Creating:
         """Whose configuration is refused is made without the keys that the cluster does not know."""
         refused = self._request(specs)
         for name, why in self._request([self._known_keys(spec) for spec in specs if spec.name in refused]).items():
-            raise refusal(self._asking.cluster, f"create topic {name}", ErrorCode.INVALID_CONFIG, why)
+            raise refusal(self.asking.cluster, f"create topic {name}", ErrorCode.INVALID_CONFIG, why)
 
     def await_leaders(self, partitions: Mapping[str, int]) -> None:
-        """Waits until every broker names a leader for every partition: clients may ask any of them."""
-        for node in [*self._asking.nodes]:
-            while lacking := self._lacking(node, partitions):
-                self._asking.pause(f"broker {node} knows no leaders yet for {', '.join(lacking[:5])}")
+        """Waits until every broker names a leader for every partition."""
 
-    def _lacking(self, node: int, partitions: Mapping[str, int]) -> list[str]:
-        led = {
-            topic["name"]: sum(part["leader_id"] >= 0 and not part["error_code"] for part in topic["partitions"])
-            for topic in self._asking.metadata(partitions, node)["topics"]
-            if not topic["error_code"]
-        }
-        return [name for name, count in partitions.items() if led.get(name, 0) < count]
+        def lacking(topic: dict[str, Any]) -> bool:
+            led = sum(part["leader_id"] >= 0 and not part["error_code"] for part in topic["partitions"])
+            return bool(topic["error_code"]) or led < partitions[topic["name"]]
+
+        for node in [*self.asking.nodes]:
+            self.asking.await_topics(node, partitions, lacking, f"broker {node} knows no leaders yet for {{}}")
 
     def _known_keys(self, spec: TopicSpec) -> TopicSpec:
         """The spec without the keys that the cluster does not know; each key is tried alone, nothing is created."""
@@ -115,7 +111,7 @@ class _Creating:
                 self._note(spec, f"{key}={value} is not carried over: this cluster does not know it")
             elif why:
                 what = f"create topic {spec.name} with {key}={value}"
-                raise refusal(self._asking.cluster, what, ErrorCode.INVALID_CONFIG, why)
+                raise refusal(self.asking.cluster, what, ErrorCode.INVALID_CONFIG, why)
             else:
                 config[key] = value
         return replace(spec, config=config)
@@ -129,33 +125,33 @@ class _Creating:
         unanswered: set[str] = set()
 
         def ask(node: int, names: list[str]) -> Answers[str, _Answer]:
-            def talk(connection: Connection) -> dict[str, Any]:
+            def talk(connection: BlockingConnection) -> dict[str, Any]:
                 if not validate_only:
-                    self._still_ours()
+                    self.still_ours()
                     unanswered.update(names)
                 message = {
                     "topics": [_as_asked(wanted[name]) for name in names],
-                    "timeout_ms": self._asking.deadline.left_ms,
+                    "timeout_ms": self.asking.deadline.left_ms,
                     "validate_only": validate_only,
                 }
                 return connection.call(ApiKey.CREATE_TOPICS, message)
 
-            topics = self._asking.converse(node, talk)["topics"]
+            topics = self.asking.converse(node, talk)["topics"]
             unanswered.difference_update(topic["name"] for topic in topics if topic["error_code"] not in RETRIABLE)
             for topic in topics:
                 name, code, text = topic["name"], topic["error_code"], topic["error_message"]
                 if code == ErrorCode.INVALID_CONFIG or (code == ErrorCode.TOPIC_ALREADY_EXISTS and not validate_only):
                     yield name, (code, text or "")
                 else:
-                    yield name, self._asking.again(f"create topic {name}", code, text) or (code, "")
+                    yield name, self.asking.again(f"create topic {name}", code, text) or (code, "")
 
         try:
-            answers = self._asking.rounds("create the topics", [*wanted], self._asking.controller, ask)
+            answers = self.asking.rounds("create the topics", [*wanted], self.asking.controller, ask)
         except (AuthenticationRefusedError, NotKafkaError) as error:
             if unanswered:  # it may happen yet, whatever became of the connection since
                 named = ", ".join(sorted(unanswered)[:5])
-                raise NotSettledError(
-                    self._asking.cluster, f"does not say whether {named} were created: {error}"
+                raise NotReadyError(
+                    self.asking.cluster, f"does not say whether {named} were created: {error}"
                 ) from error
             raise
         existing = [name for name, (code, _) in answers.items() if code == ErrorCode.TOPIC_ALREADY_EXISTS]

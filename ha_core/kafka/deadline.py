@@ -27,10 +27,6 @@ class Deadline:
         """For requests that say how long a broker may take: at least one."""
         return max(1, int(self.left_s * 1000))
 
-    @property
-    def passed(self) -> bool:
-        return self.left_s == 0.0
-
     def within(self, seconds: float) -> Deadline:
         """The earlier one of this deadline and `seconds` from now."""
         return self if self.left_s <= seconds else Deadline.after(seconds)

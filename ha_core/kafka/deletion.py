@@ -9,10 +9,11 @@ can delete a topic of the same name.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
-from ha_core.kafka.brokers import Answers, Asking, OnBrokers, pages
-from ha_core.kafka.connection import Connection
+from ha_core.kafka.brokers import Answers, Asking, Brokers, pages
+from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import ClusterUnreachableError, StandsInTheWayError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.topics import describe
@@ -26,7 +27,7 @@ _GONE = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 _MAX_PER_REQUEST = 1_000
 
 
-class Deletion(OnBrokers):
+class Deletion(Brokers):
     def delete_empty_topics(
         self, names: Collection[str], still_ours: Callable[[], None], timeout_s: float | None = None
     ) -> tuple[str, ...]:
@@ -41,7 +42,7 @@ class Deletion(OnBrokers):
                 return ""
             return f"runs from {end.start} to {end.log_end}, so it was used. Delete it by hand if nobody needs it."
 
-        return _delete(self._asking(timeout_s), names, used, still_ours)
+        return _delete(self.asking(timeout_s), names, used, still_ours)
 
     def delete_drained_topics(
         self, names: Collection[str], still_ours: Callable[[], None], timeout_s: float | None = None
@@ -57,7 +58,7 @@ class Deletion(OnBrokers):
                 return "does not say what it holds. Try again later."
             return f"holds offsets {end.start} to {end.log_end}. Try again later." if end.start < end.log_end else ""
 
-        return _delete(self._asking(timeout_s), names, holding, still_ours)
+        return _delete(self.asking(timeout_s), names, holding, still_ours)
 
 
 def _delete(
@@ -76,8 +77,13 @@ def _delete(
     ids = {name: known[name] for name in found}
     for some in pages([*ids], _MAX_PER_REQUEST):
         _request(asking, {name: ids[name] for name in some}, still_ours)
+
+    def shown(topic: dict[str, Any]) -> bool:
+        return topic["error_code"] not in _GONE and topic["topic_id"] in (_NO_ID, ids.get(topic["name"]))
+
     for node in [*asking.nodes] if ids else ():
-        _await_gone(asking, node, ids)
+        with suppress(ClusterUnreachableError):  # it hears of it when it is back
+            asking.await_topics(node, ids, shown, "topics {} are being deleted")
     return tuple(ids)
 
 
@@ -85,7 +91,7 @@ def _request(asking: Asking, ids: Mapping[str, bytes], still_ours: Callable[[], 
     names = {topic_id: name for name, topic_id in ids.items()}
 
     def ask(node: int, left: list[str]) -> Answers[str, bool]:
-        def talk(connection: Connection) -> dict[str, Any]:
+        def talk(connection: BlockingConnection) -> dict[str, Any]:
             message = {
                 "topics": [{"topic_id": ids[name]} for name in left],
                 "topic_names": left,  # in place of them before `_BY_ID`
@@ -100,20 +106,3 @@ def _request(asking: Asking, ids: Mapping[str, bytes], still_ours: Callable[[], 
             yield name, asking.again(f"delete topic {name}", code, topic["error_message"]) or True
 
     asking.rounds("delete the topics", [*ids], asking.controller, ask)
-
-
-def _await_gone(asking: Asking, node: int, ids: Mapping[str, bytes]) -> None:
-    """Waits until this broker does not show them: clients may ask any of them."""
-    while True:
-        try:
-            topics = asking.metadata(ids, node)["topics"]
-        except ClusterUnreachableError:
-            return  # it hears of it when it is back
-        shown = [
-            topic["name"]
-            for topic in topics
-            if topic["error_code"] not in _GONE and topic["topic_id"] in (_NO_ID, ids.get(topic["name"]))
-        ]
-        if not shown:
-            return
-        asking.pause(f"topics {', '.join(shown[:5])} are being deleted")

@@ -49,7 +49,7 @@ class RequestRefusedError(KafkaAdminError):
     """A broker refused a request for good."""
 
 
-class NotSettledError(KafkaAdminError):
+class NotReadyError(KafkaAdminError):
     """Brokers kept answering that they are not ready (no leader, coordinator loading …) until the time was up."""
 
 
@@ -80,7 +80,11 @@ def refusal(cluster: str, what: str, code: int, message: str | None = None) -> K
 
 
 _RIGHTS = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "rights Describe, DescribeConfigs, Read, Create and Delete on the topic",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: (
+        "rights Describe, DescribeConfigs, AlterConfigs, Read, Create, Alter and Delete on the topic"
+    ),
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "rights Describe, Read and Delete on the group",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "rights Describe, DescribeConfigs and Create on the cluster",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
+        "rights Describe, DescribeConfigs, Create and, for access rules, Alter on the cluster"
+    ),
 }

@@ -20,7 +20,7 @@ class LogEnds:
     leader_epoch: int
 
     @property
-    def settled(self) -> bool:
+    def replicated(self) -> bool:
         """All that the leader has appended is on every in-sync replica: no clean election can take it away."""
         return self.high_watermark == self.log_end
 

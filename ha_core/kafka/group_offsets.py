@@ -6,12 +6,12 @@ epoch asks the new leader to validate it: -1 switches that off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from ha_core.kafka.brokers import Again, Answers, Asking, OnBrokers, by_topic, pages, partitions_of
-from ha_core.kafka.connection import Connection
-from ha_core.kafka.errors import KafkaAdminError, StandsInTheWayError, refusal
+from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, by_topic, partitions_of
+from ha_core.kafka.errors import StandsInTheWayError, refusal
 from ha_core.kafka.groups import at_coordinator, at_coordinators
 from ha_core.model.group import Member
 from ha_core.model.portions import portions
@@ -21,21 +21,20 @@ from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 Committed = tuple[int, str]
 """(offset, metadata)."""
 
-_BATCHES_FROM = 8
+_SEVERAL_FROM = 8
 """First OFFSET_FETCH version that takes several groups."""
 _MAX_GROUPS_PER_REQUEST = 100
 _MAX_COMMIT_BYTES = 400_000
 """Of one request: brokers append it as one batch, whose size `max.message.bytes` of the offsets topic bounds (1 MB)."""
 _OVERHEAD_BYTES = 80
-_NO_MEMBER = Member(member_id="", generation=-1)
 
 
-class GroupOffsets(OnBrokers):
+class GroupOffsets(Brokers):
     def group_offsets(
         self, names: Collection[str], stable: bool = True, timeout_s: float | None = None
     ) -> dict[str, dict[Partition, Committed]]:
         """All that groups have committed. With `stable` offsets of an open transaction are waited for (KIP-447)."""
-        return _read(self._asking(timeout_s), names, stable)
+        return _read(self.asking(timeout_s), names, stable)
 
     def set_group_offsets(
         self,
@@ -52,7 +51,7 @@ class GroupOffsets(OnBrokers):
         :raises StandsInTheWayError: the group has live members, and `member` is None or not one of them.
         :raises StandsInTheWayError: what is read back differs.
         """
-        asking = self._asking(timeout_s)
+        asking = self.asking(timeout_s)
         each_bytes = len(group.encode()) + _OVERHEAD_BYTES
 
         def size(entry: tuple[Partition, Committed]) -> int:
@@ -60,18 +59,8 @@ class GroupOffsets(OnBrokers):
             return each_bytes + len(topic) + len(metadata.encode())
 
         for portion in portions(committed.items(), _MAX_COMMIT_BYTES, size):
-            message = _commit(group, portion, member or _NO_MEMBER)
-
-            def ask(node: int, message: dict[str, Any] = message) -> bool | Again:
-                still_ours()
-                answer = asking.call(node, ApiKey.OFFSET_COMMIT, message)
-                codes = {key: part["error_code"] for key, part in partitions_of(answer["topics"]) if part["error_code"]}
-                refused = {code: key for key, code in codes.items() if code not in _WORTH_WAITING}
-                if refused:
-                    raise _refused(asking.cluster, group, min(refused), refused[min(refused)], member)
-                return Again(name_of(min(codes.values()))) if codes else True
-
-            at_coordinator(asking, "commit offsets of the group", group, ask)
+            commit = partial(_commit, asking, group, portion, member, still_ours)
+            at_coordinator(asking, "commit offsets of the group", group, commit)
         found = _read(asking, [group])[group]
         for key, value in committed.items():
             if found.get(key) != value:
@@ -92,18 +81,18 @@ class GroupOffsets(OnBrokers):
 
         :param still_ours: as for `set_group_offsets`.
         """
-        asking = self._asking(timeout_s)
+        asking = self.asking(timeout_s)
         topics = by_topic((topic, {"partition_index": index}) for topic, index in sorted(partitions))
 
         def ask(node: int) -> tuple[Partition, ...] | Again:
             still_ours()
             answer = asking.call(node, ApiKey.OFFSET_DELETE, {"group_id": group, "topics": topics})
             codes = {key: part["error_code"] for key, part in partitions_of(answer["topics"])}
-            failed = {answer["error_code"], *codes.values()} - {0, *_NOTHING_THERE, *_SUBSCRIBED}
-            if refused := failed - _WORTH_WAITING:
+            failed = {answer["error_code"], *codes.values()} - {*_NOTHING_THERE, *_SUBSCRIBED}
+            if refused := failed - {0, *_WORTH_WAITING}:
                 raise refusal(asking.cluster, f"delete offsets of group {group}", min(refused))
-            if failed:
-                return Again(name_of(min(failed)))
+            if worst := _worst(failed):
+                return Again(name_of(worst))
             if answer["error_code"] in _SUBSCRIBED:
                 return tuple(partitions)
             return tuple(key for key, code in codes.items() if code in _SUBSCRIBED)
@@ -113,38 +102,40 @@ class GroupOffsets(OnBrokers):
 
 def _read(asking: Asking, groups: Collection[str], stable: bool = True) -> dict[str, dict[Partition, Committed]]:
     def ask(node: int, asked: list[str]) -> Answers[str, dict[Partition, Committed]]:
-        for group in asking.converse(node, lambda connection: _fetch(connection, asked, stable)):
-            name, parts = group["group_id"], dict(partitions_of(group["topics"]))
-            codes = {group["error_code"], *(part["error_code"] for part in parts.values())} - {0}
-            worst = min(codes, key=lambda code: (code in RETRIABLE, code), default=0)
-            yield (
-                name,
-                asking.again(f"read committed offsets of group {name}", worst)
-                or {
+        answers = asking.calls(node, ApiKey.OFFSET_FETCH, asked, _MAX_GROUPS_PER_REQUEST, message, _SEVERAL_FROM)
+        for (first, *_), answer in answers:
+            for group in answer["groups"] or [answer | {"group_id": first}]:
+                name, parts = group["group_id"], dict(partitions_of(group["topics"]))
+                codes = {group["error_code"], *(part["error_code"] for part in parts.values())}
+                committed = {
                     key: (part["committed_offset"], part["metadata"] or "")
                     for key, part in parts.items()
                     if part["committed_offset"] >= 0
-                },
-            )
+                }
+                yield name, asking.again(f"read committed offsets of group {name}", _worst(codes)) or committed
+
+    def message(some: Sequence[str]) -> dict[str, Any]:
+        every = [{"group_id": group, "topics": None} for group in some]
+        return every[0] | {"groups": every, "require_stable": stable}
 
     return at_coordinators(asking, "read committed offsets", groups, ask)
 
 
-def _fetch(connection: Connection, groups: list[str], stable: bool) -> list[dict[str, Any]]:
-    api, answers = ApiKey.OFFSET_FETCH, []
-    if connection.version(api) >= _BATCHES_FROM:
-        for page in pages(groups, _MAX_GROUPS_PER_REQUEST):
-            some = [{"group_id": group, "topics": None} for group in page]
-            answers += connection.call(api, {"groups": some, "require_stable": stable})["groups"]
-    else:
-        for group in groups:
-            message = {"group_id": group, "topics": None, "require_stable": stable}
-            answers.append(connection.call(api, message) | {"group_id": group})
-    return answers
+def _worst(codes: Iterable[int]) -> int:
+    """Rather one that no wait cures."""
+    return min((code for code in codes if code), key=lambda code: (code in RETRIABLE, code), default=0)
 
 
-def _commit(group: str, offsets: Iterable[tuple[Partition, Committed]], member: Member) -> dict[str, Any]:
-    parts = (
+def _commit(
+    asking: Asking,
+    group: str,
+    offsets: Iterable[tuple[Partition, Committed]],
+    member: Member | None,
+    still_ours: Callable[[], None],
+    node: int,
+) -> bool | Again:
+    still_ours()
+    topics = by_topic(
         (
             topic,
             {
@@ -156,23 +147,22 @@ def _commit(group: str, offsets: Iterable[tuple[Partition, Committed]], member: 
         )
         for (topic, index), (offset, metadata) in offsets
     )
-    return {
-        "group_id": group,
-        "generation_id_or_member_epoch": member.generation,
-        "member_id": member.member_id,
-        "topics": by_topic(parts),
-    }
-
-
-def _refused(cluster: str, group: str, code: int, key: Partition, member: Member | None) -> KafkaAdminError:
-    if code in _NOT_OURS:
-        who = "nobody" if member is None else f"member {member.member_id} of generation {member.generation}"
-        return StandsInTheWayError(
-            cluster,
-            f"group {group} took no offsets from {who}: {name_of(code)}. It has live members, or it has rebalanced: "
-            "adopt it again, or stop its members in this cluster.",
-        )
-    return refusal(cluster, f"commit offsets of group {group} ({key[0]}-{key[1]})", code)
+    said = Member(member_id="", generation=-1) if member is None else member
+    message = {"group_id": group, "generation_id_or_member_epoch": said.generation, "member_id": said.member_id}
+    answer = asking.call(node, ApiKey.OFFSET_COMMIT, message | {"topics": topics})
+    codes = {part["error_code"]: key for key, part in partitions_of(answer["topics"]) if part["error_code"]}
+    if refused := codes.keys() - _WORTH_WAITING:
+        code = min(refused)
+        if code in _NOT_OURS:
+            who = "nobody" if member is None else f"member {member.member_id} of generation {member.generation}"
+            raise StandsInTheWayError(
+                asking.cluster,
+                f"group {group} took no offsets from {who}: {name_of(code)}. It has live members, or it has "
+                "rebalanced: adopt it again, or stop its members in this cluster.",
+            )
+        topic, index = codes[code]
+        raise refusal(asking.cluster, f"commit offsets of group {group} ({topic}-{index})", code)
+    return Again(name_of(min(codes))) if codes else True
 
 
 _WORTH_WAITING = {

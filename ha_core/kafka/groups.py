@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from ha_core.kafka.brokers import Again, Answers, Asking, OnBrokers, pages
-from ha_core.kafka.connection import Connection
+from ha_core.kafka.brokers import Again, Answers, Asking, Brokers
+from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import GroupNotStableError
 from ha_core.kafka.facts import GroupDescription, MemberDescription
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 
 T = TypeVar("T")
 
-_BATCHES_FROM = 4
+_SEVERAL_FROM = 4
 """First FIND_COORDINATOR version that takes several keys."""
 _MAX_PER_REQUEST = 500
 _HEARTBEATS_AT_ONCE = 50
@@ -23,13 +23,13 @@ _CONSUMERS = ("consumer", "")
 """Protocol types; empty: a group that only ever committed offsets."""
 
 
-class Groups(OnBrokers):
+class Groups(Brokers):
     def list_groups(self, timeout_s: float | None = None) -> dict[str, str]:
         """Every consumer group → its state, empty where the brokers do not say it (before Kafka 2.6).
 
         Each broker lists the groups that it coordinates, so all of them have to answer.
         """
-        asking = self._asking(timeout_s)
+        asking = self.asking(timeout_s)
         asking.metadata()
 
         def ask(node: int, _: object) -> Answers[int, dict[str, str]]:
@@ -46,11 +46,11 @@ class Groups(OnBrokers):
 
     def describe_groups(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, GroupDescription]:
         """State and members. What does not exist is `Dead`; so is a group of the newer protocol (KIP-848)."""
-        return describe(self._asking(timeout_s), names)
+        return describe(self.asking(timeout_s), names)
 
     def group_generation(self, group: GroupDescription, timeout_s: float | None = None) -> int:
         """The generation of a stable group of this cluster."""
-        return generation(self._asking(timeout_s), group)
+        return generation(self.asking(timeout_s), group)
 
 
 def at_coordinators(
@@ -71,33 +71,30 @@ def at_coordinator(asking: Asking, what: str, group: str, ask: Callable[[int], T
 def _coordinators(asking: Asking, groups: set[str]) -> Answers[str, int]:
     if not asking.nodes:
         asking.metadata()
-    for told in asking.converse(None, lambda connection: _find(connection, sorted(groups))):
-        group, code = told["key"], told["error_code"]
-        if not code and told["node_id"] in asking.nodes:
-            yield group, told["node_id"]
-        else:
-            again = asking.again(f"find the coordinator of group {group}", code, told["error_message"])
-            yield group, Again(f"it has no coordinator, {again.why if again else name_of(code)}")
-            asking.metadata()
 
+    def message(some: Sequence[str]) -> dict[str, Any]:
+        return {"key": some[0], "coordinator_keys": some}
 
-def _find(connection: Connection, groups: list[str]) -> list[dict[str, Any]]:
-    api, found = ApiKey.FIND_COORDINATOR, []
-    if connection.version(api) >= _BATCHES_FROM:
-        for some in pages(groups, _MAX_PER_REQUEST):
-            found += connection.call(api, {"coordinator_keys": some})["coordinators"]
-    else:
-        for group in groups:
-            found.append(connection.call(api, {"key": group}) | {"key": group})
-    return found
+    found = asking.calls(None, ApiKey.FIND_COORDINATOR, sorted(groups), _MAX_PER_REQUEST, message, _SEVERAL_FROM)
+    for (first, *_), answer in found:
+        for told in answer["coordinators"] or [answer | {"key": first}]:
+            group, code = told["key"], told["error_code"]
+            if not code and told["node_id"] in asking.nodes:
+                yield group, told["node_id"]
+            else:
+                again = asking.again(f"find the coordinator of group {group}", code, told["error_message"])
+                yield group, Again(f"it has no coordinator, {again.why if again else name_of(code)}")
+                asking.metadata()
 
 
 def describe(asking: Asking, groups: Collection[str]) -> dict[str, GroupDescription]:
     """State and members of `groups`, batched by coordinator."""
 
     def ask(node: int, asked: list[str]) -> Answers[str, GroupDescription]:
-        for some in pages(asked, _MAX_PER_REQUEST):
-            for group in asking.call(node, ApiKey.DESCRIBE_GROUPS, {"groups": some})["groups"]:
+        for _, answer in asking.calls(
+            node, ApiKey.DESCRIBE_GROUPS, asked, _MAX_PER_REQUEST, lambda some: {"groups": some}
+        ):
+            for group in answer["groups"]:
                 name = group["group_id"]
                 yield name, asking.again(f"describe group {name}", group["error_code"]) or _description(group, node)
 
@@ -145,7 +142,7 @@ def generation(asking: Asking, group: GroupDescription) -> int:
         )
     member = group.members[0].member_id
 
-    def talk(connection: Connection) -> int:
+    def talk(connection: BlockingConnection) -> int:
         first = 1
         while True:
             if asking.deadline.left_s < _RESERVE_S:

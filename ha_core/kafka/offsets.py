@@ -8,7 +8,7 @@ epoch has one leader, and a broker of another epoch refuses.
 
 Offsets are asked for one after another: start, last stable, high watermark, log end. Each of the last three is at most
 the next one and none ever shrinks under one leader, so **high watermark (read first) == log end (read last)** proves
-that nothing was appended in between and that every in-sync replica has all of it: `LogEnds.settled`. Likewise
+that nothing was appended in between and that every in-sync replica has all of it: `LogEnds.replicated`. Likewise
 **last stable == log end** proves that no transaction was open. Nothing else is needed: no log sizes, no replica lag.
 Whether something is still on its way to the leader, no broker can say: that is what fences and drains are for.
 """
@@ -16,10 +16,11 @@ Whether something is still on its way to the leader, no broker can say: that is 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from ha_core.kafka.brokers import Again, Answers, Asking, OnBrokers, pages, partitions_of
-from ha_core.kafka.connection import Connection
+from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, pages, partitions_of
+from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds
 from ha_core.plan.facts import Partition
@@ -39,36 +40,36 @@ _READINGS: tuple[Reading, ...] = (  # in this order, see above
 _MAX_PER_REQUEST = 20_000
 
 
-class Offsets(OnBrokers):
+class Offsets(Brokers):
     def ends(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, LogEnds]:
         """Starts and ends as they are now, see above for what makes an end one to cut at."""
-        return ends(self._asking(timeout_s), partitions)
+        return ends(self.asking(timeout_s), partitions)
 
 
+@dataclass
 class Leaders:
     """Finds partitions' leaders; one object serves one question, and remembers the epochs that it found."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
-        self.epochs: dict[Partition, int] = {}
+    asking: Asking
+    epochs: dict[Partition, int] = field(default_factory=dict)
 
     def locate(self, wanted: set[Partition]) -> Answers[Partition, int]:
         """:raises TopicMissingError: a topic or partition does not exist."""
-        topics = self._asking.metadata({topic for topic, _ in wanted})["topics"]
+        topics = self.asking.metadata({topic for topic, _ in wanted})["topics"]
         for topic in topics:
-            check_topic(self._asking.cluster, topic["name"], topic["error_code"])
+            check_topic(self.asking.cluster, topic["name"], topic["error_code"])
         parts = dict(partitions_of(topics))
         for key in wanted:
             if key not in parts:
                 name, index = min(wanted - parts.keys())
                 raise TopicMissingError(
-                    self._asking.cluster,
+                    self.asking.cluster,
                     f"topic {name} has no partition {index} (it has {sum(topic == name for topic, _ in parts)}). "
                     "Correct the partition, or compare the topic with the one in the other cluster.",
                 )
             part = parts[key]
             self.epochs[key] = part["leader_epoch"]
-            led = part["leader_id"] in self._asking.nodes
+            led = part["leader_id"] in self.asking.nodes
             yield key, part["leader_id"] if led else Again(f"it has no leader, {name_of(part['error_code'])}")
 
 
@@ -116,7 +117,7 @@ def told(
     replica, isolation, timestamp = reading
     message = list_offsets(partitions, timestamp, isolation, replica, epochs)
 
-    def talk(connection: Connection) -> dict[str, Any]:
+    def talk(connection: BlockingConnection) -> dict[str, Any]:
         if connection.version(ApiKey.LIST_OFFSETS) < least_version:
             return {"topics": ()}
         return connection.call(ApiKey.LIST_OFFSETS, message)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ha_core.kafka.brokers import Asking, OnBrokers
-from ha_core.kafka.connection import Connection
+from ha_core.kafka.brokers import Asking, Brokers
+from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import (
     AuthenticationRefusedError,
     ClusterUnreachableError,
@@ -46,7 +46,7 @@ class Probe:
     """Rights on existing topics and groups that the account lacks: `Read on topic x`."""
 
 
-class Probing(OnBrokers):
+class Probing(Brokers):
     def probe(
         self, topics: Collection[str] = (), groups: Collection[str] = (), timeout_s: float | None = None
     ) -> Probe:
@@ -54,7 +54,7 @@ class Probing(OnBrokers):
 
         Whether topics may be created only the attempt shows: rights on name patterns are not told.
         """
-        asking = self._asking(timeout_s)
+        asking = self.asking(timeout_s)
         advertised: dict[int, str] = {}
         try:
             # Names that no topic can have are not asked for: brokers that are healthy would refuse them.
@@ -83,10 +83,10 @@ class Probing(OnBrokers):
         )
 
 
-def _tells_producers(connection: Connection) -> bool:
+def _tells_producers(connection: BlockingConnection) -> bool:
     # A question, because what was said when a warm connection was opened does not prove that the broker lives.
     connection.call(ApiKey.METADATA, {"topics": [], "allow_auto_topic_creation": False}, 9)
-    return ApiKey.DESCRIBE_PRODUCERS in connection.versions
+    return ApiKey.DESCRIBE_PRODUCERS in connection.client.versions
 
 
 def _group_rights(asking: Asking, groups: Collection[str]) -> list[str]:

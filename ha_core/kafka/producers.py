@@ -8,27 +8,26 @@ given what is replicated only, so a region whose last records are not is asked f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ha_core.kafka.brokers import Again, Answers, Asking, OnBrokers, by_topic, pages, partitions_of
+from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, by_topic, partitions_of
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.offsets import Leaders
 from ha_core.plan.facts import Partition, ProducerFacts, Surplus
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.copies import CONTROL
 from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_partition
 from ha_core.wire.records import batches
 
 _MAX_PER_REQUEST = 2_000  # an answer has one entry for each producer of each partition
 _BYTES_PER_REQUEST = 1 << 20
-_NEWEST_FETCH = 12
 _WAIT_MS = 100
-_CONTROL = 1 << 5
-"""Attribute of batches that end a transaction: they have no sequence."""
 
 
-class Producers(OnBrokers):
+class Producers(Brokers):
     def producers(
         self, partitions: Collection[Partition], timeout_s: float | None = None
     ) -> dict[Partition, tuple[ProducerFacts, ...]]:
@@ -36,15 +35,17 @@ class Producers(OnBrokers):
 
         :raises UnsupportedByClusterError: brokers older than 2.8.
         """
-        asking = self._asking(timeout_s)
+        asking = self.asking(timeout_s)
 
         def ask(node: int, asked: list[Partition]) -> Answers[Partition, tuple[ProducerFacts, ...]]:
-            for some in pages(asked, _MAX_PER_REQUEST):
-                message = {"topics": by_topic(some, "partition_indexes")}
-                for key, part in partitions_of(asking.call(node, ApiKey.DESCRIBE_PRODUCERS, message)["topics"]):
+            for _, answer in asking.calls(node, ApiKey.DESCRIBE_PRODUCERS, asked, _MAX_PER_REQUEST, message):
+                for key, part in partitions_of(answer["topics"]):
                     what = f"read the producers of {key[0]}-{key[1]}"
                     states = tuple(_state(entry) for entry in part["active_producers"])
                     yield key, asking.again(what, part["error_code"], part["error_message"]) or states
+
+        def message(some: Sequence[Partition]) -> dict[str, Any]:
+            return {"topics": by_topic(some, "partition_indexes")}
 
         return asking.rounds("read the producers", partitions, Leaders(asking).locate, ask)
 
@@ -53,9 +54,9 @@ class Producers(OnBrokers):
     ) -> dict[Partition, Surplus]:
         """What the batch headers of each region `[start, end)` say of producers; offsets are this cluster's own.
 
-        :raises NotSettledError: a region's end is not replicated, or a leader is missing, until the deadline.
+        :raises NotReadyError: a region's end is not replicated, or a leader is missing, until the deadline.
         """
-        asking = self._asking(timeout_s)
+        asking = self.asking(timeout_s)
         leaders = Leaders(asking)
         walks = {key: _Walk(asking, key, start, end) for key, (start, end) in regions.items()}
 
@@ -100,23 +101,8 @@ class _Walk:
 
     def _step(self, node: int, epoch: int) -> Again | None:
         topic, partition = self.key
-        asked = {
-            "partition": partition,
-            "current_leader_epoch": epoch,
-            "fetch_offset": self.at,
-            "partition_max_bytes": _BYTES_PER_REQUEST,
-        }
-        message = {
-            "max_wait_ms": _WAIT_MS,
-            "min_bytes": 1,
-            "max_bytes": _BYTES_PER_REQUEST,
-            "topics": [{"topic": topic, "partitions": [asked]}],
-        }
-        answer = self.asking.call(node, ApiKey.FETCH, message, _NEWEST_FETCH)
-        # Of a refusal as a whole there is no partition.
-        nothing = {"error_code": 0, "records": None}
-        part: dict[str, Any] = next((p for told in answer["responses"] for p in told["partitions"]), nothing)
-        code = answer["error_code"] or part["error_code"]
+        message = fetch_partition(self.key, self.at, _BYTES_PER_REQUEST, leader_epoch=epoch, wait_ms=_WAIT_MS)
+        code, part = fetched_partition(self.asking.call(node, ApiKey.FETCH, message, BY_NAME))
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:  # deleted since; what is left tells nothing of those who wrote it
             self.whole, self.at = False, self.end
             return None
@@ -124,7 +110,7 @@ class _Walk:
         if code:
             return self.asking.again(f"read {where}", code)
         try:
-            self._take(part["records"] or b"")
+            self._take((part and part["records"]) or b"")
         except RemoteProtocolError as error:
             raise KafkaAdminError(self.asking.cluster, f"{where}: {error}.") from error
         return None
@@ -136,7 +122,7 @@ class _Walk:
                 continue  # a fetch begins with the batch that holds its offset
             if batch.base_offset > self.at:
                 self.whole = False
-            if batch.producer_id >= 0 and batch.base_sequence >= 0 and not batch.attributes & _CONTROL:
+            if batch.producer_id >= 0 and batch.base_sequence >= 0 and not batch.attributes & CONTROL:
                 # One through which the cut runs lies above it as a whole.
                 self.first.setdefault(batch.producer_id, (batch.producer_epoch, batch.base_sequence))
             self.at = batch.last_offset + 1

@@ -15,19 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ha_core.kafka.brokers import OnBrokers, pages
+from ha_core.kafka.brokers import Brokers, pages
 from ha_core.kafka.facts import LogEnds, RecordTimes
 from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, told
 from ha_core.plan.facts import Partition
+from ha_core.wire.list_offsets import MAX_TIMESTAMP
 
-_FIRST, _LARGEST = 0, -3
-_LARGEST_FROM_VERSION = 7
+_READINGS = (((DEBUGGER, UNCOMMITTED, 0), 1), ((DEBUGGER, UNCOMMITTED, MAX_TIMESTAMP), 7))
+"""For the first record and the newest, and the versions that know what is meant. As the debugging replica, like the log
+ends: records above the high watermark count."""
 _MAX_PER_REQUEST = 500
 """A request occupies one of the broker's few handler threads: at 10 ms for a cold read, for 5 s."""
 _NOTHING = RecordTimes(None, None)
 
 
-class Times(OnBrokers):
+class Times(Brokers):
     def record_times(
         self, ends: Mapping[Partition, LogEnds], timeout_s: float | None = None
     ) -> dict[Partition, RecordTimes]:
@@ -36,30 +38,27 @@ class Times(OnBrokers):
         Information only, so nothing is repeated and nothing raised: partitions that were not told until the deadline
         are missing, and null stands for what a broker cannot tell.
         """
-        asking = self._asking(timeout_s)
+        asking = self.asking(timeout_s)
         found = {key: _NOTHING for key, end in ends.items() if end.start >= end.log_end}
         by_leader: dict[int, list[Partition]] = {}
         for key, end in ends.items():
             if key not in found and end.leader in asking.nodes:
                 by_leader.setdefault(end.leader, []).append(key)
 
-        def times(node: int, some: Mapping[Partition, LogEnds], word: int, least_version: int) -> dict[Partition, int]:
-            # As the debugging replica, like the log ends: records above the high watermark count.
-            epochs = {key: end.leader_epoch for key, end in some.items()}
-            answers = told(asking, node, some, epochs, (DEBUGGER, UNCOMMITTED, word), least_version)
-            return {
-                key: part["timestamp"]
-                for key, part in answers
-                if not part["error_code"] and part["timestamp"] >= 0 and part["offset"] >= some[key].start
-            }
-
         def ask(node: int) -> None:
             for page in pages(by_leader[node], _MAX_PER_REQUEST):
-                if asking.deadline.passed:
+                if not asking.deadline.left_s:
                     return
-                some = {key: ends[key] for key in page}
-                first, newest = times(node, some, _FIRST, 1), times(node, some, _LARGEST, _LARGEST_FROM_VERSION)
-                found.update((key, RecordTimes(first.get(key), newest.get(key))) for key in some)
+                epochs = {key: ends[key].leader_epoch for key in page}
+                first, newest = (
+                    {
+                        key: part["timestamp"]
+                        for key, part in told(asking, node, page, epochs, reading, least_version)
+                        if not part["error_code"] and part["timestamp"] >= 0 and part["offset"] >= ends[key].start
+                    }
+                    for reading, least_version in _READINGS
+                )
+                found.update((key, RecordTimes(first.get(key), newest.get(key))) for key in page)
 
         asking.on_each(by_leader, ask)
         return found

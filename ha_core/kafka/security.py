@@ -1,13 +1,14 @@
-"""How this side logs in to clusters: profiles by name, kept outside the shared state.
+"""How this side logs in to clusters: security profiles by name, kept outside the shared state.
 
-A YAML file `{name: {mechanism: PLAIN, username: …, password_file: …}}`, named by `SWITCHYARD_SECURITY_FILE`, or the
-same mapping as `security_profiles` in the extra of an Airflow connection (there with `password` in place).
+`{name: {mechanism: PLAIN, username: …, password_file: …}}`: a security file, which `SWITCHYARD_SECURITY_FILE` names (it
+may have `password` in place), the `security_profiles` of a gateway's configuration (files only), or one profile that an
+Airflow connection describes (`password` only).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,19 @@ from ha_core.wire.sasl import SecurityProfile
 
 SECURITY_FILE_VARIABLE = "SWITCHYARD_SECURITY_FILE"
 _MAX_FILE_BYTES = 1024 * 1024
-_KEYS = {"mechanism", "username", "password", "password_file"}
+_SECRETS = ("password_file", "password")
 
 
 NO_SECURITY = SecurityProfile()
 
 
-def load_profiles(path: Path | None = None, environment: Mapping[str, str] | None = None) -> dict[str, SecurityProfile]:
+def load_profiles(path: Path | None = None) -> dict[str, SecurityProfile]:
     """The profiles of `path`, else of the file that `SWITCHYARD_SECURITY_FILE` names, else none; always with `none`.
 
     :raises SecurityProfileError: names file, profile, key and remedy.
     """
     if path is None:
-        named = (os.environ if environment is None else environment).get(SECURITY_FILE_VARIABLE)
+        named = os.environ.get(SECURITY_FILE_VARIABLE)
         if not named:
             return {"none": NO_SECURITY}
         path = Path(named)
@@ -43,23 +44,26 @@ def load_profiles(path: Path | None = None, environment: Mapping[str, str] | Non
     return profiles(found, str(path), path.parent)
 
 
-def profiles(found: Mapping[Any, Any], source: str, folder: Path | None = None) -> dict[str, SecurityProfile]:
+def profiles(
+    found: Mapping[Any, Any], source: str, folder: Path = Path(), secrets: Sequence[str] = _SECRETS
+) -> dict[str, SecurityProfile]:
     """Profiles from a mapping as described above; `folder` is where relative password files are looked for.
 
+    :param secrets: the keys for a password that are allowed there.
     :raises SecurityProfileError: names source, profile, key and remedy.
     """
     return {"none": NO_SECURITY} | {
-        str(name): _profile(fields or {}, f"{source}: profile {name}", folder or Path())
+        str(name): _profile(fields or {}, f"{source}: profile {name}", folder, secrets)
         for name, fields in found.items()
     }
 
 
-def _profile(fields: Any, where: str, folder: Path) -> SecurityProfile:
+def _profile(fields: Any, where: str, folder: Path, secrets: Sequence[str]) -> SecurityProfile:
     if not isinstance(fields, Mapping):
         raise SecurityProfileError(f"{where}: holds {type(fields).__name__}. Write `mechanism`, `username` and so on.")
-    strangers = sorted(str(key) for key in fields if key not in _KEYS)
-    if strangers:
-        raise SecurityProfileError(f"{where}: {strangers[0]}: no such key. Known: {', '.join(sorted(_KEYS))}.")
+    known = sorted(("mechanism", "username", *secrets))
+    if unknown := sorted(str(key) for key in fields if key not in known):
+        raise SecurityProfileError(f"{where}: {unknown[0]}: no such key. Known: {', '.join(known)}.")
     mechanism = fields.get("mechanism")
     if mechanism is None:
         if fields:
@@ -71,7 +75,8 @@ def _profile(fields: Any, where: str, folder: Path) -> SecurityProfile:
     if not isinstance(username, str) or not username or "\0" in username:
         raise SecurityProfileError(f"{where}: username {username!r} is not a name. Write it as quoted text.")
     if (password is None) == (fields.get("password_file") is None):
-        raise SecurityProfileError(f"{where}: give either password_file or password.")
+        either = "either " if len(secrets) > 1 else ""
+        raise SecurityProfileError(f"{where}: give {either}{' or '.join(secrets)}.")
     if password is None:
         file = folder / str(fields["password_file"])
         password = _text(file, f"{where}: password_file {file}").rstrip("\r\n")

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ha_core.kafka.brokers import Asking, OnBrokers, pages, partitions_of
+from ha_core.kafka.brokers import Asking, Brokers, partitions_of
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, TopicSpec
 from ha_core.kafka.offsets import check_topic, ends
 from ha_core.wire.codes import ApiKey, ErrorCode
 
-_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
-_OF_THE_TOPIC = 1
+TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+OF_THE_TOPIC = 1
 """Config source of what was set on the topic itself."""
 MIN_IN_SYNC = "min.insync.replicas"
-_MAX_PER_REQUEST = 1_000
+MAX_CONFIGS_PER_REQUEST = 1_000
 _AT_ONCE_S = 1.0
 
 
@@ -30,7 +30,7 @@ class TopicDescription(TopicSpec):
     internal: bool = False
 
 
-class Topics(OnBrokers):
+class Topics(Brokers):
     def topics(
         self, names: Collection[str] | None = None, offsets: bool = True, timeout_s: float | None = None
     ) -> dict[str, TopicDescription]:
@@ -38,13 +38,13 @@ class Topics(OnBrokers):
 
         Partitions whose leader does not answer in half of the time that is left are missing in `ends`.
         """
-        return describe(self._asking(timeout_s), names, offsets, partial=True)
+        return describe(self.asking(timeout_s), names, offsets, partial=True)
 
     def partition_counts(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, int]:
         """topic → how many partitions it has by now, as that broker says which knows of most: the others learn of new
         ones a little later, when clients may write to them already. One that does not answer at once is not waited
         for."""
-        asking = self._asking(timeout_s)
+        asking = self.asking(timeout_s)
         at_once = asking.by(asking.deadline.within(_AT_ONCE_S))
         answers = asking.on_each(asking.nodes, lambda node: at_once.metadata(names, node))
         told = [answer for answer in answers if not isinstance(answer, KafkaAdminError)]
@@ -56,7 +56,7 @@ class Topics(OnBrokers):
 
     def min_in_sync(self, timeout_s: float | None = None) -> int:
         """The brokers' default of `min.insync.replicas`; 1 where the account may not read it."""
-        asking = self._asking(timeout_s)
+        asking = self.asking(timeout_s)
         if not asking.nodes:
             asking.metadata()
         default = broker_setting(asking, MIN_IN_SYNC)
@@ -107,11 +107,13 @@ def broker_setting(asking: Asking, key: str) -> str | None:
 def _own_config(asking: Asking, names: Collection[str]) -> dict[str, dict[str, str]]:
     """topic → what was set on the topic itself. Values that brokers keep secret are left out."""
     config: dict[str, dict[str, str]] = {name: {} for name in names}
-    for some in pages(sorted(names), _MAX_PER_REQUEST):
-        resources = [
-            {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None} for name in some
-        ]
-        for told in asking.call(None, ApiKey.DESCRIBE_CONFIGS, {"resources": resources})["results"]:
+    resources = [
+        {"resource_type": TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None} for name in sorted(names)
+    ]
+    for _, answer in asking.calls(
+        None, ApiKey.DESCRIBE_CONFIGS, resources, MAX_CONFIGS_PER_REQUEST, lambda some: {"resources": some}
+    ):
+        for told in answer["results"]:
             name, code = told["resource_name"], told["error_code"]
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since
                 continue
@@ -120,6 +122,6 @@ def _own_config(asking: Asking, names: Collection[str]) -> dict[str, dict[str, s
             config[name] = {
                 entry["name"]: entry["value"]
                 for entry in told["configs"]
-                if entry["config_source"] == _OF_THE_TOPIC and entry["value"] is not None
+                if entry["config_source"] == OF_THE_TOPIC and entry["value"] is not None
             }
     return config

@@ -2,14 +2,21 @@
 
 from ha_core.model.binding import UserBindings
 from ha_core.model.cluster import Cluster, Mask
+from ha_core.model.copied import CopiedMirror, CopiedPartition, MirrorCopies
 from ha_core.model.document import Document, UnreadableDocumentError
 from ha_core.model.extent import Extent
 from ha_core.model.gateway import GatewayRecord, VirtualNode
 from ha_core.model.group import Group, Member
 from ha_core.model.identity import ANONYMOUS, Identity, identify
 from ha_core.model.known import KnownGroup, KnownTopic
+from ha_core.model.lost_tail import LostTail, Tail
+from ha_core.model.mirror import Mirror, Run
+from ha_core.model.mirror_job import MirrorJob, MirrorReport, MirrorShare, MirrorTask, PartitionReport
+from ha_core.model.mirror_sync import MirrorSync, SyncFinding
 from ha_core.model.operation import (
     HistoryEntry,
+    LinkOperation,
+    LinkRequest,
     Lock,
     MigrateOperation,
     MoveOperation,
@@ -23,39 +30,3 @@ from ha_core.model.scope import Scope
 from ha_core.model.topic import Crossing, Fence, LastSequences, Topic, legal_name
 from ha_core.model.usage import Usage, Use
 from ha_core.model.view import View
-
-__all__ = [
-    "ANONYMOUS",
-    "Cluster",
-    "Crossing",
-    "Document",
-    "Extent",
-    "Fence",
-    "GatewayRecord",
-    "Group",
-    "HistoryEntry",
-    "Identity",
-    "KnownGroup",
-    "KnownTopic",
-    "LastSequences",
-    "Lock",
-    "Mask",
-    "Member",
-    "MigrateOperation",
-    "MoveOperation",
-    "MoveRequest",
-    "MoveSet",
-    "Operation",
-    "Scope",
-    "SingleOperation",
-    "SwitchOperation",
-    "Topic",
-    "UnreadableDocumentError",
-    "Usage",
-    "Use",
-    "UserBindings",
-    "View",
-    "VirtualNode",
-    "identify",
-    "legal_name",
-]

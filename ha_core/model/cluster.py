@@ -28,6 +28,8 @@ class Cluster(Document):
     security: str = "none"
     default: bool = False
     """Serves identities without a binding whose topic exists nowhere yet. At most one cluster has it."""
+    zone: str | None = Field(default=None, min_length=1, max_length=255)
+    """Where it runs, by the name that gateways there have for it; None: nobody has said."""
     masked: Mask | None = None
 
 

@@ -8,7 +8,7 @@ Client offsets and offsets of a cluster (`physical`) are turned into each other 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pydantic import Field
@@ -21,7 +21,8 @@ class Extent(Part):
     """A run of one partition's client offsets that lives in one cluster.
 
     Client offset `o` in `[start, end)` is offset `base + (o - start)` there; `end` None means open.
-    `term` counts the stays of the writer: 0 for the first cluster, and one more at every cut, for ever.
+    `term` counts the stays of the writer: 0 for the first cluster, and one more at every cut, for ever. Copied extents
+    have the term in which their records were written, so several may share one.
     """
 
     cluster: str
@@ -40,6 +41,9 @@ class Extent(Part):
     surplus: bool | None = None
     """Set with `known_end` where the cluster died while a cut lay ahead that every gateway knew: what its log holds at
     and above `end` was never acknowledged, but for what the next extent holds as well."""
+
+    copied: bool | None = None
+    """Copiers of a mirror brought its records here: they are known by the copiers' producer ids, not by their own."""
 
     @property
     def shift(self) -> int:
@@ -87,6 +91,10 @@ class Extent(Part):
         return (self.cluster, self.term, self.start, self.base) == (other.cluster, other.term, other.start, other.base)
 
 
+Extents = tuple[Extent, ...]
+"""Of one partition."""
+
+
 class Place(NamedTuple):
     """Where a client offset lies: `physical` is the offset in `extent.cluster`."""
 
@@ -130,14 +138,12 @@ def live(extents: Sequence[Extent]) -> Extent:
     return extents[-1]
 
 
-def identity(cluster: str) -> tuple[Extent, ...]:
+def identity(cluster: str) -> Extents:
     """The extents of a partition that never left `cluster`."""
     return (Extent(cluster=cluster, start=0, end=None, base=0, term=0),)
 
 
-def append(
-    extents: Sequence[Extent], target: str, at: int, base: int, known_end: int | None = None
-) -> tuple[Extent, ...]:
+def append(extents: Sequence[Extent], target: str, at: int, base: int, known_end: int | None = None) -> Extents:
     """Close the writer's extent at client offset `at` and open one in `target`, whose log ends at `base` (physical).
 
     A stay in which nothing was written leaves no extent, but its term is used up all the same: producer ids of that
@@ -155,13 +161,13 @@ def append(
         raise ValueError(f"the cut {at} lies below {current.start}, where the stay in {current.cluster} began")
     if current.term >= MAX_TERM:
         raise ValueError(f"the partition has changed its writer {current.term} times, the most that can be counted")
-    closed = current.model_copy(update={"end": at, "known_end": known_end})
+    closed = current.changed(end=at, known_end=known_end)
     kept = tuple(_within(extent, target, base) for extent in (*extents[:-1], closed))
     opened = Extent(cluster=target, start=at, end=None, base=base, term=current.term + 1)
     return (*_without_empty(kept), opened)
 
 
-def close(extents: Sequence[Extent], cluster: str, at: int) -> tuple[Extent, ...]:
+def close(extents: Sequence[Extent], cluster: str, at: int) -> Extents:
     """Lower the end of the newest closed extent of `cluster` to client offset `at`, known once it has returned.
 
     From then on its end is confirmed. The cut itself never changes: what lay between is a hole.
@@ -175,46 +181,48 @@ def close(extents: Sequence[Extent], cluster: str, at: int) -> tuple[Extent, ...
                 raise ValueError(
                     f"client offset {at} of {cluster} is outside its extent [{extent.start}, {extent.end})"
                 )
-            shorter = extent.model_copy(update={"end": at, **_CONFIRMED})
+            shorter = extent.changed(end=at, **_CONFIRMED)
             return _without_empty((*extents[:index], shorter, *extents[index + 1 :]))
     raise ValueError(f"cluster {cluster} has no closed extent in this partition")
 
 
-def skipping(extents: Sequence[Extent], cluster: str, ignored: bool = True) -> tuple[Extent, ...]:
+def skipping(extents: Sequence[Extent], cluster: str, ignored: bool = True) -> Extents:
     """With what lies in `cluster` skipped by readers, or served again."""
-    return tuple(e.model_copy(update={"ignored": ignored}) if e.cluster == cluster else e for e in extents)
+    return tuple(e.changed(ignored=ignored) if e.cluster == cluster else e for e in extents)
 
 
 def check(extents: Sequence[Extent]) -> list[str]:
     """What is wrong with a partition's extents, in words; empty when all is well."""
-    problems: list[str] = []
-    if not extents:
-        return ["there is no extent, so nobody may write"]
+    return list(_problems(extents)) if extents else ["there is no extent, so nobody may write"]
+
+
+def _problems(extents: Sequence[Extent]) -> Iterator[str]:
     if extents[-1].end is not None:
-        problems.append(f"the last extent, in {extents[-1].cluster}, is closed, so nobody may write")
+        yield f"the last extent, in {extents[-1].cluster}, is closed, so nobody may write"
+    if extents[-1].copied:
+        yield f"the last extent, in {extents[-1].cluster}, is said to be copied, but it is written"
     if extents[-1].ignored:
-        problems.append(f"the last extent, in {extents[-1].cluster}, is ignored, but it is written")
+        yield f"the last extent, in {extents[-1].cluster}, is ignored, but it is written"
     physical: dict[str, Extent] = {}
     for index, extent in enumerate(extents):
         where = f"extent {index} in {extent.cluster}"
         if extent.end is None and index < len(extents) - 1:
-            problems.append(f"{where} is open, but it is not the last one: two clusters would be written")
+            yield f"{where} is open, but it is not the last one: two clusters would be written"
         if extent.end is not None and extent.end <= extent.start:
-            problems.append(f"{where} is empty: [{extent.start}, {extent.end})")
+            yield f"{where} is empty: [{extent.start}, {extent.end})"
         if extent.known_end is not None and (extent.end is None or not extent.start <= extent.known_end <= extent.end):
-            problems.append(f"{where} is said to have held offsets up to {extent.known_end}, which lies outside of it")
+            yield f"{where} is said to have held offsets up to {extent.known_end}, which lies outside of it"
         if index:
             before = extents[index - 1]
             if extent.start < (before.start + 1 if before.end is None else before.end):
-                problems.append(f"{where} starts at {extent.start}, inside the one before")
-            if extent.term <= before.term:
-                problems.append(f"{where} has term {extent.term}, and the one before it has {before.term}")
+                yield f"{where} starts at {extent.start}, inside the one before"
+            if extent.term < before.term or (extent.term == before.term and not extent.copied):
+                yield f"{where} has term {extent.term}, and the one before it has {before.term}"
         older = physical.get(extent.cluster)
         older_end = None if older is None else older.physical_end
         if older_end is not None and extent.base < older_end:
-            problems.append(f"{where} begins at its offset {extent.base}, and an older one there ends at {older_end}")
+            yield f"{where} begins at its offset {extent.base}, and an older one there ends at {older_end}"
         physical[extent.cluster] = extent
-    return problems
 
 
 _CONFIRMED = {"known_end": None, "found_end": None, "surplus": None}
@@ -224,8 +232,8 @@ def _within(extent: Extent, cluster: str, log_end: int) -> Extent:
     if extent.cluster != cluster or extent.end is None:
         return extent
     # A cluster that takes the writer is back: whatever readers had to skip there can be read again.
-    return extent.model_copy(update={"end": extent.clip(log_end), "ignored": False, **_CONFIRMED})
+    return extent.changed(end=extent.clip(log_end), ignored=False, **_CONFIRMED)
 
 
-def _without_empty(extents: Sequence[Extent]) -> tuple[Extent, ...]:
+def _without_empty(extents: Sequence[Extent]) -> Extents:
     return tuple(extent for extent in extents if extent.end is None or extent.end > extent.start)

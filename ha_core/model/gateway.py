@@ -24,7 +24,7 @@ class GatewayRecord(Document):
     zone: str = ""
     revision: int = 0
     """Newest revision that every session of this gateway follows."""
-    drained: tuple[str, ...] = Field(default=())
+    drained: tuple[str, ...] = ()
     """Operations whose fence this gateway follows and of whose topics and groups nothing is in flight any more."""
     crossings: bool = False
     """Knows topics whose cut lies ahead; one that does not would write to the target at once."""
@@ -35,7 +35,7 @@ class GatewayRecord(Document):
     lease_ms: int = 0
     first_node_port: int = 0
     """Virtual node n of this gateway listens on `first_node_port + n`."""
-    nodes: tuple[int, ...] = Field(default=())
+    nodes: tuple[int, ...] = ()
     """Virtual nodes whose listeners this gateway has bound."""
 
 

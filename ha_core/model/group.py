@@ -29,6 +29,18 @@ class Group(Document):
     name: str = Field(min_length=1, max_length=255)
     cluster: str | None = None
     """Coordinator cluster that the aliases lead to; None while there is a fence only."""
-    aliases: dict[str, Member] = Field(default_factory=dict)
+    aliases: dict[str, Member] = {}
     """`{generation}:{member id}` as the client says it → the member in `cluster`."""
     fence: Fence | None = None
+
+    @property
+    def mapped(self) -> bool:
+        return self.cluster is not None
+
+    @property
+    def fenced_by(self) -> str | None:
+        return None if self.fence is None else self.fence.operation
+
+    @property
+    def unfenced(self) -> Group:
+        return self.changed(fence=None)

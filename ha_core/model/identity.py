@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 ANONYMOUS = "anonymous"
+_HA_CLIENT_ID = re.compile("HA#([^#]+)#(.+)", re.DOTALL)
 
 
 class Identity(NamedTuple):
@@ -22,13 +24,7 @@ def identify(authenticated_user: str | None, client_id: str | None) -> Identity:
     user always wins: otherwise anyone could borrow another user's bindings by choosing a client id.
     """
     instance = client_id or ""
-    hint_user: str | None = None
-    hint_topic: str | None = None
-    if instance.startswith("HA#"):
-        parts = instance.split("#", 2)
-        if len(parts) == 3 and parts[1] and parts[2]:
-            hint_user, hint_topic = parts[1], parts[2]
+    found = _HA_CLIENT_ID.fullmatch(instance)
+    hint_user, hint_topic = found.groups() if found else (None, None)
     user = authenticated_user or hint_user or ANONYMOUS
-    if hint_user is not None and hint_user != user:
-        hint_topic = None
-    return Identity(user, instance, hint_topic)
+    return Identity(user, instance, hint_topic if user == hint_user else None)

@@ -6,8 +6,6 @@ no part of the state that gateways follow: nothing is decided on it while its cl
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from ha_core.model.document import Document
 
 
@@ -31,9 +29,9 @@ class KnownTopic(_Known):
 
     partitions: int
     replication: int
-    config: dict[str, str] = Field(default_factory=dict)
+    config: dict[str, str] = {}
     """Only what was set for the topic itself."""
-    ends: dict[int, int] = Field(default_factory=dict)
+    ends: dict[int, int] = {}
     """partition → log end; those whose leader did not answer are missing."""
     look_s: float = 0.0
     """How long before it was written the first of the offsets was read, at most; by a clock that nobody sets."""
@@ -46,7 +44,7 @@ class KnownGroup(_Known):
 
     state: str = ""
     """As the coordinator said it; empty where it did not."""
-    offsets: dict[str, dict[int, int]] = Field(default_factory=dict)
+    offsets: dict[str, dict[int, int]] = {}
     """topic → partition → offset."""
 
     @property

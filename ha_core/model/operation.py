@@ -6,30 +6,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import AliasChoices, Field, TypeAdapter, model_validator
 
 from ha_core.model.binding import UserBindings
 from ha_core.model.document import FEW_BYTES, Document, Part
 from ha_core.model.group import Group
+from ha_core.model.lost_tail import LostTail
+from ha_core.model.mirror import Mirror
 from ha_core.model.scope import Scope
 from ha_core.model.topic import LastSequences, Topic
 
 Mode = Literal["planned", "forced"]
-Unread = Literal["wait", "skip"]
+UnreadPolicy = Literal["wait", "skip"]
 CutMode = Literal["barrier", "predicted"]
 GroupsChoice = Literal["leave", "move"]
 Driver = Literal["command", "run"]
 """`command`: one process from the beginning to the end, which is gone where nobody holds the operation. `run`: tasks of
 a run of Airflow; between two of them nobody holds it, and it may wait for a slot or for somebody's approval."""
-SingleKind = Literal["mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster"]
+SingleKind = Literal[
+    "mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster", "unlink", "reconcile"
+]
 """Operations of one revision."""
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]
 """`crossing`: cuts that lie ahead are published. `fenced`: a fence may stand. `undoing`: on the way back.
 `cut`: the map was published, from here on only forward. The last three are final."""
 
 
-def _table(**successors: str) -> Mapping[OperationState, frozenset[OperationState]]:
-    return {cast(OperationState, state): frozenset(cast(Any, after.split())) for state, after in successors.items()}
+def _table(**successors: str) -> Mapping[str, frozenset[str]]:
+    return {state: frozenset(after.split()) for state, after in successors.items()}
 
 
 class MoveRequest(Part):
@@ -41,9 +45,13 @@ class MoveRequest(Part):
     mode: Mode = "planned"
     reason: str = Field(min_length=1)
     drain_timeout_s: float = Field(default=10.0, gt=0, le=600)
-    include_followers: bool = False
-    """Topics that identities outside the scope use too: False refuses the move, True says that they follow."""
-    unread: Unread | None = None
+    include_other_users: bool = Field(
+        default=False, validation_alias=AliasChoices("include_other_users", "include_followers")
+    )
+    """Topics that identities outside the scope use too: False refuses the move, True takes these users along.
+
+    `include_followers`: as written before 2026-11."""
+    unread: UnreadPolicy | None = None
     """Forced only: what readers below the cut do while the origin is away. Somebody has to say it."""
     force: bool = False
     """Forced only: give the origin up although it answers."""
@@ -62,10 +70,15 @@ class MoveSet(Part):
 
     topics: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
-    reasons: dict[str, str] = Field(default_factory=dict)
+    reasons: dict[str, str] = {}
     """`topic:NAME` or `group:NAME` → why it moves."""
     left_out: tuple[str, ...] = ()
     """`topic:NAME` or `group:NAME` that was found with it, and stays: it is in the target, or nowhere."""
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """`topic:NAME` or `group:NAME` of all that moves."""
+        return frozenset([*(f"topic:{name}" for name in self.topics), *(f"group:{name}" for name in self.groups)])
 
 
 class Cut(NamedTuple):
@@ -94,7 +107,7 @@ class DependentGroups(Part):
 
     operations: tuple[str, ...] = ()
     moved: int = 0
-    left_out: dict[str, str] = Field(default_factory=dict)
+    left_out: dict[str, str] = {}
     """Group → why it stays."""
     error: str = ""
     next: str = ""
@@ -112,6 +125,8 @@ class SingleEvidence(Evidence):
 
     about: tuple[str, ...] = ()
     """The first ones of its lock keys."""
+    deletes_in: str = ""
+    """The cluster in which it deletes topics, those that it locks; such an operation has no revision."""
 
 
 class MoveEvidence(Evidence):
@@ -125,37 +140,52 @@ class MoveEvidence(Evidence):
     """Asked for, and the target has not answered: they may appear yet."""
     gateways: tuple[str, ...] = ()
     """Ids of those that lived when it prepared itself."""
-    adopted: dict[str, AdoptedGroup] = Field(default_factory=dict)
+    adopted: dict[str, AdoptedGroup] = {}
     """By group."""
-    cuts: dict[str, tuple[Cut, ...]] = Field(default_factory=dict)
-    unknown_ends: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    cuts: dict[str, tuple[Cut, ...]] = {}
+    unknown_ends: dict[str, tuple[int, ...]] = {}
     """Partitions that were cut without a word of the origin."""
-    origin_ends: dict[str, dict[int, int]] = Field(default_factory=dict)
+    origin_ends: dict[str, dict[int, int]] = {}
     """The origin's own offsets at the cut."""
+    mirrored: tuple[str, ...] = ()
+    """Topics that go to where their copies are, which the operation holds."""
+    verified: bool = False
+    """Nothing was appended to the origin behind a cut that ended mirrors; from then on it is copied to."""
+    left_to_origin: dict[str, int] = {}
+    """Records that copies hold, and that are read in the origin only: the map had no room for them."""
+    unset: tuple[str, ...] = ()
+    """Topics whose copies became the ones that are written to, and have not all settings of their sources."""
+    ended: dict[str, Mirror] = {}
+    """Mirrors of these topics that a planned cut has ended, as they were."""
     groups: DependentGroups | None = None
 
 
-class CrossingEvidence(MoveEvidence):
-    """What a migration without a fence keeps besides: topic → partition → value, where nothing else is said."""
+class PlannedCuts(Part):
+    """By what the cuts of a migration are chosen: topic → partition → value, where nothing else is said."""
 
-    batch: int = 0
-    rates: dict[str, dict[int, float]] = Field(default_factory=dict)
+    rates: dict[str, dict[int, float]] = {}
     """Records per second that a log hardly exceeds."""
-    expected: dict[str, dict[int, float]] = Field(default_factory=dict)
+    expected: dict[str, dict[int, float]] = {}
     """Records per second as a log is expected to go on."""
     rates_from: str = ""
-    cut_at: dict[str, dict[int, int]] = Field(default_factory=dict)
+    cut_at: dict[str, dict[int, int]] = {}
     """Cuts that were asked for."""
+
+
+class CrossingEvidence(PlannedCuts, MoveEvidence):
+    """What a migration without a fence keeps besides. Numbers are by topic and partition, too."""
+
+    batch: int = 0
     opened: str | None = None
     """When the crossing was opened."""
-    opened_at: dict[str, dict[int, int]] = Field(default_factory=dict)
+    opened_at: dict[str, dict[int, int]] = {}
     """The origin's client ends then; empty where they are too many to be kept."""
-    below: dict[str, dict[int, tuple[tuple[int, int, int, int], ...] | None]] = Field(default_factory=dict)
+    below: dict[str, dict[int, tuple[tuple[int, int, int, int], ...] | None]] = {}
     """What producers had below cuts that were reached: id, epoch, last sequence, its time. None: nobody can say."""
     below_is_full: bool = False
     retreated: tuple[str, ...] = ()
     """Topics that were open before the way back began."""
-    remaining: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    remaining: dict[str, tuple[int, ...]] = {}
     """Partitions that were added meanwhile, and remain in the origin."""
 
 
@@ -172,7 +202,7 @@ class Operation(Document):
     """It keeps what it found of each partition, in the same revision as their maps; most are short."""
     NOUN: ClassVar[str] = "operation"
     """For people."""
-    SUCCESSORS: ClassVar[Mapping[OperationState, frozenset[OperationState]]]
+    SUCCESSORS: ClassVar[Mapping[str, frozenset[str]]]
     """State → what it may become, besides itself."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")
@@ -217,10 +247,7 @@ class Operation(Document):
 
     def noting(self, **found: Any) -> Self:
         """With more evidence, each in its field."""
-        unknown = found.keys() - type(self.evidence).model_fields.keys()
-        if unknown:
-            raise TypeError(f"a {self.kind} keeps no evidence of {', '.join(sorted(unknown))}")
-        return self.model_copy(update={"evidence": self.evidence.model_copy(update=found)})
+        return self.changed(evidence=self.evidence.changed(**found))
 
 
 class SingleOperation(Operation):
@@ -292,6 +319,16 @@ class SwitchOperation(MoveOperation):
 
     kind: Literal["switch"] = "switch"
 
+    @property
+    def writes(self) -> tuple[tuple[type[Document], str], ...]:
+        origin, target = self.route
+        mirrored = self.evidence.mirrored
+        return (
+            *super().writes,
+            *((Mirror, f"{topic}@{cluster}") for topic in mirrored for cluster in (target, origin)),
+            *((LostTail, LostTail.key_of(topic, origin, self.id)) for topic in mirrored),
+        )
+
 
 class MigrateOperation(MoveOperation):
     """By cuts that lie ahead of their logs."""
@@ -310,7 +347,38 @@ class MigrateOperation(MoveOperation):
     evidence: CrossingEvidence = CrossingEvidence()
 
 
-AnyKind = SingleOperation | SwitchOperation | MigrateOperation
+class LinkRequest(MoveRequest):
+    """Which topics get a mirror: of the class by which nobody takes it for a switch of the same topics."""
+
+    settings_left_alone: tuple[str, ...] = ()
+    """As of the mirrors (`Mirror`)."""
+
+
+class LinkOperation(MoveOperation):
+    """Topics get a mirror in the target; nothing moves."""
+
+    NOUN = "link"
+    SUCCESSORS = _table(
+        planned="running undoing undone",
+        running="cut undoing undone",
+        undoing="undone",
+        cut="succeeded",
+    )
+
+    kind: Literal["link"] = "link"
+    request: LinkRequest
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def writes(self) -> tuple[tuple[type[Document], str], ...]:
+        target = self.request.target
+        return (*super().writes, *((Mirror, f"{topic}@{target}") for topic in self.moves.topics))
+
+
+AnyKind = SingleOperation | SwitchOperation | MigrateOperation | LinkOperation
 _BY_KIND: TypeAdapter[Operation] = TypeAdapter(Annotated[AnyKind, Field(discriminator="kind")])
 
 
@@ -325,7 +393,7 @@ class HistoryEntry(Document):
     step: str
     outcome: Outcome
     ms: float | None = None
-    detail: dict[str, Any] = Field(default_factory=dict)
+    detail: dict[str, Any] = {}
 
 
 class Lock(Document):

@@ -42,6 +42,12 @@ def client_id(upstream: int) -> int:
     return upstream % TERM_STRIDE if upstream >= FIRST_CLIENT_ID else upstream
 
 
+def own_id(upstream: int, term: int) -> int | None:
+    """The client id of a gateways' producer that the cluster of `term` knows as `upstream`; None: it is none's."""
+    client = client_id(upstream)
+    return client if is_gateway_id(client) and upstream == upstream_id(client, term) else None
+
+
 def issued_id(own: int, node: int) -> int:
     """What clients see of the id `own` that the coordinator behind the virtual node `node` has issued."""
     return own + node * TERM_STRIDE

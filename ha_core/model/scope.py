@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from ha_core.model.document import Part
 
 
@@ -16,23 +14,25 @@ class Scope(Part):
     user_topics: tuple[tuple[str, str], ...] = ()
     user_groups: tuple[tuple[str, str], ...] = ()
     topics: tuple[str, ...] = ()
-    partitions: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    partitions: dict[str, tuple[int, ...]] = {}
     """Partitions to move, for topics that move only in part."""
+
+    @property
+    def _of_users(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+        """What comes before the second name, and the pairs."""
+        return ("+", self.instances), ("#", self.user_topics), ("##", self.user_groups)
 
     @property
     def named_users(self) -> tuple[str, ...]:
         """Every user that it names, once, in its order."""
-        pairs = (*self.instances, *self.user_topics, *self.user_groups)
-        return tuple(dict.fromkeys([*self.users, *(user for user, _ in pairs)]))
+        return tuple(dict.fromkeys([*self.users, *(user for _, pairs in self._of_users for user, _ in pairs)]))
 
     @property
     def entries(self) -> tuple[str, ...]:
         """As operators write them."""
         return (
             *(f"user:{_name(user)}" for user in self.users),
-            *(f"user:{_name(user)}+{_name(instance)}" for user, instance in self.instances),
-            *(f"user:{_name(user)}#{_name(topic)}" for user, topic in self.user_topics),
-            *(f"user:{_name(user)}##{_name(group)}" for user, group in self.user_groups),
+            *(f"user:{_name(user)}{mark}{_name(of)}" for mark, pairs in self._of_users for user, of in pairs),
             *(f"topic:{format_topic(topic, self.partitions.get(topic))}" for topic in self.topics),
         )
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 from typing import Any, Literal
 
 from pydantic import Field, field_serializer, field_validator
 
 from ha_core.model.document import FEW_BYTES, Document, Part
-from ha_core.model.extent import Extent, identity, live
+from ha_core.model.extent import Extent, Extents, identity, live
 
 _NAME = r"^[a-zA-Z0-9._-]{1,249}$"
 
@@ -53,7 +53,7 @@ class Topic(Document):
     Nearly always the cluster that all of it is written in: single partitions may be elsewhere, where their last extent
     says. None while there is a fence and no map yet; the origin while all of it crosses over.
     """
-    partitions: dict[int, tuple[Extent, ...]] = Field(default_factory=dict)
+    partitions: dict[int, Extents] = {}
     fence: Fence | None = None
     transaction_fence: Fence | None = None
     """No transaction may begin to write to the topic. Those that write to it go on and end, all other produce as well.
@@ -66,7 +66,17 @@ class Topic(Document):
     def mapped(self) -> bool:
         return bool(self.partitions)
 
-    def extents(self, partition: int) -> tuple[Extent, ...]:
+    @property
+    def fenced_by(self) -> str | None:
+        """The operation whose fence stands on it, of either kind: they never stand together."""
+        fence = self.fence or self.transaction_fence
+        return None if fence is None else fence.operation
+
+    @property
+    def unfenced(self) -> Topic:
+        return self.changed(fence=None, transaction_fence=None)
+
+    def extents(self, partition: int) -> Extents:
         """The extents of a partition. One that the map does not list was added later: identity in the writer, term 0.
 
         :raises ValueError: the topic has neither this partition nor a writer.
@@ -114,14 +124,15 @@ class Topic(Document):
     def writers(self) -> frozenset[str]:
         """The clusters that producers are led to, those of partitions that are added later too. Where a partition is
         that is damaged nobody can say."""
-        found = {self.written(partition).cluster for partition in self.partitions if not self.damaged(partition)}
-        return frozenset(found | ({self.writer} if self.writer else set()))
+        return self._and_writer(self.written(p).cluster for p in self.partitions if not self.damaged(p))
 
     @property
     def clusters(self) -> frozenset[str]:
         """Every cluster that the map names."""
-        found = {extent.cluster for extents in self.partitions.values() for extent in extents}
-        return frozenset(found | ({self.writer} if self.writer else set()))
+        return self._and_writer(extent.cluster for _, extent in self.stays())
+
+    def _and_writer(self, clusters: Iterable[str]) -> frozenset[str]:
+        return frozenset(filter(None, (*clusters, self.writer)))
 
     def crosses(self, partition: int) -> bool:
         """Whether the partition's cut lies ahead: it has an origin and a target then."""
@@ -156,15 +167,15 @@ class LastSequences(Document):
     PLAIN_BYTES = FEW_BYTES
 
     name: str
-    partitions: dict[int, dict[int, tuple[int, int]]] = Field(default_factory=dict)
+    partitions: dict[int, dict[int, tuple[int, int]]] = {}
     """partition → client producer id → (epoch, last sequence)."""
-    terms: dict[int, int] = Field(default_factory=dict)
+    terms: dict[int, int] = {}
     """partition → the term at whose beginning they were read: all producers of the terms before are known then.
 
     Missing, or of an older term, where the origin could not be asked (it was dead, or older than Kafka 2.8), or where
     there were more than are kept.
     """
-    read_ms: dict[int, int] = Field(default_factory=dict)
+    read_ms: dict[int, int] = {}
     """partition → when they were read, milliseconds since 1970."""
 
     @field_serializer("partitions")

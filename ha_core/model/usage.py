@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from ha_core.model.document import Document, Part
 
 
@@ -25,5 +23,5 @@ class Usage(Document):
     KEY = "user"
 
     user: str
-    topics: dict[str, tuple[Use, ...]] = Field(default_factory=dict)
-    groups: dict[str, tuple[Use, ...]] = Field(default_factory=dict)
+    topics: dict[str, tuple[Use, ...]] = {}
+    groups: dict[str, tuple[Use, ...]] = {}

@@ -10,6 +10,7 @@ from ha_core.model.binding import UserBindings
 from ha_core.model.cluster import Cluster
 from ha_core.model.document import Document
 from ha_core.model.group import Group
+from ha_core.model.mirror import Mirror
 from ha_core.model.topic import LastSequences, Topic
 
 
@@ -23,11 +24,18 @@ class View:
     topics: Mapping[str, Topic] = field(default_factory=dict)
     groups: Mapping[str, Group] = field(default_factory=dict)
     sequences: Mapping[str, LastSequences] = field(default_factory=dict)
+    mirrors: Mapping[str, Mirror] = field(default_factory=dict)
+    """By `{topic}@{target}`."""
 
     @classmethod
     def of(cls, revision: int, tables: Mapping[type[Document], Mapping[str, Any]]) -> View:
         """:param tables: kind → name → document; kinds without a field here are left out."""
         return cls(revision, **{_FIELDS[kind]: table for kind, table in tables.items() if kind in _FIELDS})
+
+    def mapped(self, topic: str) -> Topic | None:
+        """The topic's document, where it has a map."""
+        found = self.topics.get(topic)
+        return found if found is not None and found.mapped else None
 
     @property
     def masked(self) -> dict[str, str]:

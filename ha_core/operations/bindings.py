@@ -8,6 +8,7 @@ from typing import Any
 
 from ha_core.bindings_file import Declared, Difference, compare, levels
 from ha_core.model import Document, Scope, Usage, UserBindings, View
+from ha_core.model.binding import NEAREST
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
@@ -67,9 +68,7 @@ def apply_bindings(environment: Environment, plan: BindingsPlan, reason: str = _
         environment,
         "bindings",
         reason or _UNSAID,
-        tuple(f"user:{difference.user}" for difference in plan.differences),
         tuple(d.after for d in plan.differences if d.after is not None),
-        tuple((UserBindings, d.user) for d in plan.differences if d.after is None),
         plan.expected,
         {"differences": [line for d in plan.differences for line in d.lines()][:100]},
     )
@@ -91,6 +90,24 @@ def with_level(view: View, who: str, cluster: str | None) -> Declared:
     return Declared({user: before.model_copy(update={field: after})}, complete=False)
 
 
+def with_read(view: View, who: str, read: str | None) -> Declared:
+    """What is stored of the user that `who` names, who reads what is mirrored there; None: where it is written.
+
+    :raises RefusedError: `who` is no whole user, or there is nothing to take away.
+    """
+    user, field, _ = _level(parse_scope([who]), who)
+    if field != "cluster":
+        raise RefusedError(
+            f"{who} is a part of a user, and where mirrored topics are read is one thing for all of him."
+        )
+    before = view.bindings.get(user) or UserBindings(user=user)
+    if read is None and before.read is None:
+        raise RefusedError(
+            f"{user} reads where topics are written. `switchyard bindings list {user}` shows what there is."
+        )
+    return Declared({user: before.model_copy(update={"read": read})}, complete=False)
+
+
 def _level(scope: Scope, who: str) -> tuple[str, str, str]:
     """User, field and key of the level."""
     if scope.users:
@@ -104,18 +121,30 @@ def _level(scope: Scope, who: str) -> tuple[str, str, str]:
 def _check_clusters(difference: Difference, view: View) -> None:
     before = levels(difference.before)
     for who, cluster in levels(difference.after).items():
-        known, what = view.clusters.get(cluster), f"{who} is to be bound to cluster {cluster!r}, which is"
-        if before.get(who) == cluster:
+        reads = who == f"{difference.user} reads"
+        if before.get(who) == cluster or (reads and cluster == NEAREST):
             continue
+        known = view.clusters.get(cluster)
+        what = (
+            f"{who} from cluster {cluster!r}, which is"
+            if reads
+            else f"{who} is to be bound to cluster {cluster!r}, which is"
+        )
         if known is None:
-            names = ", ".join(sorted(view.clusters)) or "none"
+            names = ", ".join([*sorted(view.clusters), *([NEAREST] if reads else [])]) or "none"
             raise RefusedError(f"{what} not registered (known: {names}). Register it, or correct the name.")
         if (mask := known.masked) is not None:
             raise RefusedError(f"{what} masked since {mask.since}: {mask.reason}. Unmask it first.")
 
 
+def _bound(bindings: UserBindings | None) -> dict[str, str]:
+    return levels(None if bindings is None else bindings.changed(read=None))
+
+
 def _warnings(differences: tuple[Difference, ...], usage: Mapping[str, Usage]) -> tuple[str, ...]:
-    used = (usage.get(difference.user) for difference in differences)
+    # Where copies are read moves nothing: what that reader sees are the same records at the same offsets.
+    bound = (one.user for one in differences if set(_bound(one.before).items()) ^ set(_bound(one.after).items()))
+    used = map(usage.get, bound)
     return tuple(
         f"{one.user} is in use ({len(one.topics)} topics, {len(one.groups)} groups): a binding alone moves neither "
         "records nor committed offsets. Use `switchyard switch` to move what is alive."

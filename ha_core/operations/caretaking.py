@@ -26,8 +26,8 @@ class _Seen:
     epoch: int
     since: float
     state: str
-    attempts: int = 0
-    patience_s: float | None = None
+    attempts: int
+    patience_s: float | None
 
 
 @dataclass
@@ -87,8 +87,6 @@ class Caretaking:
             attempts = seen.attempts if seen is not None and seen.epoch == epoch else 0
             topics = self._topics(operation) if operation.state == "crossing" else {}
             return _Seen(epoch, now, operation.state, attempts, patience_s(operation, topics))
-        if operation.state != "crossing":
-            seen.patience_s = patience_s(operation, {})
         return seen
 
     def _topics(self, operation: Operation) -> dict[str, Topic]:

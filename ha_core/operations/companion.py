@@ -16,7 +16,7 @@ from typing import Any
 
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
-from ha_core.operations.environment import DEFAULT_SESSION_TIMEOUT_S, Connection, Environment, connect
+from ha_core.operations.environment import DEFAULT_SESSION_TIMEOUT_S, Environment, EnvironmentSettings, connect
 from ha_core.store.errors import StoreError
 
 
@@ -34,7 +34,7 @@ def serve(work: Callable[[Environment, dict[str, Any]], None], in_vain: str) -> 
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     told: dict[str, Any] = json.loads(line)
     timeout_s = told.get("session_timeout_s", DEFAULT_SESSION_TIMEOUT_S)
-    connection = Connection(told["zookeeper"], told["root"], session_timeout_s=timeout_s)
+    connection = EnvironmentSettings(told["zookeeper"], told["root"], session_timeout_s=timeout_s)
     try:
         with connect(connection, told["by"], profiles=profiles(told["profiles"], told["by"])) as environment:
             work(environment, told)

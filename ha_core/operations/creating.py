@@ -4,42 +4,39 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from ha_core.model import Operation
-from ha_core.model.operation import Unread
+from ha_core.model import MoveRequest, MoveSet, Operation, SwitchOperation
+from ha_core.model.operation import UnreadPolicy
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.errors import unchanged
 from ha_core.operations.journal import Journal, new_operation_id
+from ha_core.plan.closure import lock_keys
+from ha_core.plan.revision import FINAL
 from ha_core.store.errors import ConflictError, LockedError
 
 
-class Ending(NamedTuple):
-    """A crossing that is ended without its origin, before an operation begins that takes this for dead."""
-
-    operation: str
-    unread: Unread
-    force: bool
-
-
 class Startable(BaseModel):
-    """What was judged, and begins as an operation of its kind."""
+    """A move that was judged, and begins as an operation: as a switch, where its class says nothing else."""
 
     model_config = ConfigDict(frozen=True)
 
-    @property
-    @abstractmethod
-    def kind(self) -> str: ...
+    request: MoveRequest
+    moves: MoveSet
 
-    @abstractmethod
+    @property
+    def kind(self) -> str:
+        return "switch"
+
     def begun(self, **common: Any) -> Operation:
-        """:param common: the fields that operations of every kind have."""
+        """:param common: the fields that moves of every kind have."""
+        return SwitchOperation(**common)
 
     @property
-    @abstractmethod
-    def lock_keys(self) -> Sequence[str]: ...
+    def lock_keys(self) -> Sequence[str]:
+        return lock_keys(self.request, self.moves)
 
     @abstractmethod
     def judged_again(self, environment: Environment) -> Startable:
@@ -57,8 +54,10 @@ class Startable(BaseModel):
         return ()
 
     @property
-    def ends_first(self) -> Sequence[Ending]:
-        return ()
+    def ends_first(self) -> tuple[Collection[str], UnreadPolicy, bool]:
+        """Crossings that are ended without their origin, which it takes for dead; what readers do, and whether it may
+        answer."""
+        return (), "wait", False
 
     @property
     def told(self) -> dict[str, Any]:
@@ -73,12 +72,14 @@ def begin(environment: Environment, chosen: Startable, operation_id: str | None 
     """
     now = environment.now()
     operation_id = operation_id or new_operation_id(chosen.kind, now)
-    operation = chosen.begun(id=operation_id, by=environment.by, driver=environment.driver, started=now)
+    request = chosen.request
+    run = {"id": operation_id, "by": environment.by, "driver": environment.driver, "started": now}
+    operation = chosen.begun(**run, reason=request.reason, request=request, moves=chosen.moves)
     try:
         epoch = environment.store.create_operation(operation, chosen.lock_keys)
     except LockedError as error:
-        raise RefusedError(
-            f"Nothing was changed. {error.key} is locked by operation {error.operation_id} of {error.by} since "
+        raise unchanged(
+            f"{error.key} is locked by operation {error.operation_id} of {error.by} since "
             f"{error.since}. {way_out(error.operation_id, error.by)}"
         ) from error
     except ConflictError:
@@ -112,10 +113,14 @@ QUIET_S = 15.0
 """An executor that lives writes to the history more often than this, or holds the operation."""
 
 
-def held(environment: Environment, operation: Operation) -> bool:
-    """Whether an executor that lives works on it at this moment."""
+def interrupted(environment: Environment, operation: Operation, silent_s: float) -> bool:
+    """Whether nobody goes on with it: it has not ended nor waits for its logs, no executor that lives holds it, and it
+    has been silent for so long. One that is held may be silent as long as it likes: its holder goes with its session.
+    """
+    if operation.state in FINAL | {"crossing"}:
+        return False
     holding = environment.store.holding(operation.id)
-    return holding is not None and holding.held
+    return not (holding and holding.held) and quiet_s(environment, operation) >= silent_s
 
 
 def quiet_s(environment: Environment, operation: Operation) -> float:

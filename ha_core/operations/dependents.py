@@ -12,7 +12,7 @@ becomes of the groups: what failed is written into the operation, with the comma
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict
@@ -26,9 +26,8 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError
 from ha_core.operations.gather import gather_all
 from ha_core.operations.journal import Journal
-from ha_core.operations.kind import Work
+from ha_core.operations.proposal import plan
 from ha_core.operations.report import Report
-from ha_core.operations.switch.proposal import plan
 from ha_core.plan.closure import closure, users_at
 from ha_core.plan.facts import Partition, is_live
 from ha_core.plan.preflight import DEPENDENT_RULES, judge
@@ -92,7 +91,7 @@ def find_dependents(environment: Environment, view: View, request: MoveRequest, 
     users = {name: users_at(view, usage, name, request.origin) for name in sorted(readers)}
     pairs = tuple((user, name) for name, some in users.items() for user in some)
     switch = request.model_copy(
-        update={"scope": Scope(topics=tuple(sorted(topics)), user_groups=pairs), "include_followers": True}
+        update={"scope": Scope(topics=tuple(sorted(topics)), user_groups=pairs), "include_other_users": True}
     )
     found = closure(view, usage, switch)
     facts = gather_all(environment, view, (request.origin, request.target), MoveSet(groups=found.moves.groups))
@@ -135,7 +134,7 @@ def _softened(verdicts: Collection[Verdict], origin: str) -> Iterator[Verdict]:
         yield softer if one.level == "error" else one
 
 
-def follow(journal: Journal[MoveOperation]) -> Work:
+def follow(journal: Journal[MoveOperation]) -> None:
     """Move the groups after the topics of an operation that has cut over, where that was asked for.
 
     :raises StoreError: ZooKeeper is away, or another executor goes on. Run again, it goes on where it was.
@@ -144,7 +143,7 @@ def follow(journal: Journal[MoveOperation]) -> Work:
     if request.groups == "leave" or request.scope.user_groups or journal.operation.evidence.groups is not None:
         return
     with journal.step("groups") as seen:
-        found = yield from _follow(journal)
+        found = _follow(journal)
         seen.update(found.model_dump(exclude_defaults=True))
         journal.note(groups=found)
     if found.error:
@@ -189,7 +188,7 @@ def _moved_since(operation: MoveOperation, groups: DependentGroups, view: View) 
     )
 
 
-def _follow(journal: Journal[MoveOperation]) -> Generator[str, Report, DependentGroups]:
+def _follow(journal: Journal[MoveOperation]) -> DependentGroups:
     environment, request = journal.environment, journal.request
     operations: list[str] = []
     moved, left_out, error = 0, dict[str, str](), ""
@@ -210,8 +209,8 @@ def _follow(journal: Journal[MoveOperation]) -> Generator[str, Report, Dependent
             else:
                 environment.say(f"operation {operation_id} was begun by {known.by}: going on with it")
                 groups, scope = len(known.moves.groups), known.request.scope
-            report = yield operation_id
-            environment.say(f"operation {operation_id}: {report.result} {report.error}".rstrip())
+            report: Report = journal.complete(operation_id)
+            environment.say(f"operation {operation_id}: {report.words}")
             error, by_hand = report.error, report.result == "undone"
             if not by_hand:
                 operations.append(operation_id)

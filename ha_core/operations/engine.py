@@ -3,24 +3,25 @@
 What an interrupted run has left is said by the documents, never by memory. From `cut` on there is only forward; whether
 there is a way back before it, and which, the plan of its kind says (`plan/move`, `plan/crossing_stages`).
 
-What an operation does is its kind's (`kinds`), by the planner's steps. The engine holds it meanwhile, brings others to
-their end that it asks for, and reports.
+What an operation does is its kind's (`kinds`), by the planner's steps. The engine holds it meanwhile, completes others
+where a step needs that, and reports.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import MoveRequest, Operation, SwitchOperation
-from ha_core.model.operation import Unread
+from ha_core.model import MoveRequest, Operation
+from ha_core.model.operation import UnreadPolicy
 from ha_core.operations.caretaking import Caretaking
-from ha_core.operations.creating import Startable, await_free, begin, quiet_s
-from ha_core.operations.creating import held as is_held
+from ha_core.operations.creating import Startable, await_free, begin, interrupted
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import MoveError, RefusedError, StepFailedError
-from ha_core.operations.journal import Journal, held
-from ha_core.operations.kind import Work
+from ha_core.operations.errors import NOTHING_CHANGED, MoveError, RefusedError, StepFailedError
+from ha_core.operations.journal import Journal, holding
 from ha_core.operations.kinds import KINDS
 from ha_core.operations.registry import running_operations
 from ha_core.operations.report import Report, report_of
@@ -41,6 +42,7 @@ def start(
 
     :param recheck: judge the state once more.
     :raises RefusedError: a verdict is an error, it would do something else now, or another operation has a lock.
+    :raises StepFailedError: the same, after a crossing was ended; the text says which.
     """
     if operation_id is not None and (created := environment.operation(operation_id)) is not None:
         return created
@@ -49,12 +51,20 @@ def start(
     await_free(environment, chosen.waits_for)
     if recheck:
         chosen = chosen.judged_again(environment)
-    for ending in chosen.ends_first:
-        environment.say(f"operation {ending.operation} crosses over from a dead cluster: ending it without that")
-        report = resume(environment, ending.operation, without_origin=ending.unread, force=ending.force)
-        if report.result != "succeeded":
-            raise RefusedError(f"The crossing of operation {ending.operation} could not be ended: {report.error}")
-    return begin(environment, chosen, operation_id)
+    ended: list[str] = []
+    try:
+        crossings, unread, force = chosen.ends_first
+        for crossing in crossings:
+            environment.say(f"operation {crossing} crosses over from a dead cluster: ending it without that")
+            report = resume(environment, crossing, without_origin=unread, force=force)
+            ended.append(crossing)
+            if report.result != "succeeded":
+                raise StepFailedError(f"The crossing of operation {crossing} is {report.result}: {report.error}")
+        return begin(environment, chosen, operation_id)
+    except RefusedError as error:
+        if not ended:
+            raise
+        raise _after(error, "Ended without their origin", ended) from error
 
 
 def run_task(environment: Environment, operation_id: str, task: str) -> Operation:
@@ -64,13 +74,13 @@ def run_task(environment: Environment, operation_id: str, task: str) -> Operatio
     :raises RefusedError: no such operation, or somebody alive works on it.
     """
     take_care(environment)
-    with held(environment, operation_id) as journal:
+    with holding(environment, operation_id, resume) as journal:
         kind, state = KINDS[journal.operation.kind], journal.operation.state
         if task not in kind.tasks:
             known = ", ".join(kind.tasks) or "none"
             raise RefusedError(f"A {journal.operation.kind} has no task {task!r}. Its tasks: {known}.")
         if state not in FINAL:
-            _drive(environment, kind.run_task(journal, task))
+            kind.run_task(journal, task)
         elif state != "succeeded":
             why = journal.operation.result or "no reason was written"
             raise StepFailedError(f"Operation {operation_id} has ended as {state}: {why}")
@@ -82,7 +92,7 @@ def resume(
     operation_id: str,
     at_once: bool = False,
     *,
-    without_origin: Unread | None = None,
+    without_origin: UnreadPolicy | None = None,
     force: bool = False,
 ) -> Report:
     """Run what is left of an operation to its end, or until its cuts are ahead of their logs. Failures are in the
@@ -93,7 +103,7 @@ def resume(
     :param force: with it, take the origin for dead although it answers.
     :raises RefusedError: no such operation, somebody alive works on it, or it has no crossing to end.
     """
-    with held(environment, operation_id) as journal:
+    with holding(environment, operation_id, resume) as journal:
         if without_origin is not None:
             try:
                 KINDS[journal.operation.kind].end_without_origin(journal, without_origin, force)
@@ -107,7 +117,7 @@ def undo(environment: Environment, operation_id: str) -> Report:
 
     :raises RefusedError: the cut is published; the way back is a switch the other way.
     """
-    with held(environment, operation_id) as journal:
+    with holding(environment, operation_id, resume) as journal:
         KINDS[journal.operation.kind].undo(journal)
         return report_of(journal.environment, journal.operation)
 
@@ -116,7 +126,7 @@ def release(environment: Environment, operation_id: str) -> Report | None:
     """Teardown: leave neither a fence nor a lock, unless a crossing goes on. None if it was never created."""
     if environment.operation(operation_id) is None:
         return None
-    with held(environment, operation_id) as journal:
+    with holding(environment, operation_id, resume) as journal:
         if journal.operation.state in FINAL:
             journal.release()
         elif not KINDS[journal.operation.kind].release(journal):
@@ -124,34 +134,82 @@ def release(environment: Environment, operation_id: str) -> Report | None:
         return report_of(journal.environment, journal.operation)
 
 
-def settle_interrupted(environment: Environment, request: MoveRequest) -> Report | None:
-    """Continue, before a new switch, its interrupted twin; its report if it has succeeded: nothing is left to do."""
+@dataclass
+class Continued:
+    """What was interrupted of a move, and has succeeded or crosses over now."""
+
+    left: dict[str, None]
+    """Entries of the scope that are still to be moved."""
+    reports: list[Report] = field(default_factory=list)
+
+    @property
+    def whole(self) -> Report | None:
+        """The report of the move where nothing of it is left: that of what did not go well, if there is one."""
+        if not self.reports or self.left:
+            return None
+        return next((report for report in self.reports if report.error), self.reports[-1])
+
+    @contextmanager
+    def before(self) -> Iterator[None]:
+        """A refusal of what comes after says that something was changed, and what.
+
+        :raises StepFailedError: in place of a RefusedError.
+        """
+        try:
+            yield
+        except RefusedError as error:
+            if not self.reports:
+                raise
+            raise _after(error, "Continued", [report.operation for report in self.reports]) from error
+
+
+def _after(error: RefusedError, what: str, operations: Iterable[str]) -> StepFailedError:
+    text = str(error).replace(NOTHING_CHANGED, "").replace(" Nothing was changed by this run.", "")
+    return StepFailedError(f"{text} {what} before: operations {', '.join(operations)}.")
+
+
+def continue_twins(environment: Environment, request: MoveRequest) -> Continued:
+    """Continue, before a new move, what was interrupted of the same. What crosses over by itself is not left either.
+
+    :raises RefusedError: somebody else goes on with one of them by now; nothing was continued.
+    :raises StepFailedError: the same, after others were continued.
+    """
     take_care(environment)
-    if (twin := interrupted_twin(environment, request)) is None:
-        return None
-    environment.say(f"operation {twin.id} of {twin.by} was interrupted; continuing it")
-    report = resume(environment, twin.id)
-    environment.say(f"operation {twin.id}: {report.result}")
-    return report if report.result == "succeeded" else None
+    found = Continued(dict.fromkeys(request.scope.entries))
+    for twin in interrupted_twins(environment, request):
+        environment.say(f"operation {twin.id} of {twin.by} was interrupted; continuing it")
+        with found.before():
+            report = resume(environment, twin.id)
+        environment.say(f"operation {twin.id}: {report.words}")
+        if report.result in {"succeeded", "crossing"}:
+            found.reports.append(report)
+            _take_out(found.left, twin)
+    if found.reports:
+        for one in running_operations(environment):
+            if one.state == "crossing" and KINDS[one.kind].asked_again(one, request):
+                _take_out(found.left, one)
+    return found
 
 
-def interrupted_twin(environment: Environment, request: MoveRequest) -> Operation | None:
-    """An operation that was asked for with the same words, whatever its reason, by a command that has died.
+def _take_out(left: dict[str, None], operation: Operation) -> None:
+    for entry in operation.about:
+        left.pop(entry, None)
+
+
+def interrupted_twins(environment: Environment, request: MoveRequest) -> list[Operation]:
+    """Operations that were asked for with the same words, whatever their reason, by a command that has died; the oldest
+    first.
 
     One of a run of Airflow is never taken for that: between two tasks nobody holds it, for as long as a slot or an
     approval takes. Whether it is continued or undone its own run says, or an operator who names it.
     """
-    words = {"reason": request.reason, "drain_timeout_s": request.drain_timeout_s}
-    for operation in running_operations(environment):
-        if (
-            isinstance(operation, SwitchOperation)
-            and operation.driver == "command"
-            and operation.request.model_copy(update=words) == request
-            and not is_held(environment, operation)
-            and quiet_s(environment, operation) >= BEGUN_S
-        ):
-            return operation
-    return None
+    return [
+        operation
+        for operation in reversed(running_operations(environment))
+        if operation.driver == "command"
+        and KINDS[operation.kind].asked_again(operation, request)
+        and interrupted(environment, operation, BEGUN_S)
+    ]
 
 
 def take_care(environment: Environment) -> None:
@@ -173,28 +231,13 @@ def attend(caretaking: Caretaking, operation_id: str) -> str:
         report = resume(caretaking.environment, operation_id)
     except FAILURES as error:
         return f"cannot be brought to its end: {error}"
-    return f"{report.result} {report.error}".rstrip()
+    return report.words
 
 
 def _to_the_end(journal: Journal[Any], at_once: bool = False) -> Report:
     failure = ""
     try:
-        _drive(journal.environment, KINDS[journal.operation.kind].advance(journal, at_once))
+        KINDS[journal.operation.kind].advance(journal, at_once)
     except FAILURES as error:
         failure = str(error)
     return report_of(journal.environment, journal.operation, failure)
-
-
-def _drive(environment: Environment, work: Work) -> None:
-    """Do the work, and run the operations to their end that it asks for."""
-    try:
-        operation_id = next(work)
-        while True:
-            try:
-                report = resume(environment, operation_id)
-            except Exception as error:
-                operation_id = work.throw(error)
-            else:
-                operation_id = work.send(report)
-    except StopIteration:
-        return

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 DEFAULT_ROOT = "/switchyard"
 DEFAULT_SESSION_TIMEOUT_S = 3.0
 """Of executors: when it is over a dead one is seen to be dead, and what clients wait for can be taken back."""
+SILENT_S = 60.0
 _log = logging.getLogger("switchyard.moves")
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class EnvironmentSettings:
     """Where the state lives and how clusters are reached."""
 
     zookeeper: str
@@ -48,6 +49,11 @@ class Connection:
 def utc_now() -> str:
     """The time as it is written into documents: UTC, ISO 8601, milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def ms_of(at: str) -> int:
+    """Milliseconds since 1970."""
+    return int(datetime.fromisoformat(at).timestamp() * 1000)
 
 
 @dataclass
@@ -65,6 +71,7 @@ class Environment:
     session_timeout_s: float = DEFAULT_SESSION_TIMEOUT_S
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "moves"))
     _admins: dict[tuple[str, str, str], Admin] = field(default_factory=dict)
+    _silent: dict[str, float] = field(default_factory=dict)
 
     def admin(self, cluster: Cluster) -> Admin:
         """The admin connection to `cluster`.
@@ -84,6 +91,14 @@ class Environment:
 
             self._admins[reached] = Admin(cluster, profile)
         return self._admins[reached]
+
+    def found_silent(self, cluster: str) -> None:
+        """Nothing of it has answered just now."""
+        self._silent[cluster] = self.monotonic()
+
+    def is_silent(self, cluster: str) -> bool:
+        """Whether nothing of it answered a moment ago: who does without it need not wait for it again."""
+        return self.monotonic() - self._silent.get(cluster, float("-inf")) < SILENT_S
 
     def operation(self, operation_id: str) -> Operation | None:
         """The operation's document; None if there is none, whatever was typed."""
@@ -112,9 +127,13 @@ class Environment:
         """Seconds since `at`; a clock that runs behind makes nothing younger than now."""
         return max(0.0, (datetime.fromisoformat(self.now()) - datetime.fromisoformat(at)).total_seconds())
 
+    def ms_since(self, before: float) -> float:
+        """Milliseconds since `before`, on the monotonic clock."""
+        return (self.monotonic() - before) * 1000
+
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
-        return int(datetime.fromisoformat(self.now()).timestamp() * 1000)
+        return ms_of(self.now())
 
     def say(self, text: str) -> None:
         """One line for people and for the log."""
@@ -136,7 +155,7 @@ class Environment:
 
 
 def connect(
-    connection: Connection,
+    connection: EnvironmentSettings,
     by: str,
     progress: Callable[[str], None] = lambda _text: None,
     profiles: Mapping[str, SecurityProfile] | None = None,

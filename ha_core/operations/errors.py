@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from ha_core.plan.verdict import Verdict
 
 
+NOTHING_CHANGED = "Nothing was changed. "
+
+
 class MoveError(Exception):
     """Base. The text is one paragraph that names the thing, the value and the way out."""
 
@@ -19,6 +22,11 @@ class RefusedError(MoveError):
     def __init__(self, text: str, verdicts: Sequence[Verdict] = ()) -> None:
         super().__init__(text)
         self.verdicts = tuple(verdicts)
+
+
+def unchanged(text: str, verdicts: Sequence[Verdict] = ()) -> RefusedError:
+    """Refused, and the text says that nothing was changed."""
+    return RefusedError(f"{NOTHING_CHANGED}{text}", verdicts)
 
 
 class StepFailedError(MoveError):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ha_core.model import GatewayRecord
+from ha_core.model import GatewayRecord, MoveOperation
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError, NotDrainedError
+from ha_core.operations.journal import Journal
 
 SERVED_S = 30.0
 """Longer than the session of a gateway that has stopped; no client waits meanwhile."""
@@ -43,17 +44,26 @@ def require_served(environment: Environment, revision: int, refused: type[MoveEr
         raise refused(f"These gateways do not serve revision {revision} after {SERVED_S:g} s: {name_them(late)}. {way}")
 
 
-def require_drained(environment: Environment, revision: int, operation_id: str | None, timeout_s: float) -> None:
+def require_drained(journal: Journal[MoveOperation], revision: int) -> None:
     """Wait until every live gateway follows what `revision` says of the operation, with nothing in flight from before.
 
-    :param operation_id: None: the revision fences nothing, so none is reported.
     :raises NotDrainedError: some do not in time; the text names them.
     """
-    late = wait_for_all(environment, drained(revision, operation_id) if operation_id else serves(revision), timeout_s)
+    moves, timeout_s = journal.moves, journal.request.drain_timeout_s
+    # A move of bindings alone fences nothing, and no gateway reports a fence that it does not see.
+    fencing = bool(moves.topics or moves.groups)
+    reached = drained(revision, journal.operation.id) if fencing else serves(revision)
+    late = wait_for_all(journal.environment, reached, timeout_s)
     if late:
+        origin, way = journal.request.origin, "Look at their logs and requests in flight, or stop them, then try again"
+        if journal.request.mode == "forced":
+            way = (
+                f"Where {origin} takes requests and answers none, `switchyard mask {origin} --force --reason …` ends "
+                "what waits for it; then try again. Else look at their logs, or stop them"
+            )
         raise NotDrainedError(
             f"These gateways did not report revision {revision} drained within {timeout_s:g} s: {name_them(late)}. "
-            "Look at their logs and requests in flight, or stop them, then try again; --drain-timeout waits longer."
+            f"{way}; --drain-timeout waits longer."
         )
 
 

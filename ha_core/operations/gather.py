@@ -70,6 +70,8 @@ def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: 
         describe_producers=found.describe_producers,
     )
     if not found.reachable:
+        if not found.answers:
+            environment.found_silent(name)
         return Facts({name: known})
     try:
         topics, groups = _topics(admin, moves.topics, timeout_s), groups_of(admin, moves.groups, timeout_s)

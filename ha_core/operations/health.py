@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from ha_core.model import GatewayRecord, KnownTopic, MigrateOperation, Operation, View
 from ha_core.operations.caretaking import Caretaking
-from ha_core.operations.creating import QUIET_S, held, quiet_s
+from ha_core.operations.creating import QUIET_S, interrupted, quiet_s
 from ha_core.operations.crossing.ends import overdue
 from ha_core.operations.environment import Environment
+from ha_core.operations.mirrors import mirror_rows
+from ha_core.operations.reconciling import uncounted
 from ha_core.operations.registry import ClusterState
 from ha_core.plan.abandoned import patience_s
 from ha_core.plan.masking import affected, holders_of
@@ -24,6 +26,7 @@ WAITING_S = 900.0
 LEFT_S = 3.0
 """Whoever lives goes on with what clients wait for within so long: what nobody has taken up then is left."""
 PAUSE_S = 0.2
+MAX_SYNC_PROBLEMS = 20
 BEHIND_S = 3.0
 """A gateway may need so long for a new revision; one that is still behind then does not follow."""
 
@@ -51,6 +54,9 @@ def problems(
         *_gateways(environment, view, gateways),
         *_operations(environment, running),
         *_topics(view, running),
+        *_mirrors(environment, view),
+        *_tails(environment),
+        *_mirror_syncs(environment, view),
     )
 
 
@@ -124,10 +130,12 @@ def _operations(environment: Environment, running: Collection[Operation]) -> Ite
     left = _left(environment)
     for operation in running:
         about, way = f"operation {operation.id}", f"`switchyard resume {operation.id}`"
-        if operation.id in left or _forgotten(environment, operation):
+        patience = patience_s(operation, {})
+        silent_s = WAITING_S if patience is None else max(patience, QUIET_S)
+        if operation.id in left or interrupted(environment, operation, silent_s):
             stands = " Its fence stands: clients wait." if operation.state == "fenced" else ""
             last = f"the last was done {duration(quiet_s(environment, operation))} ago"
-            text = f"Nobody works on it, {last}; it is {operation.state}.{stands}"
+            text = f"It was interrupted: nobody works on it, {last}; it is {operation.state}.{stands}"
             yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`")
         elif isinstance(operation, MigrateOperation) and overdue(environment, operation):
             yield Problem(about, "It was to have crossed over by now.", f"{way} --finish-with-barrier")
@@ -142,15 +150,6 @@ def _left(environment: Environment) -> frozenset[str]:
         environment.sleep(PAUSE_S)
         found = caretaking.look()
     return frozenset(found)
-
-
-def _forgotten(environment: Environment, operation: Operation) -> bool:
-    """Whether it has no executor and its next task does not come. One that is held may be silent for as long as it
-    likes: its holder goes with its session."""
-    if operation.state == "crossing" or held(environment, operation):
-        return False
-    patience = patience_s(operation, {})
-    return quiet_s(environment, operation) >= (WAITING_S if patience is None else max(patience, QUIET_S))
 
 
 def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
@@ -173,3 +172,51 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
             f"It came back with less than it held: records of {listed(sorted(names))} are missing, and readers wait.",
             "Restore them, or `switchyard origins check TOPIC --accept-loss`.",
         )
+
+
+def _tails(environment: Environment) -> Iterator[Problem]:
+    """Clusters that were lost with what nobody had copied, and that nobody has looked at since."""
+    for cluster, tails in uncounted(environment.store.lost_tails()).items():
+        names = listed(dict.fromkeys(tail.topic for tail in tails))
+        yield Problem(
+            f"cluster {cluster}",
+            f"{names} went on at their copies without it: what it held beyond them is not counted, and no client gets "
+            "it.",
+            f"`switchyard mirror reconcile {cluster} --reason …` when it is back. If it is gone for good, with "
+            "--accept-loss and the topics.",
+        )
+
+
+def _mirrors(environment: Environment, view: View) -> Iterator[Problem]:
+    """Mirrors that nobody copies, or of which a partition waits for somebody to look."""
+    waiting = [row for row in mirror_rows(environment) if row.state in {"nobody", "stopped"}] if view.mirrors else []
+    if alone := [f"{row.topic} in {row.target}" for row in waiting if row.state == "nobody"]:
+        yield Problem(
+            "mirrors",
+            f"Nobody copies {listed(alone)}: what is written meanwhile is on no standby.",
+            "Start the job `mirror` (`python -m spark_jobs mirror`), or look at its log.",
+        )
+    for row in waiting:
+        if row.state == "stopped":
+            yield Problem(
+                f"mirror of {row.topic}-{row.partition} in {row.target}",
+                f"It is copied no further: {row.reason}.",
+                f"Mend that; or end the mirror (`switchyard mirror unlink {row.topic} --to {row.target}`), delete the "
+                "copy, and link it anew.",
+            )
+
+
+def _mirror_syncs(environment: Environment, view: View) -> Iterator[Problem]:
+    """What mirrors have not got besides records, where that waits for somebody."""
+    pairs = {(mirror.source, mirror.target) for mirror in view.mirrors.values()}
+    looks = [one for one in environment.store.mirror_syncs() if (one.source, one.target) in pairs] if pairs else []
+    stops = [(look, one) for look in looks for one in look.findings if one.stop]
+    for look, one in stops[:MAX_SYNC_PROBLEMS]:
+        yield Problem(
+            f"mirrors of {look.source} in {look.target}",
+            f"{one.about}, {one.what}: {one.reason}",
+            "Mend that; `switchyard mirror sync` looks again at once.",
+        )
+    if len(stops) > MAX_SYNC_PROBLEMS:
+        text = f"{len(stops) - MAX_SYNC_PROBLEMS} more things are not as in their sources."
+        yield Problem("mirrors", text, "`switchyard mirrors` lists them.")

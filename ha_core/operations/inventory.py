@@ -27,7 +27,7 @@ COMMITS_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CurrentGroups:
     """What the clusters say of groups now."""
 
     up: Mapping[str, Admin]
@@ -49,7 +49,7 @@ class Overview:
 
 
 @dataclass(frozen=True, slots=True)
-class Commits:
+class CommittedOffsets:
     """What groups have committed of some topics, over all clusters."""
 
     of: Mapping[Partition, tuple[Commit, ...]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Commits:
     """`group GROUP in CLUSTER`: what a cluster still holds of a group that has moved away. Nobody reads it."""
 
 
-def look_at_groups(environment: Environment, view: View, wanted: Collection[str] | None = None) -> Look:
+def look_at_groups(environment: Environment, view: View, wanted: Collection[str] | None = None) -> CurrentGroups:
     """`wanted` groups (None: all) in every cluster; of coordinators that do not answer as they were last seen."""
 
     def look(cluster: Cluster) -> tuple[Admin | None, dict[str, GroupFacts], str]:
@@ -71,7 +71,7 @@ def look_at_groups(environment: Environment, view: View, wanted: Collection[str]
 
     clusters = [cluster for _, cluster in sorted(view.clusters.items())]
     looks = dict(zip((one.name for one in clusters), environment.pool.map(look, clusters), strict=True))
-    return Look(
+    return CurrentGroups(
         up={name: admin for name, (admin, _, _) in looks.items() if admin is not None},
         groups={name: groups for name, (_, groups, _) in looks.items()},
         why={name: why for name, (_, _, why) in looks.items() if why},
@@ -89,11 +89,13 @@ def lag_of(environment: Environment, group: str) -> GroupLag:
     return found[0]
 
 
-def lags(environment: Environment, view: View, look: Look, wanted: Collection[str] | None = None) -> list[GroupLag]:
+def lags(
+    environment: Environment, view: View, look: CurrentGroups, wanted: Collection[str] | None = None
+) -> list[GroupLag]:
     """The groups of `look` that some cluster knows, by name."""
     clusters = look.groups.values()
     names = sorted({name for groups in clusters for name in groups} if wanted is None else wanted)
-    topics = {key[0] for groups in clusters for name in names if name in groups for key in groups[name].offsets}
+    topics = {key[0] for groups in clusters for group in groups.values() for key in group.offsets}
     logs = {cluster: logs for cluster, (logs, _) in _topics(environment, look.up, topics).items()}
     homes = group_homes(view, environment.store.usage().values())
     found = (group_lag(view, name, homes, look.groups, look.why, logs) for name in names)
@@ -115,7 +117,7 @@ def overview(environment: Environment) -> Overview:
     return Overview(rows, tuple(groups), {**look.why, **away})
 
 
-def commits(environment: Environment, view: View, topics: Collection[str], up: Mapping[str, Admin]) -> Commits:
+def commits(environment: Environment, view: View, topics: Collection[str], up: Mapping[str, Admin]) -> CommittedOffsets:
     """Committed offsets of `topics` in every registered cluster; `up` are those that answer."""
     unasked: list[str] = []
     last_seen: list[str] = []
@@ -142,7 +144,7 @@ def commits(environment: Environment, view: View, topics: Collection[str], up: M
                 elif key[0] in wanted:
                     left_over.add(f"group {name} in {cluster}")
     several = {key: tuple(commits) for key, commits in found.items()}
-    return Commits(several, tuple(unasked), tuple(last_seen), tuple(sorted(left_over)))
+    return CommittedOffsets(several, tuple(unasked), tuple(last_seen), tuple(sorted(left_over)))
 
 
 def _admin(environment: Environment, cluster: Cluster) -> tuple[Admin | None, str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from ha_core.kafka.admin import Admin
@@ -43,6 +44,9 @@ AnyOperation_co = TypeVar("AnyOperation_co", bound=Operation, covariant=True)
 
 class Journal(Generic[AnyOperation_co]):
     """Writes what happens to one operation, under the epoch of the executor that holds it."""
+
+    complete: Callable[[str], Any]
+    """Brings another operation to its end, where a step needs that; its report. Of who holds this one (`holding`)."""
 
     def __init__(self, environment: Environment, operation: AnyOperation_co, epoch: int) -> None:
         self.environment = environment
@@ -123,7 +127,7 @@ class Journal(Generic[AnyOperation_co]):
         try:
             yield detail
         finally:
-            ms = (self.environment.monotonic() - before) * 1000
+            ms = self.environment.ms_since(before)
             self.pending.append(Lap(name, "done", ms, detail, self.environment.now()))
             self.environment.say(f"{name} {ms:.1f} ms{_words(detail)}")
 
@@ -138,17 +142,17 @@ class Journal(Generic[AnyOperation_co]):
         """Record `name` as started and as done or failed; the yielded dictionary becomes the entry's detail."""
         self.append(name, "started")
         detail: dict[str, Any] = {}
-        before = self.environment.monotonic()
+        environment, before = self.environment, self.environment.monotonic()
         try:
             yield detail
         except Exception as error:
-            ms = (self.environment.monotonic() - before) * 1000
-            self.environment.say(f"{name} failed after {ms:.1f} ms: {error}")
+            ms = environment.ms_since(before)
+            environment.say(f"{name} failed after {ms:.1f} ms: {error}")
             self.append(name, "failed", ms, {**detail, "error": str(error)})
             raise
-        ms = (self.environment.monotonic() - before) * 1000
+        ms = environment.ms_since(before)
         self.append(name, "done", ms, detail)
-        self.environment.say(f"{name} {ms:.1f} ms{_words(detail)}")
+        environment.say(f"{name} {ms:.1f} ms{_words(detail)}")
 
     def finish(self, state: Literal["succeeded", "undone", "failed"], result: str) -> None:
         """Write the final state, then give the locks back. Safe to repeat."""
@@ -162,7 +166,9 @@ class Journal(Generic[AnyOperation_co]):
 
 
 @contextmanager
-def held(environment: Environment, operation_id: str) -> Iterator[Journal[Operation]]:
+def holding(
+    environment: Environment, operation_id: str, complete: Callable[[Environment, str], Any]
+) -> Iterator[Journal[Operation]]:
     """Take the operation over under a higher epoch and hold it; a holder that died is waited for.
 
     :raises RefusedError: no such operation, or somebody alive works on it.
@@ -184,7 +190,9 @@ def held(environment: Environment, operation_id: str) -> Iterator[Journal[Operat
         found = store.read(Operation, operation_id)
         if found is None:
             raise RefusedError(f"Operation {operation_id} vanished while it was taken over. Nothing was changed.")
-        yield Journal(environment, found[0], epoch)
+        journal = Journal(environment, found[0], epoch)
+        journal.complete = partial(complete, environment)
+        yield journal
 
 
 def _words(detail: dict[str, Any]) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from ha_core.operations.crossing.migrate import Migrate
 from ha_core.operations.kind import Kind
+from ha_core.operations.lifecycle.aging import Age
+from ha_core.operations.linking import Link
 from ha_core.operations.single import OneRevision
 from ha_core.operations.switch.steps import Switch
 
-KINDS: Mapping[str, Kind] = {name: kind() for kind in (OneRevision, Switch, Migrate) for name in kind.names}
+KINDS: Mapping[str, Kind] = {name: kind() for kind in (OneRevision, Age, Switch, Migrate, Link) for name in kind.names}

@@ -14,11 +14,11 @@ from typing import NoReturn
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Cluster, KnownGroup, KnownTopic, MoveSet
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.revisions import by_topic
 from ha_core.operations.sides import no_such_cluster
 from ha_core.plan.facts import Facts, GroupFacts, Partition, PartitionEnds, TopicFacts
 from ha_core.store.errors import StoreError, StoreUnavailableError
@@ -27,7 +27,7 @@ LOOK_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RecordedCluster:
     """What was recorded; with an `error` nothing, and what was known before stays."""
 
     cluster: str
@@ -44,7 +44,7 @@ class Look:
         return f"{self.cluster}: {self.topics} topics with {self.partitions} partitions, {self.groups} groups"
 
 
-def record(environment: Environment, names: Collection[str] | None = None) -> tuple[Look, ...]:
+def record(environment: Environment, names: Collection[str] | None = None) -> tuple[RecordedCluster, ...]:
     """Record specs and ends of all topics and commits of all groups, of the clusters `names` (None: of all).
 
     :raises RefusedError: a cluster is not registered.
@@ -64,7 +64,7 @@ def record_always(
     environment: Environment,
     every_s: float,
     names: Collection[str] | None = None,
-    looked: Callable[[Sequence[Look]], None] = lambda _looks: None,
+    looked: Callable[[Sequence[RecordedCluster]], None] = lambda _looks: None,
 ) -> NoReturn:
     """`record` again and again, until the process is stopped. While the store is away it waits for it.
 
@@ -106,16 +106,19 @@ def known_groups(admin: Admin, at: str) -> dict[str, KnownGroup]:
     """Every group and what it has committed."""
     states = admin.list_groups(timeout_s=LOOK_S)
     committed = admin.group_offsets(sorted(states), stable=False, timeout_s=LOOK_S)
-    found = {}
-    for name, state in states.items():
-        offsets: dict[str, dict[int, int]] = {}
-        for (topic, partition), (offset, _) in committed.get(name, {}).items():
-            offsets.setdefault(topic, {})[partition] = offset
-        found[name] = KnownGroup(cluster=admin.cluster.name, name=name, at=at, state=state, offsets=offsets)
-    return found
+    return {
+        name: KnownGroup(
+            cluster=admin.cluster.name,
+            name=name,
+            at=at,
+            state=state,
+            offsets=by_topic({key: offset for key, (offset, _) in committed.get(name, {}).items()}),
+        )
+        for name, state in states.items()
+    }
 
 
-def _record(environment: Environment, cluster: Cluster) -> Look:
+def _record(environment: Environment, cluster: Cluster) -> RecordedCluster:
     at, begun, store = environment.now(), environment.monotonic(), environment.store
     try:
         admin = environment.admin(cluster)
@@ -130,8 +133,8 @@ def _record(environment: Environment, cluster: Cluster) -> Look:
         raise
     except (KafkaAdminError, RefusedError, StoreError) as error:
         # One cluster that holds what ZooKeeper does not take is no reason to forget the others.
-        return Look(cluster.name, at, error=str(error))
-    return Look(cluster.name, at, len(topics), sum(one.partitions for one in topics.values()), len(groups))
+        return RecordedCluster(cluster.name, at, error=str(error))
+    return RecordedCluster(cluster.name, at, len(topics), sum(one.partitions for one in topics.values()), len(groups))
 
 
 WOBBLE_S = 5.0
@@ -155,23 +158,15 @@ class LastKnown:
     def read(cls, environment: Environment, origin: str, moves: MoveSet) -> LastKnown:
         store = environment.store
         committed: dict[Partition, int] = {}
-        for cluster in store.load().clusters:
-            for group in store.known(KnownGroup, cluster).values():
-                for key, offset in group.committed.items():
-                    if key[0] in moves.topics:
-                        committed[key] = max(offset, committed.get(key, 0))
+        groups = (group for cluster in store.load().clusters for group in store.known(KnownGroup, cluster).values())
+        for key, offset in (one for group in groups for one in group.committed.items()):
+            if key[0] in moves.topics:
+                committed[key] = max(offset, committed.get(key, 0))
         read_at = environment.monotonic()
         topics = store.known(KnownTopic, origin, moves.topics)
         written = store.known_ages_s(KnownTopic, origin, topics)
         ages = {name: _age_s(environment, topic, written.get(name)) for name, topic in topics.items()}
         return cls(topics, store.known(KnownGroup, origin, moves.groups), committed, ages, read_at)
-
-    def specs(self) -> dict[str, TopicSpec]:
-        """How each topic was made in the origin."""
-        return {
-            name: TopicSpec(name, topic.partitions, topic.replication, topic.config)
-            for name, topic in self.topics.items()
-        }
 
     def ends(self, environment: Environment, key: Partition, target: int, origin: int | None) -> PartitionEnds:
         """All that is known of where a partition of the origin ends.

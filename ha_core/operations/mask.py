@@ -10,7 +10,7 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, KnownTopic, Mask, View
 from ha_core.model.operation import SingleKind
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.errors import RefusedError, unchanged
 from ha_core.operations.report import Report
 from ha_core.operations.sides import answering, no_such_cluster
 from ha_core.operations.single import Expected, run_single
@@ -84,14 +84,8 @@ def mask_cluster(environment: Environment, name: str, reason: str, force: bool =
     """
     if not reason.strip():
         raise RefusedError(f"Masking cluster {name} needs a reason. Say --reason.")
-    found = _read(environment, name)
-    if done := stands_already(environment, name, "mask"):
-        return MaskOutcome(done)
-    depends = who_depends(environment, name)
-    if against := objections(environment, name, "mask", depends, force):
-        raise RefusedError(f"Nothing was changed. {against}")
     mask = Mask(since=environment.now(), reason=reason, by=environment.by)
-    return MaskOutcome(f"Cluster {name} is masked.", _change(environment, found, mask, reason, depends), depends)
+    return _change(environment, name, mask, reason, force)
 
 
 def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutcome:
@@ -99,31 +93,29 @@ def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutc
 
     :raises RefusedError: unknown cluster, or it does not answer (it stays masked).
     """
-    found = _read(environment, name)
-    if done := stands_already(environment, name, "unmask"):
+    return _change(environment, name, None, reason)
+
+
+def _change(environment: Environment, name: str, mask: Mask | None, reason: str, force: bool = False) -> MaskOutcome:
+    change: SingleKind = "unmask" if mask is None else "mask"
+    before, version = _read(environment, name)
+    if done := stands_already(environment, name, change):
         return MaskOutcome(done)
-    if against := objections(environment, name, "unmask", Affected()):
-        away = error("unreachable-cluster", f"cluster {name}", against, cause="away")
-        raise RefusedError(f"Nothing was changed. {against}", [away])
-    waiting = {topic for topic, _, extent in unconfirmed(environment.store.load()) if extent.cluster == name}
-    words = f"Cluster {name} is back in service."
-    if waiting:
-        words += f" {len(waiting)} topics took it for dead: `switchyard origins check` finds out what came back."
-    return MaskOutcome(words, _change(environment, found, None, reason, Affected()))
-
-
-def _change(
-    environment: Environment, found: tuple[Cluster, int], mask: Mask | None, reason: str, depends: Affected
-) -> Report:
-    """:param found: the cluster as it was judged, and its version."""
-    before, version = found
-    detail: dict[str, Any] = {"cluster": before.name, "reason": reason}
+    depends = Affected() if mask is None else who_depends(environment, name)
+    if against := objections(environment, name, change, depends, force):
+        away = [error("unreachable-cluster", f"cluster {name}", against, cause="away")] if mask is None else []
+        raise unchanged(f"{against}", away)
+    words = f"Cluster {name} is {'back in service' if mask is None else 'masked'}."
+    if mask is None:
+        back = {topic for topic, _, extent in unconfirmed(environment.store.load()) if extent.cluster == name}
+        if back:
+            words += f" {len(back)} topics took it for dead: `switchyard origins check` finds out what came back."
+    detail: dict[str, Any] = {"cluster": name, "reason": reason}
     if depends.anything:
         detail["depends"] = {what: len(several) for what, several in depends.to_json().items()}
-    cluster = before.model_copy(update={"masked": mask})
-    expected: Expected = {(Cluster, before.name): version}
-    kind: SingleKind = "unmask" if mask is None else "mask"
-    return run_single(environment, kind, reason, (f"cluster:{before.name}",), (cluster,), (), expected, detail)
+    expected: Expected = {(Cluster, name): version}
+    report = run_single(environment, change, reason, (before.model_copy(update={"masked": mask}),), expected, detail)
+    return MaskOutcome(words, report, depends)
 
 
 def _holders(environment: Environment, view: View) -> dict[str, set[str]]:

@@ -6,54 +6,39 @@ After the cut every gateway has to serve it, and nothing may have been appended 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSettledError
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.topics import TopicDescription
-from ha_core.model import MoveOperation, Topic
+from ha_core.model import KnownTopic, MoveOperation, MoveRequest, Scope, Topic
+from ha_core.model.operation import PlannedCuts
 from ha_core.operations import dependents
-from ha_core.operations.environment import Environment
 from ha_core.operations.errors import BypassError, MoveError, NotServedError, StepFailedError
 from ha_core.operations.gateways import require_served, serves
 from ha_core.operations.journal import Journal
-from ha_core.operations.kind import Kind, Work
-from ha_core.operations.last_seen import LastKnown
+from ha_core.operations.kind import Kind, Steps
 from ha_core.operations.revisions import Touched, bounded, in_batches
 from ha_core.operations.sides import described, in_origin, origin_of
 from ha_core.plan.facts import Partition
 from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
-from ha_core.plan.revision import MoveDamagedError
 from ha_core.plan.verdict import listed
-from ha_core.store.errors import FencedOffError, StoreUnavailableError
 
-PATIENCE_S = 60.0
 RETURN_S, RETURN_PAUSE_S = 15.0, 0.5
 """How long a gateway that has vanished is waited for. One that comes back later finds that its lease is another one: it
 does not acknowledge what it goes on with."""
-T = TypeVar("T")
 AnyMove = TypeVar("AnyMove", bound=MoveOperation)
 
 
-class MoveSteps(Generic[AnyMove]):
-    """The effects of the planner's steps on one operation. What a step finds, later ones of the same process use."""
+class MoveSteps(Steps[AnyMove]):
+    """The effects of the steps that every move takes."""
 
     def __init__(self, journal: Journal[AnyMove], why: str = "") -> None:
-        """:param why: it is undone, for the result."""
-        self.journal, self.environment, self.why = journal, journal.environment, why
+        super().__init__(journal, why)
         self._specs: list[TopicSpec] = []
         self._there: Mapping[str, TopicDescription] = {}
-
-    def perform(self, step: str) -> Work | None:
-        """What the step needs of other operations, where it needs any."""
-        return cast(Work | None, getattr(self, step)())
-
-    def has_way_back(self, step: str) -> bool:
-        """Whether the operation can be taken back when the step fails."""
-        raise NotImplementedError
 
     def pin(self) -> None:
         """Lead everybody to the origin, in topics that no map has led anywhere so far.
@@ -97,7 +82,7 @@ class MoveSteps(Generic[AnyMove]):
             )
             try:
                 made = journal.target.create_topics(self._specs, still_ours=journal.still_ours)
-            except (ClusterUnreachableError, NotSettledError):
+            except (ClusterUnreachableError, NotReadyError):
                 raise  # asked for, and made later, maybe; or made, and some broker does not know of it yet
             except KafkaAdminError:
                 journal.note(unsettled=())
@@ -109,8 +94,22 @@ class MoveSteps(Generic[AnyMove]):
                 self.environment.say(note)
 
     def verify(self) -> None:
-        """:raises NotServedError: a gateway does not serve the cut.
-        :raises BypassError: the origin has grown."""
+        """Where it fails, the operation has failed: the cut stays in force.
+
+        :raises NotServedError: a gateway does not serve it.
+        :raises BypassError: the origin has grown.
+        """
+        try:
+            self._verify()
+        except (NotServedError, BypassError) as error:
+            self.unverified()
+            self.journal.finish("failed", f"{error}{dependents.unfollowed(self.journal.operation)}")
+            raise
+
+    def unverified(self) -> None:
+        """What is to be written down of a cut that stays in force unverified, while the operation has its locks."""
+
+    def _verify(self) -> None:
         journal, environment = self.journal, self.environment
         revision = journal.cut_revision()
         with journal.step("verify") as seen:
@@ -128,8 +127,8 @@ class MoveSteps(Generic[AnyMove]):
             except KafkaAdminError as error:
                 seen["origin"] = f"not asked: {error}"
 
-    def groups(self) -> Work:
-        return dependents.follow(self.journal)
+    def groups(self) -> None:
+        dependents.follow(self.journal)
 
     def discard(self) -> None:
         """Delete created topics that are still empty; what stays, as the target may be out of reach, harms nobody."""
@@ -153,12 +152,6 @@ class MoveSteps(Generic[AnyMove]):
             left = f"{request.target} does not say which of the topics it still has, so maps to {request.origin} stay"
             self.undone_step("unpin", left, self._unpin)
 
-    def undone(self) -> None:
-        self.journal.finish("undone", self.why)
-
-    def release(self) -> None:
-        self.journal.release()
-
     def undone_step(self, step: str, left: str, action: Callable[[], dict[str, Any]]) -> None:
         """Take something back, into the history; `left` is what is said where that cannot be."""
         before = self.environment.monotonic()
@@ -168,7 +161,7 @@ class MoveSteps(Generic[AnyMove]):
             self.environment.say(f"{left}: {error}")
             self.journal.append(step, "note", detail={"left": f"{left}: {error}"})
         else:
-            self.journal.append(step, "undone", (self.environment.monotonic() - before) * 1000, detail)
+            self.journal.append(step, "undone", self.environment.ms_since(before), detail)
 
     def _unpin(self) -> dict[str, Any]:
         pinned = self.journal.operation.evidence.pinned
@@ -240,49 +233,25 @@ class MoveSteps(Generic[AnyMove]):
 
 
 class MoveKind(Kind):
-    """A kind of move: the planner's steps, one after the other. Clients wait for what fails before the cut, or before
-    the crossing is open: it is taken back at once."""
+    """A kind of move."""
 
-    taken_back: ClassVar[str]
-    """What an error says then."""
-
-    def take(self, effects: MoveSteps[Any], steps: Iterable[str]) -> Work:
-        """:raises StepFailedError: a step failed, and the operation was undone. Any other error: it was not."""
-        journal = effects.journal
-        for step in steps:
-            try:
-                if (work := effects.perform(step)) is not None:
-                    yield from work
-            except FencedOffError:
-                raise  # another executor goes on with it: touching anything would be behind its back
-            except BaseException as error:
-                if step == "verify" and isinstance(error, NotServedError | BypassError):
-                    journal.finish("failed", f"{error}{dependents.unfollowed(journal.operation)}")
-                    raise
-                if not effects.has_way_back(step):
-                    raise
-                text = f"{error}." if isinstance(error, MoveDamagedError) else str(error)
-                task = next((name for name, some in self.tasks.items() if step in some), step)
-                back = partial(self.take_back, journal, f"{task}: {text}")
-                if not patiently(journal.environment, back) or not isinstance(error, Exception):
-                    raise
-                raise StepFailedError(f"{text} {self.taken_back}") from error
-
-
-def patiently(environment: Environment, action: Callable[[], T]) -> T:
-    """Take back what clients wait for, also while ZooKeeper is away for a moment.
-
-    :raises StoreUnavailableError: it was away all the time. A resume takes it back.
-    """
-    deadline = environment.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return action()
-        except StoreUnavailableError as error:
-            if environment.monotonic() >= deadline:
-                raise
-            environment.say(f"the way back waits for ZooKeeper: {error}")
-            environment.sleep(1.0)
+    def asked_again(self, operation: MoveOperation, request: MoveRequest) -> bool:
+        """A migration of many topics is asked for at once, and begun batch by batch (`migration/planning`). Cuts that
+        were chosen by hand are in no request: a migration that has some is gone on with by its id."""
+        if isinstance(operation.evidence, PlannedCuts) and operation.evidence.cut_at:
+            return False
+        begun, part, whole = operation.request, operation.request.scope, request.scope
+        topics_alone = part == Scope(topics=part.topics, partitions=part.partitions, user_groups=part.user_groups)
+        if begun.include_other_users and topics_alone and part.topics and set(part.topics) <= set(whole.topics):
+            named = {name: some for name, some in whole.partitions.items() if name in part.topics}
+            # A batch of a predicted migration may take a fence after all; what was predicted is no barrier. And groups
+            # that were to come along do not come along with somebody who has not asked for them.
+            groups_too = request.groups == "move" or set(part.user_groups) <= set(whole.user_groups)
+            if part.partitions == named and groups_too and begun.cut in {request.cut, "barrier"}:
+                begun = begun.model_copy(update={"scope": whole, "cut": request.cut})
+        return (
+            begun.model_copy(update={"reason": request.reason, "drain_timeout_s": request.drain_timeout_s}) == request
+        )
 
 
 def specs(journal: Journal[MoveOperation], origin: Admin | None, brokers: int) -> list[TopicSpec]:
@@ -291,12 +260,13 @@ def specs(journal: Journal[MoveOperation], origin: Admin | None, brokers: int) -
     if origin is not None:
         found = described(origin, moves.topics)
         return [found[name] for name in moves.topics]
-    known = LastKnown.read(journal.environment, journal.request.origin, moves).specs()
+    store = journal.environment.store
+    known = store.known(KnownTopic, journal.request.origin, moves.topics)
     some = []
     for name in moves.topics:
-        stored = journal.environment.store.read(Topic, name)
-        if name in known:
-            some.append(known[name])
+        stored = store.read(Topic, name)
+        if (seen := known.get(name)) is not None:
+            some.append(TopicSpec(name, seen.partitions, seen.replication, seen.config))
         elif stored is not None and stored[0].mapped:
             some.append(TopicSpec(name, max(stored[0].partitions) + 1, max(1, brokers)))
     return some

@@ -8,9 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from ha_core.model import Cluster, MoveSet, Operation, Use, View
+from ha_core.model.binding import NEAREST
 from ha_core.model.cluster import parse_bootstrap
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.errors import RefusedError, unchanged
 from ha_core.operations.gather import gather
 from ha_core.operations.mask import move_first, who_depends
 from ha_core.operations.report import Report
@@ -80,13 +81,12 @@ def require_alive(environment: Environment, name: str, bootstrap: str, security:
     :raises RefusedError: nothing answers there, the account is not taken, or it is another registered cluster: then a
         move between the two names would find its own records in the target.
     """
-    wanted = _wanted(environment, name, bootstrap, security, default=None)
+    _, wanted = _wanted(environment, name, bootstrap, security)
     view = environment.store.load()
     found = environment.admin(wanted).probe(timeout_s=LOOK_S)
     if not found.reachable:
-        raise RefusedError(
-            f"Nothing was changed. {found.error} Correct the address or the security profile, or say --unprobed to "
-            f"register {name} as it is."
+        raise unchanged(
+            f"{found.error} Correct the address or the security profile, or say --unprobed to register {name} as it is."
         )
 
     def same(other: Cluster) -> bool:
@@ -98,8 +98,8 @@ def require_alive(environment: Environment, name: str, bootstrap: str, security:
     others = [one for _, one in sorted(view.clusters.items()) if one.name != name]
     for twin, is_same in zip(others, environment.pool.map(same, others), strict=True):
         if is_same and found.cluster_id:
-            raise RefusedError(
-                f"Nothing was changed. {bootstrap} is the cluster {twin.name} ({twin.bootstrap}): both say that their "
+            raise unchanged(
+                f"{bootstrap} is the cluster {twin.name} ({twin.bootstrap}): both say that their "
                 f"id is {found.cluster_id}. Give the address of another cluster."
             )
     return f"{len(found.brokers)} brokers, cluster id {found.cluster_id or 'unknown'}"
@@ -112,15 +112,16 @@ def add_cluster(
     security: str = "none",
     default: bool | None = None,
     reason: str = "registered by hand",
+    zone: str | None = None,
 ) -> tuple[int, bool]:
     """Register a cluster or change how it is reached. Returns the revision, and whether anything changed.
 
     :param default: None: as it is. A new address must not take away where everybody without a binding is served.
+    :param zone: None: as it is; empty: it is in none.
     :raises RefusedError: the name or the address is not usable, or another cluster is the default already.
     """
     store = environment.store
-    found = store.read(Cluster, name)
-    wanted = _wanted(environment, name, bootstrap, security, default)
+    found, wanted = _wanted(environment, name, bootstrap, security, default, zone)
     view = store.load()
     others = [c.name for c in view.clusters.values() if c.default and c.name != name]
     if default and others:
@@ -128,10 +129,12 @@ def add_cluster(
     if found is not None and found[0] == wanted:
         return view.revision, False
     detail = {"cluster": name, "bootstrap": bootstrap, "security": security, "default": wanted.default}
+    if wanted.zone is not None:
+        detail["zone"] = wanted.zone
     if found is not None:
-        detail["before"] = found[0].model_dump(mode="json", include={"bootstrap", "security", "default"})
+        detail["before"] = found[0].model_dump(mode="json", include={"bootstrap", "security", "default", "zone"})
     expected: Expected = {(Cluster, name): found[1] if found else None}
-    report = run_single(environment, "add-cluster", reason, (f"cluster:{name}",), (wanted,), (), expected, detail)
+    report = run_single(environment, "add-cluster", reason, (wanted,), expected, detail)
     return _served(environment, report), True
 
 
@@ -152,15 +155,13 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
         )
     written = () if force else who_depends(environment, name).written
     if written:
-        raise RefusedError(
-            f"Nothing was changed. {len(written)} topics that never moved are written in {name}: {listed(written)}. "
+        raise unchanged(
+            f"{len(written)} topics that never moved are written in {name}: {listed(written)}. "
             f"Without it their clients are led to another cluster, and begin them anew there. {move_first(name)}. If "
             "nobody needs them, say --force."
         )
-    key, detail = (Cluster, name), {"cluster": name, "bootstrap": found[0].bootstrap}
-    report = run_single(
-        environment, "remove-cluster", reason, (f"cluster:{name}",), (), (key,), {key: found[1]}, detail
-    )
+    detail = {"cluster": name, "bootstrap": found[0].bootstrap}
+    report = run_single(environment, "remove-cluster", reason, (), {(Cluster, name): found[1]}, detail)
     return _served(environment, report)
 
 
@@ -171,14 +172,23 @@ def _served(environment: Environment, report: Report) -> int:
     return report.revision
 
 
-def _wanted(environment: Environment, name: str, bootstrap: str, security: str, default: bool | None) -> Cluster:
-    """The document as it is asked for; a mask stays, what is unknown of it, and what is not said.
+def _wanted(
+    environment: Environment,
+    name: str,
+    bootstrap: str,
+    security: str,
+    default: bool | None = None,
+    zone: str | None = None,
+) -> tuple[tuple[Cluster, int] | None, Cluster]:
+    """What is registered, with its version; and as it is asked for: what is unknown or not said stays, and a mask.
 
     :raises RefusedError: the name or the address is not usable.
     """
     found = environment.store.read(Cluster, name)
     kept = found[0].model_dump(by_alias=True) if found else {}
-    said = {} if default is None else {"default": default}
+    said = {**({} if default is None else {"default": default}), **({} if zone is None else {"zone": zone or None})}
+    if name == NEAREST:
+        raise RefusedError(f"No cluster can be called {name}: in bindings that means the one nearest to the gateway.")
     try:
         wanted = Cluster.model_validate({**kept, "name": name, "bootstrap": bootstrap, "security": security, **said})
     except ValidationError as error:
@@ -189,7 +199,7 @@ def _wanted(environment: Environment, name: str, bootstrap: str, security: str, 
         parse_bootstrap(bootstrap)
     except ValueError as error:
         raise RefusedError(f"Cluster {name}: {error}") from None
-    return wanted
+    return found, wanted
 
 
 def references(view: View, cluster: str) -> tuple[str, ...]:
@@ -197,7 +207,7 @@ def references(view: View, cluster: str) -> tuple[str, ...]:
     bound = [
         f"binding of {user}"
         for user, b in view.bindings.items()
-        if cluster in {b.cluster, *b.instances.values(), *b.topics.values(), *b.groups.values()}
+        if cluster in {b.cluster, *b.instances.values(), *b.topics.values(), *b.groups.values(), b.read}
     ]
     mapped = [f"topic {name}" for name, topic in view.topics.items() if cluster in topic.clusters]
     groups = [f"group {name}" for name, group in view.groups.items() if group.cluster == cluster]

@@ -10,18 +10,18 @@ from pydantic import BaseModel, ConfigDict
 
 from ha_core.model import HistoryEntry, MoveOperation, Operation, Topic
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.errors import unchanged
 from ha_core.operations.journal import ASKED_FOR
 from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.verdict import Verdict, refused
 from ha_core.store.errors import StoreError
 
 
-def require_sound(verdicts: Iterable[Verdict]) -> None:
+def require_no_errors(verdicts: Iterable[Verdict]) -> None:
     """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""
     found = tuple(verdicts)
     if text := " ".join(verdict.words for verdict in found if verdict.level == "error"):
-        raise RefusedError(f"Nothing was changed. {text}", found)
+        raise unchanged(f"{text}", found)
 
 
 class BaseProposal(BaseModel):
@@ -43,7 +43,7 @@ class BaseProposal(BaseModel):
 
     def require_sound(self) -> None:
         """:raises RefusedError: a verdict is an error."""
-        require_sound(self.verdicts)
+        require_no_errors(self.verdicts)
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = self.model_dump(mode="json")
@@ -51,8 +51,9 @@ class BaseProposal(BaseModel):
         return document
 
 
-Result = Literal["succeeded", "crossing", "undone", "failed"]
-"""`crossing`: cuts lie ahead of their logs; it ends when these have reached them."""
+Result = Literal["succeeded", "crossing", "undone", "failed", "interrupted"]
+"""`crossing`: cuts lie ahead of their logs; it ends when these have reached them. `interrupted`: it stands, and nobody
+goes on with it now."""
 
 
 class StepTime(NamedTuple):
@@ -82,6 +83,10 @@ class Report:
     steps: tuple[StepTime, ...] = ()
     partitions: tuple[PartitionCut, ...] = ()
     error: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.result} {self.error}".rstrip()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -118,8 +123,9 @@ def partition_cuts(operation: MoveOperation, topics: Mapping[str, Topic]) -> tup
 
 
 def report_of(environment: Environment, operation: Operation, error: str = "") -> Report:
-    """The report of what the operation has come to; an unfinished one has failed for now."""
-    result: Result = operation.state if operation.state in {"succeeded", "undone", "crossing"} else "failed"
+    """The report of what the operation has come to, of one that nobody goes on with now."""
+    state = operation.state
+    result: Result = state if state in {"succeeded", "undone", "crossing", "failed"} else "interrupted"
     cuts: tuple[PartitionCut, ...] = ()
     times: tuple[StepTime, ...] = ()
     try:

@@ -18,9 +18,10 @@ from pydantic import ValidationError
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import KnownGroup, KnownTopic, MoveRequest, Scope, View, legal_name
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.errors import RefusedError, unchanged
 from ha_core.plan.closure import users_at
 from ha_core.plan.facts import Partition
+from ha_core.plan.mirrored import copy_logs
 
 FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"
 _USER = re.compile(r"(?P<user>[^+#]+)((?P<mark>\+|##|#(?!#))(?P<rest>.+))?", re.DOTALL)
@@ -45,6 +46,8 @@ def parse_scope(entries: Iterable[str]) -> Scope:
             topics[topic] = _merged(topics[topic], partitions) if topic in topics else partitions
         elif kind == "user" and user:
             named[user["mark"]][unquote(user["user"]), unquote(user["rest"] or "")] = None
+        elif kind == "cluster" and name:
+            raise unchanged(f"The scope {entry!r} stands alone: a whole cluster has a plan of its own.")
         else:
             raise RefusedError(f"Scope {entry!r} is not understood, or lacks a name. Write {FORMS}.")
     scope = Scope(
@@ -96,8 +99,8 @@ def make_request(scope: Iterable[str], origin: str, target: str, **options: Any)
     entries = parse_scope(scope)
     for name in (*entries.topics, *(topic for _, topic in entries.user_topics)):
         if not legal_name(name):
-            raise RefusedError(
-                f"Nothing was changed. No topic can be called {name!r}: names are 1 to 249 letters, digits, '.', '_' "
+            raise unchanged(
+                f"No topic can be called {name!r}: names are 1 to 249 letters, digits, '.', '_' "
                 "or '-', and neither '.' nor '..'. Correct the name."
             )
     try:
@@ -107,8 +110,8 @@ def make_request(scope: Iterable[str], origin: str, target: str, **options: Any)
         where = ".".join(str(part) for part in first["loc"]).removesuffix("_s").replace("_", "-")
         raise RefusedError(f"--{where} {first['input']!r} is not usable: {first['msg']}.") from error
     if request.mode == "forced" and request.unread is None:
-        raise RefusedError(
-            f"Nothing was changed. What do readers do that have not read all that {origin} holds? Say --unread wait "
+        raise unchanged(
+            f"What do readers do that have not read all that {origin} holds? Say --unread wait "
             "(they get nothing until it is back) or --unread skip (they go on at the cut)."
         )
     return request
@@ -132,32 +135,32 @@ def require_named(patterns: Collection[str]) -> None:
 
 def fault_request(
     environment: Environment,
-    entries: Iterable[str],
+    topics: Iterable[str],
     origin: str,
     target: str,
     *,
-    with_groups: bool = True,
+    groups: bool = True,
     **options: Any,
 ) -> MoveRequest:
-    """The forced move of `entries` (topics, or patterns with `*`, `?` and `[…]`) from the dead `origin`.
+    """The forced move of `topics` (names, or patterns with `*`, `?` and `[…]`) from the dead `origin`.
 
-    :param with_groups: take along the groups that are known to have read them in the origin, for every user of theirs
+    :param groups: take along the groups that are known to have read them in the origin, for every user of theirs
         that is bound there.
     :param options: further fields of the request.
     :raises RefusedError: a pattern that matches nothing, or something that is not understood.
     """
     view = environment.store.load()
-    topics = chosen_topics(environment, view, entries, origin)
-    groups = tuple(_groups(environment, view, topics, origin)) if with_groups else ()
-    scope = Scope(topics=topics, user_groups=groups).entries
+    names = chosen_topics(environment, view, topics, origin)
+    readers = tuple(_groups(environment, view, names, origin)) if groups else ()
+    scope = Scope(topics=names, user_groups=readers).entries
     # A topic has one writer, and this one is dead: whoever uses it comes along or stands still.
-    return make_request(scope, origin, target, mode="forced", include_followers=True, **options)
+    return make_request(scope, origin, target, mode="forced", include_other_users=True, **options)
 
 
 def chosen_topics(environment: Environment, view: View, entries: Iterable[str], origin: str) -> tuple[str, ...]:
     """Names as they are given; patterns as the topics that are written in `origin`, or were last seen there."""
     named = [entry.strip() for entry in entries]
-    candidates = sorted(_written_in(environment, view, origin)) if any(map(is_pattern, named)) else []
+    candidates = sorted(written_in(environment, view, origin, asked=False)) if any(map(is_pattern, named)) else []
     found: dict[str, None] = {}
     for entry in named:
         matching = [name for name in candidates if fnmatchcase(name, entry)] if is_pattern(entry) else [entry]
@@ -172,14 +175,31 @@ def chosen_topics(environment: Environment, view: View, entries: Iterable[str], 
     return tuple(found)
 
 
-def _written_in(environment: Environment, view: View, origin: str) -> set[str]:
-    seen = set(environment.store.known(KnownTopic, origin))
+def written_in(environment: Environment, view: View, origin: str, asked: bool) -> set[str]:
+    """The topics that are written in `origin`, but for the copy logs of mirrors.
+
+    :param asked: the cluster is asked for those that no map names; else what was last seen counts.
+    :raises RefusedError: it does not answer.
+    """
+    seen = _listed(environment, view, origin) if asked else set(environment.store.known(KnownTopic, origin))
+    seen -= copy_logs(view)
     mapped = {name: topic for name, topic in view.topics.items() if topic.mapped}
     found = {name: topic for name, topic in mapped.items() if origin in topic.clusters}
     for name, topic in found.items():
         if not topic.sound:
             environment.say(f"topic {name} is left out: its map is damaged")
     return (seen - mapped.keys()) | {name for name, topic in found.items() if topic.sound and origin in topic.writers}
+
+
+def _listed(environment: Environment, view: View, origin: str) -> set[str]:
+    try:
+        there = environment.admin(view.clusters[origin]).topics(offsets=False)
+    except ClusterUnreachableError as error:
+        raise unchanged(
+            f"The topics of {origin} cannot be listed: {error} Repair it or the way to it; if it is lost, say "
+            "--mode forced, which goes by what was last seen there."
+        ) from error
+    return {name for name, topic in there.items() if not topic.internal}
 
 
 def _groups(environment: Environment, view: View, topics: tuple[str, ...], origin: str) -> Iterator[tuple[str, str]]:
@@ -206,15 +226,17 @@ def migrating_topics(
     try:
         there = environment.admin(view.clusters[origin]).topics(offsets=False)
     except ClusterUnreachableError as error:
-        raise RefusedError(
-            f"Nothing was changed. {', '.join(wild)} cannot be looked for: {error} Repair it or the way to it; if it "
+        raise unchanged(
+            f"{', '.join(wild)} cannot be looked for: {error} Repair it or the way to it; if it "
             f"is lost: `switchyard migrate-from-fault '{wild[0]}' --from {origin}` goes by what was last seen there."
         ) from error
     for name in sorted(there):
         if there[name].internal or name in names or not any(fnmatchcase(name, pattern) for pattern in wild):
             continue
         topic = view.topics.get(name)
-        if topic is not None and topic.crossing is not None:
+        if name in copy_logs(view):
+            left_out[name] = "it holds the notes of mirrors' copiers"
+        elif topic is not None and topic.crossing is not None:
             left_out[name] = f"it is migrating already, in operation {topic.crossing.operation}"
         elif topic is not None and not topic.sound:
             left_out[name] = "its map is damaged"

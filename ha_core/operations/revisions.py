@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ha_core.model import Document, Operation, Topic, View
+from ha_core.model.portions import portions
 from ha_core.operations.journal import Journal
 from ha_core.plan.facts import Partition
 from ha_core.plan.revision import AnyOperation, Documents
@@ -91,17 +92,11 @@ T = TypeVar("T")
 
 def in_revisions(journal: Journal[Any], names: Iterable[str], topics: Mapping[str, Topic]) -> Iterator[list[str]]:
     """`names` in runs whose documents are written at once; what is too many all the same, `in_parts` writes."""
-    run: list[str] = []
-    of_operation = written = len(to_bytes(journal.operation))
-    for name in names:
-        more = len(to_bytes(topics[name])) + _SEQUENCES_BYTES * len(topics[name].partitions)
-        if run and written + more > MAX_REVISION_BYTES:
-            yield run
-            run, written = [], of_operation
-        run.append(name)
-        written += more
-    if run:
-        yield run
+
+    def size(name: str) -> int:
+        return len(to_bytes(topics[name])) + _SEQUENCES_BYTES * len(topics[name].partitions)
+
+    return portions(names, MAX_REVISION_BYTES - len(to_bytes(journal.operation)), size)
 
 
 def in_parts(names: Sequence[str], write: Callable[[Sequence[str]], None]) -> None:
@@ -114,6 +109,14 @@ def in_parts(names: Sequence[str], write: Callable[[Sequence[str]], None]) -> No
         middle = len(names) // 2
         in_parts(names[:middle], write)
         in_parts(names[middle:], write)
+
+
+def write_all(
+    journal: Journal[Any], names: Iterable[str], topics: Mapping[str, Topic], write: Callable[[Sequence[str]], None]
+) -> None:
+    """`write` all of `names`, in as few revisions as take them."""
+    for run in in_revisions(journal, names, topics):
+        in_parts(run, write)
 
 
 def by_topic(values: Mapping[Partition, T]) -> dict[str, dict[int, T]]:
@@ -135,21 +138,13 @@ BATCH_BYTES = 300_000
 BATCH_TOPICS = 200
 
 
-def in_batches(topics: Iterable[Topic], details: Mapping[str, Any]) -> Iterator[tuple[Topic, ...]]:
+def in_batches(topics: Iterable[Topic], details: Mapping[str, Any]) -> Iterator[list[Topic]]:
     """`topics` in their order, so many at a time as one revision with its note, and one history entry, hold.
 
     :param details: topic → what the history will say of it, JSON-able.
     """
-    batch: list[Topic] = []
-    stored = said = 0
-    for topic in topics:
-        map_bytes, detail_bytes = len(to_bytes(topic)), len(json.dumps(details.get(topic.name)))
-        full = max(stored + map_bytes, said + detail_bytes) > BATCH_BYTES or len(batch) >= BATCH_TOPICS
-        if batch and full:
-            yield tuple(batch)
-            batch, stored, said = [], 0, 0
-        batch.append(topic)
-        stored += map_bytes
-        said += detail_bytes
-    if batch:
-        yield tuple(batch)
+
+    def size(topic: Topic) -> int:
+        return max(len(to_bytes(topic)), len(json.dumps(details.get(topic.name))))
+
+    return portions(topics, BATCH_BYTES, size, BATCH_TOPICS)

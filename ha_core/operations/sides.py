@@ -59,11 +59,17 @@ def no_such_cluster(name: str, known: Iterable[str]) -> RefusedError:
 
 
 def origin_of(environment: Environment, request: MoveRequest) -> Admin | None:
-    """The admin of the origin; None for a forced move whose origin does not answer."""
-    admin = admin_of(environment, request.origin)
-    if request.mode == "forced" and not admin.probe(timeout_s=PROBE_S).reachable:
+    """The admin of the origin; None for a forced move whose origin does not answer, or did not a moment ago: clients
+    wait, and one that only swallows what it is sent costs seconds at every look."""
+    admin, name = admin_of(environment, request.origin), request.origin
+    if request.mode == "planned":
+        return admin
+    if environment.is_silent(name):
         return None
-    return admin
+    found = admin.probe(timeout_s=PROBE_S)
+    if not found.answers:
+        environment.found_silent(name)
+    return admin if found.reachable else None
 
 
 def in_target(group: str, adopted: AdoptedGroup) -> Adopted:

@@ -7,42 +7,41 @@ knows whether the change was made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, get_args
 
-from ha_core.model import Document, Operation, SingleOperation, Topic
+from ha_core.model import Cluster, Document, LostTail, Mirror, SingleOperation, Topic, UserBindings
 from ha_core.model.operation import SingleEvidence, SingleKind
 from ha_core.operations.environment import Environment
 from ha_core.operations.gateways import SERVED_S, name_them, serves, wait_for_all
 from ha_core.operations.journal import Journal, new_operation_id
-from ha_core.operations.kind import Kind, Work
+from ha_core.operations.kind import Kind
 from ha_core.operations.report import Report, report_of
-from ha_core.operations.revisions import in_batches
-from ha_core.plan.revision import FINAL, entering
+from ha_core.operations.revisions import Touched, in_batches
+from ha_core.plan.revision import FINAL, Documents, entering
 from ha_core.plan.verdict import listed
-from ha_core.store.commits import Change
+from ha_core.store.commits import Key, key_of
 from ha_core.store.errors import ConflictError, LockedError
 
 MAX_NAMED = 20
 """Of what an operation is about, in its own document."""
-Expected = Mapping[tuple[type[Document], str], int | None]
+Expected = Mapping[Key, int | None]
 
 
-def run_single(  # one change, spelled out
-    environment: Environment,
-    kind: SingleKind,
-    reason: str,
-    lock_keys: Sequence[str],
-    puts: Sequence[Document],
-    deletes: Sequence[tuple[type[Document], str]],
-    expected: Expected,
-    detail: dict[str, Any],
-) -> Report:
-    """Lock, commit one revision, wait until every gateway serves it, release.
+LOCKS: Mapping[type[Document], Callable[[str], str]] = {
+    Cluster: "cluster:{}".format,
+    Topic: "topic:{}".format,
+    UserBindings: "user:{}".format,
+    Mirror: lambda key: f"topic:{key.partition('@')[0]}",
+    LostTail: lambda key: f"topic:{key.partition('@')[0]}",
+}
+"""What is changed in one revision, as its locks say it."""
 
-    :raises LockedError, ConflictError: nothing was changed.
-    :raises StoreUnavailableError: nothing was changed as far as is known; what was, is gone on with.
-    """
-    store = environment.store
+
+def begin(
+    environment: Environment, kind: SingleKind, reason: str, lock_keys: Sequence[str], deletes_in: str = ""
+) -> Journal[SingleOperation]:
+    """:raises LockedError: another operation works on something of it. Nothing was changed."""
     now = environment.now()
     operation = SingleOperation(
         id=new_operation_id(kind, now),
@@ -51,37 +50,69 @@ def run_single(  # one change, spelled out
         by=environment.by,
         reason=reason,
         started=now,
-        evidence=SingleEvidence(about=tuple(lock_keys[:MAX_NAMED])),
+        evidence=SingleEvidence(about=tuple(lock_keys[:MAX_NAMED]), deletes_in=deletes_in),
     )
-    epoch = store.create_operation(operation, lock_keys)
-    journal = Journal(environment, operation, epoch)
+    return Journal(environment, operation, environment.store.create_operation(operation, lock_keys))
+
+
+@contextmanager
+def beginning(
+    environment: Environment, kind: SingleKind, reason: str, lock_keys: Sequence[str]
+) -> Iterator[Journal[SingleOperation]]:
+    """An operation with its locks, held while its revision is made. What fails before that leaves it undone.
+
+    :raises LockedError: nothing was changed.
+    """
+    journal = begin(environment, kind, reason, lock_keys)
     try:
-        with store.hold(operation.id, epoch):
-            with journal.step(kind) as seen:
-                seen.update(detail)
-                found = store.read(Operation, operation.id)
-                assert found is not None, f"operation {operation.id} was created a moment ago"
-                cut = entering(operation, "cut")
-                change = Change(
-                    puts=(*puts, cut),
-                    deletes=tuple(deletes),
-                    expected={**expected, (Operation, operation.id): found[1]},
-                    change_id=f"{operation.id}:{kind}",
-                    operation=operation.id,
-                    epoch=epoch,
-                    step=kind,
-                )
-                seen["revision"] = revision = store.commit(change)
-                journal.operation = cut
-                journal.update(revision=revision)
-            settle(journal)
-            return report_of(environment, journal.operation)
+        with environment.store.hold(journal.operation.id, journal.epoch):
+            yield journal
     except BaseException:
         # Whether a commit without an answer was made, only the store can say. Cut: whoever finds it goes on.
-        left = environment.operation(operation.id)
+        left = environment.operation(journal.operation.id)
         if left is not None and left.state == "running":
             journal.finish("undone", "nothing was changed")
         raise
+
+
+def commit_single(
+    journal: Journal[SingleOperation], puts: Sequence[Document], expected: Expected, seen: dict[str, Any]
+) -> None:
+    """The one revision of an operation.
+
+    :param expected: what is changed, with the versions that this rests on. What is not put is deleted.
+    :param seen: gets the revision.
+    """
+    written = set(map(key_of, puts))
+    deletes = tuple(key for key in expected if key not in written)
+    touched = Touched.read(journal)
+    touched.versions.update(expected)
+    documents = Documents((*puts, entering(journal.operation, "cut")), deletes)
+    seen["revision"] = revision = touched.commit(documents, journal.operation.kind)
+    journal.update(revision=revision)
+
+
+def run_single(
+    environment: Environment,
+    kind: SingleKind,
+    reason: str,
+    puts: Sequence[Document],
+    expected: Expected,
+    detail: Mapping[str, Any],
+) -> Report:
+    """Lock, commit one revision, wait until every gateway serves it, release.
+
+    :param expected: what is changed, with the versions that this rests on. What is not put is deleted.
+    :raises LockedError, ConflictError: nothing was changed.
+    :raises StoreUnavailableError: nothing was changed as far as is known; what was, is gone on with.
+    """
+    keys = [LOCKS[document](name) for document, name in expected]
+    with beginning(environment, kind, reason, keys) as journal:
+        with journal.step(kind) as seen:
+            seen.update(detail)
+            commit_single(journal, puts, expected, seen)
+        await_served(journal)
+        return report_of(environment, journal.operation)
 
 
 class OneRevision(Kind):
@@ -89,10 +120,9 @@ class OneRevision(Kind):
 
     names = get_args(SingleKind)
 
-    def advance(self, journal: Journal[SingleOperation], at_once: bool = False) -> Work:
-        yield from ()
+    def advance(self, journal: Journal[SingleOperation], at_once: bool = False) -> None:
         if journal.operation.state == "cut":
-            settle(journal)
+            await_served(journal)
         elif journal.operation.state in FINAL:
             journal.release()
         else:
@@ -103,7 +133,7 @@ class OneRevision(Kind):
         return True
 
 
-def settle(journal: Journal[SingleOperation]) -> None:
+def await_served(journal: Journal[SingleOperation]) -> None:
     """From the committed change to the end: wait for the gateways, write the result, release the locks."""
     revision = journal.cut_revision()
     with journal.step("serve") as seen:
@@ -152,10 +182,9 @@ def write_maps(
     reports = []
     for batch in in_batches(maps(), evidence):
         said = {**detail, heading: {topic.name: evidence.get(topic.name, []) for topic in batch}}
-        locks = [f"topic:{topic.name}" for topic in batch]
         expected: Expected = {(Topic, topic.name): versions[topic.name] for topic in batch}
         try:
-            reports.append(run_single(environment, kind, reason, locks, batch, (), expected, said))
+            reports.append(run_single(environment, kind, reason, batch, expected, said))
         except (LockedError, ConflictError) as error:
             put_off.append(f"{listed(topic.name for topic in batch)}: {error}")
     return tuple(reports)

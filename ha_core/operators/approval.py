@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from inspect import getdoc
 from typing import Any
@@ -12,13 +11,13 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from ha_core.operators.base import Context
 from ha_core.operators.dag_run import PLAN, responder, triggered_by
-from ha_core.operators.forms import Flag, FormField
+from ha_core.operators.forms import Flag, FormField, OfForm
 
 NOBODY, SOMEBODY_ELSE = "nobody", "somebody else"
 """Choices of a form. Somebody else: who has triggered the run may reject it, and not approve it."""
 
 
-class ApproveOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not typed here
+class ApproveOperator(OfForm, ApprovalOperator):  # type: ignore[misc]  # airflow is not typed here
     """Ask a human to approve the run, showing them the proposal. Skipped in a dry run, or where nobody has to.
 
     It stands before the locks are taken: nobody is held up while somebody thinks. After a no every task that does
@@ -28,16 +27,10 @@ class ApproveOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not
     :param proposal_of: the task whose `table` is shown.
     """
 
-    template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "approval", "dry_run")
+    approval: Any = FormField("anybody")
+    dry_run: Any = Flag()
 
-    def __init__(
-        self,
-        *,
-        approval: Any = FormField("approval", "anybody"),
-        dry_run: Any = Flag("dry_run"),
-        proposal_of: str = PLAN,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, proposal_of: str = PLAN, **kwargs: Any) -> None:
         defaults = {
             "body": f"{{{{ ti.xcom_pull(task_ids={proposal_of!r}, key='table') }}}}",
             "doc_md": getdoc(type(self)),
@@ -45,11 +38,9 @@ class ApproveOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not
             "retries": 1,  # Airflow takes an answer that comes at once for a failure: ask again
         }
         super().__init__(**{**defaults, "defaults": self.REJECT, **kwargs})
-        self.approval = approval
-        self.dry_run = dry_run
 
     def execute(self, context: Context) -> Any:
-        if self.approval == NOBODY or Flag("dry_run").read(self.dry_run):
+        if self.approval == NOBODY or Flag().read(self.dry_run):
             raise AirflowSkipException("Nobody has to approve this run.")
         return super().execute(context)
 

@@ -1,16 +1,14 @@
 """What every operator shares: the environment, who it runs for, and what an error means for Airflow's retries.
 
-Each `FormField` in the body of an operator's class declares an argument and a template field; where a DAG says nothing,
-its value is that field of the run's form. What an operator returns is bounded: XCom is read by people, tasks hand on
-ids.
+What an operator returns is bounded: XCom is read by people, tasks hand on ids.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from inspect import Parameter, Signature, getdoc
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
+from inspect import getdoc
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +23,7 @@ from airflow.sdk.exceptions import (
 
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.operators.dag_run import PLAN, approval_of, of_run, rejected, run_by, run_owner
-from ha_core.operators.forms import Flag, FormField, RefusedRequestError, refuse_unknown_keys
+from ha_core.operators.forms import Flag, OfForm, RefusedRequestError, refuse_unknown_keys
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, TOLD
 from ha_core.present.page import Page, log_lines, markdown
 
@@ -47,7 +45,7 @@ class DryRunEnds(AirflowSkipException):  # type: ignore[misc]  # airflow is not 
     """A task that changes something, in a dry run or after a no: what it would do has been told by a task before."""
 
 
-class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not typed here
+class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow is not typed here
     """One call of the executor in the environment of a connection; subclasses say in `work` which.
 
     A refused request fails at once, for repeating it cannot help; other errors leave the decision to `retries`.
@@ -60,63 +58,50 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
     :param strict_form: refuse a run whose configuration has keys that no titled field of the DAG's form has.
     """
 
-    template_fields: Sequence[str] = ("zookeeper_conn_id", "dry_run")
+    template_fields: Sequence[str] = ("zookeeper_conn_id",)
     ui_color = "#e8eef7"
     ends_run: ClassVar[bool] = False
     """It runs whatever was asked for or answered."""
     told_before: ClassVar[str] = ""
     """Where what it would do is told; it skips a dry run then."""
-    form: ClassVar[Mapping[str, FormField]] = {"dry_run": Flag("dry_run")}
-    """Argument → how it is read."""
+    dry_run: Any = Flag()
 
     def __init__(
         self,
         *,
         zookeeper_conn_id: str = SwitchyardHook.default_conn_name,
-        dry_run: Any = Flag("dry_run"),
         proposal_of: str = PLAN,
         strict_form: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**{"doc_md": getdoc(type(self)), **kwargs})
         self.zookeeper_conn_id = zookeeper_conn_id
-        self.dry_run = dry_run
         self.proposal_of = proposal_of
         self.strict_form = strict_form
         self._timed_out = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if fields := {name: value for name, value in vars(cls).items() if isinstance(value, FormField)}:
-            cls.template_fields = (*cls.template_fields, *fields)
-            cls.form = {**cls.form, **fields}
-            cls.__init__ = _with_arguments(cls.__init__, fields)  # type: ignore[method-assign]
-
-    def work(self, context: Context) -> Any:
+    def work(self) -> Any:
         raise NotImplementedError
 
     def execute(self, context: Context) -> Any:
-        return self.guarded(context, lambda: self._asked_for(context))
+        return self.guarded(context, self._asked_for)
 
-    def _asked_for(self, context: Context) -> Any:
+    def _asked_for(self) -> Any:
         if not self.ends_run:
             if self.strict_form:
-                refuse_unknown_keys(context)
-            if rejected(approval_of(context)):
+                refuse_unknown_keys(self.context)
+            if rejected(approval_of(self.context)):
                 raise DryRunEnds("The run was rejected: nothing is changed.")
             self.read_arguments()
         if self.told_before and self.dry_run:
             raise DryRunEnds(f"This is a dry run: {self.told_before}.")
-        return bounded(self.work(context))
-
-    def read_arguments(self) -> None:
-        """:raises RefusedRequestError: names the value that cannot be read."""
-        for name, field in self.form.items():
-            setattr(self, name, field.read(getattr(self, name)))
+        return bounded(self.work())
 
     def guarded(self, context: Context, work: Callable[[], Any]) -> Any:
         try:
-            with refusals_are_final():
+            with refusals_are_final(), ExitStack() as opened:
+                opened.callback(self.__dict__.pop, "environment", None)
+                self.context, self._opened = context, opened
                 return work()
         except (TaskDeferred, DryRunEnds, RunFailedError):
             raise
@@ -129,20 +114,22 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
             tell(context, kind, str(error) or type(error).__name__)
             raise
 
-    def environment(self, context: Context) -> Environment:
-        logging.getLogger("kazoo").setLevel(logging.WARNING)  # the log is for operators: what was done, not how
-        return SwitchyardHook(self.zookeeper_conn_id).get_conn(run_by(context))
+    @cached_property
+    def environment(self) -> Environment:
+        """Opened when the work first asks for it, and closed when that ends."""
+        hook = SwitchyardHook(self.zookeeper_conn_id)
+        return self._opened.enter_context(hook.get_conn(run_by(self.context)))
 
-    def finish_own(self, context: Context, environment: Environment) -> tuple[Report, ...]:
+    def finish_own(self) -> tuple[Report, ...]:
         """End the operations of one revision that a killed task of this run has left; reports of what they changed."""
         from ha_core.model import SingleOperation
         from ha_core.operations import engine
         from ha_core.operations.registry import running_operations
 
-        owner = run_owner(context)
+        owner = run_owner(self.context)
         reports = [
-            engine.resume(environment, operation.id)
-            for operation in running_operations(environment)
+            engine.resume(self.environment, operation.id)
+            for operation in running_operations(self.environment)
             if of_run(operation.by, owner) and isinstance(operation, SingleOperation)
         ]
         return tuple(report for report in reports if report.result != "undone")
@@ -151,11 +138,11 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         for line in log_lines(page, most):
             self.log.info("%s", line)
 
-    def propose(self, context: Context, page: Page, most: int | None = None) -> None:
+    def propose(self, page: Page, most: int | None = None) -> None:
         """Say a page, and leave it as the table that whoever approves is shown."""
         blocks = [*page]
         self.say(blocks, most)
-        context["ti"].xcom_push(key="table", value=markdown(blocks))
+        self.push("table", markdown(blocks))
 
     def say_reports(self, reports: Iterable[Report]) -> None:
         from ha_core.present.moves import report_page
@@ -171,37 +158,29 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         if report.result != "succeeded":
             raise NotServedError(report.error)
 
-    def push_result(self, context: Context, result: Mapping[str, Any]) -> None:
+    def push(self, key: str, value: Any) -> None:
+        self.context["ti"].xcom_push(key=key, value=value)
+
+    def push_result(self, result: Mapping[str, Any]) -> None:
         """Leave `result` as what the task returns, whatever becomes of it."""
-        context["ti"].xcom_push(key="return_value", value=bounded(result))
+        self.push("return_value", bounded(result))
 
-    def done(self, context: Context, text: str) -> None:
-        tell(context, DONE, text)
+    def proposal(self, key: str = "return_value") -> Any:
+        """What the task `proposal_of` has left."""
+        return self.context["ti"].xcom_pull(task_ids=self.proposal_of, key=key)
 
-    def would(self, context: Context, text: str, **more: Any) -> None:
+    def done(self, text: str) -> None:
+        tell(self.context, DONE, text)
+
+    def would(self, text: str, **more: Any) -> None:
         """Tell what would be done; where it is not going to stay at that, what is done is told later."""
-        tell(context, DRY_RUN if self.dry_run else PLANNED, text, **more)
+        tell(self.context, DRY_RUN if self.dry_run else PLANNED, text, **more)
 
     def on_kill(self) -> None:
         # Airflow only calls this and then waits for execute() to end; an exception here ends it where it stands.
         # After a timeout it has ended, and the exception would take its retries away.
         if not self._timed_out:
             raise AirflowTaskTerminated(f"task {self.task_id} was asked to stop")
-
-
-def _with_arguments(init: Callable[..., None], fields: Mapping[str, FormField]) -> Callable[..., None]:
-    """`init` with one more argument per field. Airflow reads the signature: for default arguments, and for mapping."""
-
-    def wrapped(self: Any, **arguments: Any) -> None:
-        given = {name: arguments.pop(name, field) for name, field in fields.items()}
-        init(self, **arguments)
-        for name, value in given.items():
-            setattr(self, name, value)
-
-    own = [Parameter(name, Parameter.KEYWORD_ONLY, default=field) for name, field in fields.items()]
-    self, rest = Parameter("self", Parameter.POSITIONAL_ONLY), Parameter("arguments", Parameter.VAR_KEYWORD)
-    wrapped.__signature__ = Signature([self, *own, rest])  # type: ignore[attr-defined]
-    return wrapped
 
 
 class RunFailedError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
@@ -227,14 +206,12 @@ def bounded(result: Any, most: int = MAX_LISTED) -> Any:
     """A result whose lists and mappings have at most so many entries; `left_out` counts the others, by name."""
     if not isinstance(result, Mapping):
         return result
-    kept: dict[str, Any] = {}
-    left_out: dict[str, int] = {}
-    for key, value in result.items():
-        kept[key] = bounded(value, most)
-        if isinstance(value, list | tuple | Mapping) and len(value) > most:
-            items = islice(kept[key].items() if isinstance(value, Mapping) else value, most)
-            kept[key] = dict(items) if isinstance(value, Mapping) else list(items)
-            left_out[key] = len(value) - most
+    several = {key: value for key, value in result.items() if isinstance(value, list | tuple | Mapping)}
+    left_out = {key: len(value) - most for key, value in several.items() if len(value) > most}
+    kept = {key: bounded(value, most) for key, value in result.items()}
+    for key in left_out:
+        kind = dict if isinstance(kept[key], Mapping) else list
+        kept[key] = kind(islice(kept[key].items() if kind is dict else kept[key], most))
     return {**kept, "left_out": left_out} if left_out else kept
 
 

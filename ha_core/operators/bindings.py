@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import Context, SwitchyardOperator
+from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.forms import Flag, Text
 
 if TYPE_CHECKING:
     from ha_core.operations.bindings import BindingsPlan
-    from ha_core.operations.environment import Environment
 
 
 class CompareBindingsOperator(SwitchyardOperator):
@@ -23,25 +22,24 @@ class CompareBindingsOperator(SwitchyardOperator):
     :param accept_warnings: whether a difference with warnings is no failure.
     """
 
-    declaration: Any = Text("declaration", None)
-    path: Any = Text("path", None)
-    reason: Any = Text("reason")
-    accept_warnings: Any = Flag("accept_warnings")
+    declaration: Any = Text(None)
+    path: Any = Text(None)
+    reason: Any = Text()
+    accept_warnings: Any = Flag()
 
-    def work(self, context: Context) -> dict[str, Any]:
+    def work(self) -> dict[str, Any]:
         from ha_core.operations.errors import RefusedError
 
-        with self.environment(context) as environment:
-            plan = self._plan(environment)
+        plan = self._plan()
         if not plan.differences:
             raise AirflowSkipException("Nothing differs: the bindings are as declared.")
         if plan.warnings and not self.accept_warnings:
             raise RefusedError(f"Nothing was changed. {' '.join(plan.warnings)} Accept the warnings if this is meant.")
         text = f"{len(plan.differences)} users would get other bindings"
-        self.would(context, text, objections=[*plan.warnings] or ["none"])
+        self.would(text, objections=[*plan.warnings] or ["none"])
         return plan.to_json()
 
-    def _plan(self, environment: Environment) -> BindingsPlan:
+    def _plan(self) -> BindingsPlan:
         from ha_core import bindings_file
         from ha_core.operations.bindings import plan_bindings
         from ha_core.operations.errors import RefusedError
@@ -52,7 +50,7 @@ class CompareBindingsOperator(SwitchyardOperator):
             declared = bindings_file.read(Path(self.path))
         else:
             raise RefusedError("There is no declaration: give its text, or the path of a file on the workers.")
-        plan = plan_bindings(environment, declared)
+        plan = plan_bindings(self.environment, declared)
         self.say(line for difference in plan.differences for line in difference.lines())
         for warning in plan.warnings:
             self.log.warning("%s", warning)
@@ -64,18 +62,17 @@ class RefreshBindingsOperator(CompareBindingsOperator):
 
     told_before = "the difference is in the log of the task before"
 
-    def work(self, context: Context) -> dict[str, Any]:
+    def work(self) -> dict[str, Any]:
         from ha_core.operations.bindings import apply_bindings
 
-        with self.environment(context) as environment:
-            finished = self.finish_own(context, environment)
-            plan = self._plan(environment)
-            if plan.differences:
-                report = apply_bindings(environment, plan, self.reason)
-            elif finished:
-                report = finished[-1]
-            else:
-                raise AirflowSkipException("Nothing differs: the bindings are as declared.")
+        finished = self.finish_own()
+        plan = self._plan()
+        if plan.differences:
+            report = apply_bindings(self.environment, plan, self.reason)
+        elif finished:
+            report = finished[-1]
+        else:
+            raise AirflowSkipException("Nothing differs: the bindings are as declared.")
         self.require_served(report)
-        self.done(context, f"{len(plan.differences)} users have the bindings that are declared, in {report.operation}")
+        self.done(f"{len(plan.differences)} users have the bindings that are declared, in {report.operation}")
         return {**plan.to_json(), **report.to_json()}

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import MAX_LISTED, Context, SwitchyardOperator
-from ha_core.operators.forms import Flag, FormField, RefusedRequestError, Text
+from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
+from ha_core.operators.forms import Flag, FormField, Lines, RefusedRequestError, Text
 
 if TYPE_CHECKING:
-    from ha_core.operations.environment import Environment
-    from ha_core.operations.lifecycle.given_up import GivingUp
+    from ha_core.operations.given_up import GivingUp
     from ha_core.operations.mask import MaskOutcome
 
 
@@ -23,8 +22,8 @@ class _ClusterOperator(SwitchyardOperator):
     :param force: although something speaks against it.
     """
 
-    cluster: Any = Text("cluster")
-    force: Any = Flag("force")
+    cluster: Any = Text()
+    force: Any = Flag()
 
 
 class LookAtClusterOperator(_ClusterOperator):
@@ -35,48 +34,46 @@ class LookAtClusterOperator(_ClusterOperator):
     :param change: `mask` or `unmask`.
     """
 
-    change: Any = FormField("change")
+    change: Any = FormField()
 
-    def work(self, context: Context) -> dict[str, Any]:
+    def work(self) -> dict[str, Any]:
         from ha_core.operations.errors import RefusedError
         from ha_core.operations.mask import objections, stands_already, who_depends
         from ha_core.present.state import depends_lines
 
-        with self.environment(context) as environment:
-            depends = who_depends(environment, self.cluster)
-            done = stands_already(environment, self.cluster, self.change)
-            against = objections(environment, self.cluster, self.change, depends, force=self.force)
+        depends = who_depends(self.environment, self.cluster)
+        done = stands_already(self.environment, self.cluster, self.change)
+        against = objections(self.environment, self.cluster, self.change, depends, force=self.force)
         lines = [*depends_lines(self.cluster, depends)]
         self.say(lines)
         document = depends.to_json()
-        self.push_result(context, document)
+        self.push_result(document)
         if against:
             raise RefusedError(f"Nothing was changed. {against}")
         if done and self.dry_run:
             raise AirflowSkipException(done)
-        self.would(context, f"would {self.change} {self.cluster}", objections=["none"], depends=lines)
+        self.would(f"would {self.change} {self.cluster}", objections=["none"], depends=lines)
         return document
 
 
 class _ChangeClusterOperator(_ClusterOperator):
     """:param reason: kept with the cluster and in the history."""
 
-    reason: Any = Text("reason")
+    reason: Any = Text()
     told_before: ClassVar[str] = "who depends on the cluster is in the log of the task before"
 
-    def work(self, context: Context) -> dict[str, Any]:
-        with self.environment(context) as environment:
-            finished = self.finish_own(context, environment)
-            changed = self.change(environment)
+    def work(self) -> dict[str, Any]:
+        finished = self.finish_own()
+        changed = self.change()
         report = changed.report or next(iter(finished), None)
         self.log.info("%s", changed.words)
         if report is None:
             raise AirflowSkipException(changed.words)
         self.require_served(report)
-        self.done(context, changed.words)
+        self.done(changed.words)
         return {**report.to_json(), "words": changed.words}
 
-    def change(self, environment: Environment) -> MaskOutcome:
+    def change(self) -> MaskOutcome:
         raise NotImplementedError
 
 
@@ -86,19 +83,19 @@ class MaskClusterOperator(_ChangeClusterOperator):
     With `force`, although topics are written there.
     """
 
-    def change(self, environment: Environment) -> MaskOutcome:
+    def change(self) -> MaskOutcome:
         from ha_core.operations.mask import mask_cluster
 
-        return mask_cluster(environment, self.cluster, self.reason, force=self.force)
+        return mask_cluster(self.environment, self.cluster, self.reason, force=self.force)
 
 
 class UnmaskClusterOperator(_ChangeClusterOperator):
     """Put a cluster back into service, after it has answered a health probe. Not masked: skipped."""
 
-    def change(self, environment: Environment) -> MaskOutcome:
+    def change(self) -> MaskOutcome:
         from ha_core.operations.mask import unmask_cluster
 
-        return unmask_cluster(environment, self.cluster, self.reason)
+        return unmask_cluster(self.environment, self.cluster, self.reason)
 
 
 class CountLossOperator(_ClusterOperator):
@@ -109,34 +106,30 @@ class CountLossOperator(_ClusterOperator):
     :param topics: names or patterns; none: all.
     """
 
-    topics: Any = FormField("topics", ())
-    reason: Any = Text("reason")
+    topics: Any = Lines(())
+    reason: Any = Text()
 
-    def work(self, context: Context) -> dict[str, Any]:
-        with self.environment(context) as environment:
-            plan, lost, _ = self._plan(context, environment)
-        context["ti"].xcom_push(key=SEEN, value=sorted(_ids(plan)))
-        return self._would(context, plan, lost)
+    def work(self) -> dict[str, Any]:
+        plan, lost, _ = self._plan()
+        self.push(SEEN, sorted(_ids(plan)))
+        self.would(f"would give up {self.cluster} for good: {lost}", objections=["none"])
+        return {**plan.to_json(), "result": "planned", "changed": False}
 
-    def _plan(self, context: Context, environment: Environment) -> tuple[GivingUp, str, Sequence[Any]]:
+    def _plan(self) -> tuple[GivingUp, str, Sequence[Any]]:
         """What would be lost, in a sentence too, and reports of what was brought to its end before."""
-        from ha_core.operations.lifecycle import given_up
+        from ha_core.operations import given_up
         from ha_core.present.lifecycle import giving_up_lines, giving_up_page
 
         given_up.require_reason(self.cluster, self.reason)
-        finished = self.finish_own(context, environment)
+        finished = self.finish_own()
         if not self.dry_run:
-            given_up.end_interrupted(environment)
-        plan = given_up.plan_giving_up(environment, self.cluster, self.topics or (), force=self.force)
-        self.propose(context, giving_up_page(plan), MAX_LISTED)
+            given_up.end_interrupted(self.environment)
+        plan = given_up.plan_giving_up(self.environment, self.cluster, self.topics, force=self.force)
+        self.propose(giving_up_page(plan), MAX_LISTED)
         lost = next(giving_up_lines(plan))
         if not plan.losses and not finished:
             raise AirflowSkipException(lost)
         return plan, lost, finished
-
-    def _would(self, context: Context, plan: GivingUp, lost: str) -> dict[str, Any]:
-        self.would(context, f"would give up {self.cluster} for good: {lost}", objections=["none"])
-        return {**plan.to_json(), "result": "planned", "changed": False}
 
 
 class GiveUpOperator(CountLossOperator):
@@ -145,26 +138,25 @@ class GiveUpOperator(CountLossOperator):
     Never more is given up than the task `proposal_of` has counted.
     """
 
-    def work(self, context: Context) -> dict[str, Any]:
+    def work(self) -> dict[str, Any]:
+        from ha_core.operations import given_up
         from ha_core.operations.errors import NotServedError
-        from ha_core.operations.lifecycle import given_up
 
-        with self.environment(context) as environment:
-            plan, lost, finished = self._plan(context, environment)
-            if self.dry_run:
-                return self._would(context, plan, lost)
-            seen = set(context["ti"].xcom_pull(task_ids=self.proposal_of, key=SEEN))
-            if more := sorted({extent.rpartition("@")[0] for extent in _ids(plan) - seen}):
-                raise RefusedRequestError(
-                    f"Nothing was changed. More would be lost than `{self.proposal_of}` has shown: "
-                    f"{', '.join(more[:5])}. Look again."
-                )
-            done = given_up.give_up(environment, plan, self.reason)
+        if self.dry_run:
+            return super().work()
+        plan, lost, finished = self._plan()
+        seen = set(self.proposal(SEEN))
+        if more := sorted({extent.rpartition("@")[0] for extent in _ids(plan) - seen}):
+            raise RefusedRequestError(
+                f"Nothing was changed. More would be lost than `{self.proposal_of}` has shown: "
+                f"{', '.join(more[:5])}. Look again."
+            )
+        done = given_up.give_up(self.environment, plan, self.reason)
         self.say_reports([*finished, *done.reports])
         if not done.succeeded:
             why = [*done.put_off, *(report.error for report in done.reports if report.error)]
             raise NotServedError(f"Not all of it is given up, or served, yet: {'; '.join(why)}. Clear this task.")
-        self.done(context, f"{self.cluster} is given up: {lost}")
+        self.done(f"{self.cluster} is given up: {lost}")
         return done.to_json()
 
 
@@ -173,4 +165,4 @@ SEEN = "seen"
 
 
 def _ids(plan: GivingUp) -> set[str]:
-    return {f"{topic}-{partition}@{term}" for topic, partition, term in plan.keys}
+    return {f"{topic}-{partition}@{start}" for topic, partition, start in plan.keys}

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 99
 
 
-def base_id(dag_id: str, run_id: str, run_after: datetime) -> str:
-    """`switch-YYYYMMDD-HHMMSS-XXXXXXXX`: sorts by time, and is the same whenever it is asked for this run."""
+def base_id(kind: str, dag_id: str, run_id: str, run_after: datetime) -> str:
+    """`KIND-YYYYMMDD-HHMMSS-XXXXXXXX`: sorts by time, and is the same whenever it is asked for this run."""
     digest = hashlib.sha256(f"{dag_id}/{run_id}".encode()).hexdigest()[:8]
-    return f"switch-{run_after:%Y%m%d-%H%M%S}-{digest}"
+    return f"{kind}-{run_after:%Y%m%d-%H%M%S}-{digest}"
 
 
 def attempts(base: str) -> Iterator[str]:
@@ -43,18 +43,20 @@ def known_ids(base: str, read: Callable[[str], Operation | None]) -> list[str]:
     return list(takewhile(lambda operation_id: read(operation_id) is not None, attempts(base)))
 
 
-def base_of(context: Any) -> str:
+def base_of(context: Any, kind: str) -> str:
     run = context["dag_run"]
-    return base_id(run.dag_id, run.run_id, run.run_after)
+    return base_id(kind, run.dag_id, run.run_id, run.run_after)
 
 
-def current_operation(context: Any, environment: Environment) -> str:
-    """The id under which this run's operation is to be found, or created."""
-    return current_id(base_of(context), environment.operation)
+def started_by(context: Any, environment: Environment) -> list[str]:
+    """The attempts of this run at its one operation, of whatever kind that is."""
+    from ha_core.operations.kinds import KINDS
+
+    return [found for kind in KINDS for found in known_ids(base_of(context, kind), environment.operation)]
 
 
-def newest_operation(context: Any, environment: Environment) -> str | None:
-    return next(reversed(known_ids(base_of(context), environment.operation)), None)
+def newest_operation(context: Any, environment: Environment) -> Operation | None:
+    return next(map(environment.operation, reversed(started_by(context, environment))), None)
 
 
 PLAN, APPROVAL = "plan", "approve"

@@ -77,11 +77,15 @@ def ask(plan: Any, question: str, then: Any) -> None:
 
 
 def end_run(
-    last: Any, release: ReleaseOperator | None = None, report: OutcomeOperator | None = None, setups: Any = None
-) -> None:
-    """After the task `last`: release whatever is left, and report what became of the run as its result."""
-    release = release or ReleaseOperator(task_id="release")
-    report = report or OutcomeOperator(task_id="report")
-    last >> report
-    last >> release.as_teardown(setups=setups, on_failure_fail_dagrun=True)
-    last.dag.add_result(report.output)
+    last: Any,
+    releases: type[ReleaseOperator] = ReleaseOperator,
+    reports: type[OutcomeOperator] = OutcomeOperator,
+    setups: Any = None,
+) -> list[Any]:
+    """After the task `last`: release whatever is left, and report what became of the run as its result. Returns both
+    tasks."""
+    ends = [reports(task_id="report"), releases(task_id="release")]
+    last >> ends
+    ends[1].as_teardown(setups=setups, on_failure_fail_dagrun=True)
+    last.dag.add_result(ends[0].output)
+    return ends

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import TriggerRule
 
 from ha_core.operators.base import Context, RunFailedError, SwitchyardOperator, show
-from ha_core.operators.dag_run import approval_of, base_of, known_ids, of_run, rejected, responder, run_owner
+from ha_core.operators.dag_run import approval_of, of_run, rejected, responder, run_owner, started_by
 from ha_core.operators.outcome import TOLD, Outcome, Told, outcome
 
 if TYPE_CHECKING:
-    from ha_core.operations.environment import Environment
+    pass
 
 log = logging.getLogger("switchyard.airflow")
 STEADY: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=2)}
@@ -24,15 +24,12 @@ STEADY: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=2)}
 
 def warn_of_fence(context: Context) -> None:
     """Callback of what ends a run: after its last try clients may be waiting, and nobody else looks after them."""
-    run = context["dag_run"]
     log.critical(
-        "A FENCE MAY STILL STAND, and clients wait behind it: the end of run %s of %s has failed (%s). Clear the task "
-        "release; or see what is left with `switchyard status`, and end it with `switchyard resume OPERATION` (of a "
-        "switch, the id begins with %s).",
-        run.run_id,
-        run.dag_id,
+        "A FENCE MAY STILL STAND, and clients wait behind it: the end of the run %s has failed (%s). Clear its task "
+        "release; or see with `switchyard status` which operations are by this run, and end them with `switchyard "
+        "resume OPERATION`.",
+        run_owner(context),
         context.get("exception") or "no reason was told",
-        base_of(context),
     )
 
 
@@ -48,17 +45,16 @@ class ReleaseOperator(SwitchyardOperator):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{**STEADY, "on_failure_callback": warn_of_fence, **kwargs})
 
-    def work(self, context: Context) -> list[str]:
+    def work(self) -> list[str]:
         from ha_core.operations import engine
         from ha_core.plan.verdict import listed
 
-        with self.environment(context) as environment:
-            ids = self.started(context, environment)
-            released = [engine.release(environment, operation_id) for operation_id in ids]
-            ended = [*filter(None, released), *self.finish_own(context, environment)]
-            crossing = {report.operation for report in ended if report.result == "crossing"}
-            locks = [lock for lock in environment.store.locks() if of_run(lock.by, run_owner(context))]
-            held = [lock.key for lock in locks if lock.operation not in crossing]
+        ids = self.started()
+        released = [engine.release(self.environment, operation_id) for operation_id in ids]
+        ended = [*filter(None, released), *self.finish_own()]
+        crossing = {report.operation for report in ended if report.result == "crossing"}
+        locks = [lock for lock in self.environment.store.locks() if of_run(lock.by, run_owner(self.context))]
+        held = [lock.key for lock in locks if lock.operation not in crossing]
         self.say_reports(ended)
         if held:
             raise RuntimeError(f"Locks of this run still stand: {listed(held)}. Clear this task to try again.")
@@ -67,9 +63,9 @@ class ReleaseOperator(SwitchyardOperator):
             self.log.info("%d operations cross over by themselves; `settle_migrations` ends them", len(crossing))
         return [report.operation for report in ended]
 
-    def started(self, context: Context, environment: Environment) -> list[str]:
+    def started(self) -> list[str]:
         """Ids of the operations of several revisions that the run has started."""
-        return known_ids(base_of(context), environment.operation)
+        return started_by(self.context, self.environment)
 
 
 class OutcomeOperator(SwitchyardOperator):
@@ -84,25 +80,25 @@ class OutcomeOperator(SwitchyardOperator):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"trigger_rule": TriggerRule.ALL_DONE, **STEADY, **kwargs})
 
-    def work(self, context: Context) -> dict[str, Any]:
-        answer = approval_of(context)
-        found = outcome(self._told(context), responder(answer) if rejected(answer) else None)
+    def work(self) -> dict[str, Any]:
+        answer = approval_of(self.context)
+        found = outcome(self._told(), responder(answer) if rejected(answer) else None)
         self.log.info("%s", found.line)
-        show(context, found.line)
-        context["ti"].xcom_push(key="outcome", value=found.line)  # the UI folds the result, and shows this as it is
+        show(self.context, found.line)
+        self.push("outcome", found.line)  # the UI folds the result, and shows this as it is
         more = found.by.more if found.by else {}
-        document = {"outcome": found.line, **more, **self.details(context, found)}
+        document = {"outcome": found.line, **more, **self.details(found)}
         if found.failed:
-            self.push_result(context, document)
+            self.push_result(document)
             raise RunFailedError(found.line)
         return document
 
-    def details(self, context: Context, found: Outcome) -> dict[str, Any]:
-        returned = context["ti"].xcom_pull(task_ids=found.by.task) if found.by else None
+    def details(self, found: Outcome) -> dict[str, Any]:
+        returned = self.context["ti"].xcom_pull(task_ids=found.by.task) if found.by else None
         return dict(returned) if isinstance(returned, Mapping) else {}
 
-    def _told(self, context: Context) -> list[Told]:
-        instance, run_id = context["ti"], context["dag_run"].run_id
+    def _told(self) -> list[Told]:
+        instance, run_id = self.context["ti"], self.context["dag_run"].run_id
         before = {task.task_id for task in self.get_flat_relatives(upstream=True)}
         names = [task.task_id for task in self.dag.topological_sort() if task.task_id in before]
         states = instance.get_task_states(dag_id=self.dag_id, run_ids=[run_id]).get(run_id, {})

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from inspect import Parameter, Signature, signature
+from typing import Any, ClassVar
 
 from airflow.sdk import Param, Variable, get_parsing_context
 from airflow.sdk.definitions.param import DagParam
@@ -32,11 +33,15 @@ class FormField(DagParam):  # type: ignore[misc]  # airflow is not typed here
     """The value of a field of the run's form, as an argument of an operator: typed, where a template renders texts.
 
     :param default: where the DAG has no such field; without it the argument has to be given then.
+    :param name: of the field; empty: as the argument is called.
     """
 
-    def __init__(self, name: str, default: Any = ...) -> None:  # of no DAG: it is looked up in that of the task
-        self.name = name
+    def __init__(self, default: Any = ..., name: str = "") -> None:  # of no DAG: it is looked up in that of the task
         self.default = default
+        self.name = name
+
+    def __set_name__(self, _operator: type, argument: str) -> None:
+        self.name = self.name or argument
 
     def resolve(self, context: Any) -> Any:
         value = context["params"].get(self.name, self.default)
@@ -72,8 +77,8 @@ class Lines(FormField):
 class Flag(FormField):
     """A boolean, or what a template makes of one. By default it is off."""
 
-    def __init__(self, name: str, default: Any = False) -> None:
-        super().__init__(name, default)
+    def __init__(self, default: Any = False) -> None:
+        super().__init__(default)
 
     def read(self, rendered: Any) -> bool:
         """:raises RefusedRequestError: it is neither; a typing mistake must not make a deed of a dry run."""
@@ -81,6 +86,47 @@ class Flag(FormField):
         if text not in _TRUTHS:
             raise RefusedRequestError(f"Nothing was changed. {rendered!r} is neither true nor false.")
         return _TRUTHS[text]
+
+
+class OfForm:
+    """Each `FormField` in the body of an operator's class declares an argument and a template field; where a DAG says
+    nothing, its value is that field of the run's form."""
+
+    form: ClassVar[Mapping[str, FormField]] = {}
+    """Argument → how it is read."""
+    template_fields: Sequence[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if fields := {name: value for name, value in vars(cls).items() if isinstance(value, FormField)}:
+            cls.template_fields = (*cls.template_fields, *fields)
+            cls.form = {**cls.form, **fields}
+            cls.__init__ = _with_arguments(cls.__init__, fields)  # type: ignore[method-assign]
+
+    def read_arguments(self) -> None:
+        """:raises RefusedRequestError: names the value that cannot be read."""
+        for name, field in self.form.items():
+            setattr(self, name, field.read(getattr(self, name)))
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The arguments of its own, by name: what it hands to a function of the executor."""
+        return {name: getattr(self, name) for name in self.form if name != "dry_run"}
+
+
+def _with_arguments(init: Callable[..., None], fields: Mapping[str, FormField]) -> Callable[..., None]:
+    """`init` with one more argument per field. Airflow reads the signature: for default arguments, and for mapping."""
+
+    def wrapped(self: Any, **arguments: Any) -> None:
+        given = {name: arguments.pop(name, field) for name, field in fields.items()}
+        init(self, **arguments)
+        for name, value in given.items():
+            setattr(self, name, value)
+
+    own = [Parameter(name, Parameter.KEYWORD_ONLY, default=field) for name, field in fields.items()]
+    self, *others = signature(init).parameters.values()
+    wrapped.__signature__ = Signature([self, *own, *others])  # type: ignore[attr-defined]
+    return wrapped
 
 
 def field(title: str, text: str, kind: str | list[str], section: str = WHAT, **more: Any) -> Param:

@@ -26,7 +26,7 @@ MAX_SIDE_BY_SIDE = 16
 
 def batch_base(context: Context, number: int) -> str:
     """The id of a batch's operation, the same whenever it is asked for this run."""
-    return f"{base_of(context).replace('switch', 'migrate', 1)}-{number}"
+    return f"{base_of(context, 'migrate')}-{number}"
 
 
 def batch_key(number: int) -> str:
@@ -48,54 +48,41 @@ class PlanMigrationOperator(SwitchyardOperator):
     :param groups: `leave`, or `move` for those that read the topics to come along.
     """
 
-    topics: Any = Lines("topics")
-    origin: Any = Text("from")
-    target: Any = Text("to")
-    reason: Any = Text("reason")
-    cut: Any = FormField("cut", "barrier")
-    preparation_s: Any = FormField("preparation_s", 300)
-    finish_after_s: Any = FormField("finish_after_s", None)
-    drain_timeout_s: Any = FormField("drain_timeout_s", 10)
-    cut_at: Any = FormField("cut_at", ())
-    rates: Any = Text("rates", None)
-    topics_per_batch: Any = FormField("topics_per_batch", 200)
-    groups: Any = FormField("groups", "leave")
+    topics: Any = Lines()
+    origin: Any = Text(name="from")
+    target: Any = Text(name="to")
+    reason: Any = Text()
+    cut: Any = FormField("barrier")
+    preparation_s: Any = FormField(300)
+    finish_after_s: Any = FormField(None)
+    drain_timeout_s: Any = FormField(10)
+    cut_at: Any = Lines(())
+    rates: Any = Text(None)
+    topics_per_batch: Any = FormField(200)
+    groups: Any = FormField("leave")
 
-    def work(self, context: Context) -> dict[str, Any]:
+    def work(self) -> dict[str, Any]:
         from ha_core.operations.migration.planning import plan_migration
         from ha_core.operations.requests import parse_cuts
         from ha_core.operators.spark import fresh_rates
         from ha_core.present.moves import migration_page, migration_preview, would_migrate
 
-        with self.environment(context) as environment:
-            proposal = plan_migration(
-                environment,
-                self.topics,
-                self.origin,
-                self.target,
-                reason=self.reason,
-                cut=self.cut,
-                preparation_s=self.preparation_s,
-                finish_after_s=self.finish_after_s,
-                drain_timeout_s=self.drain_timeout_s,
-                cut_at=parse_cuts(self.cut_at or ()),
-                rates=Path(self.rates) if self.rates else fresh_rates(),
-                topics_per_batch=int(self.topics_per_batch),
-                groups=self.groups,
-            )
+        rates = Path(self.rates) if self.rates else fresh_rates()
+        found = {"cut_at": parse_cuts(self.cut_at), "rates": rates, "topics_per_batch": int(self.topics_per_batch)}
+        proposal = plan_migration(self.environment, **{**self.asked, **found})
         document = proposal.to_json()
         batches = document.pop("batches")
         document["batches"] = [
             {"number": batch["number"], "cut": batch["request"]["cut"], "topics": batch["moves"]["topics"]}
             for batch in batches
         ]
-        self.push_result(context, document)
-        self.propose(context, migration_page(proposal))
+        self.push_result(document)
+        self.propose(migration_page(proposal))
         proposal.require_sound()
         if not self.dry_run:
             for batch in batches[:MAX_BATCHES]:
-                context["ti"].xcom_push(key=batch_key(batch["number"]), value=batch)
-        self.would(context, would_migrate(proposal), **migration_preview(proposal))
+                self.push(batch_key(batch["number"]), batch)
+        self.would(would_migrate(proposal), **migration_preview(proposal))
         return document
 
 
@@ -104,15 +91,19 @@ class ListBatchesOperator(SwitchyardOperator):
 
     told_before = "the proposal is in the log of the task `plan`"
 
-    def work(self, context: Context) -> list[int]:
-        proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
-        count = len(proposal["batches"]) + proposal.get("left_out", {}).get("batches", 0)
+    def work(self) -> list[int]:
+        count = count_batches(self.proposal())
         if count > MAX_BATCHES:
             raise RefusedRequestError(
                 f"Nothing was changed. These are {count} batches; a run takes {MAX_BATCHES} at most. Name fewer "
                 "topics, or allow more of them in a batch."
             )
         return list(range(1, count + 1))
+
+
+def count_batches(proposal: dict[str, Any]) -> int:
+    """Of a proposal as it was pushed: those that were too long to be shown are counted beside the others."""
+    return len(proposal["batches"]) + int(proposal.get("left_out", {}).get("batches", 0))
 
 
 class MigrateBatchOperator(SwitchyardOperator):
@@ -124,9 +115,9 @@ class MigrateBatchOperator(SwitchyardOperator):
     """
 
     ui_color = "#f7e3c8"
-    batch: Any = FormField("batch")
+    batch: Any = FormField()
 
-    def work(self, context: Context) -> str:
+    def work(self) -> str:
         from ha_core.model import MoveOperation
         from ha_core.operations import engine
         from ha_core.operations.dependents import failure
@@ -134,15 +125,14 @@ class MigrateBatchOperator(SwitchyardOperator):
         from ha_core.operations.migration.planning import Batch
 
         key = batch_key(int(self.batch))
-        batch = Batch.model_validate(context["ti"].xcom_pull(task_ids=self.proposal_of, key=key))
+        batch = Batch.model_validate(self.proposal(key))
         names = batch.moves.topics
-        show(context, f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else ""))
-        with self.environment(context) as environment:
-            operation_id = current_id(batch_base(context, batch.number), environment.operation)
-            operation = engine.start(environment, batch, operation_id)
-            self.log.info("batch %d is operation %s", batch.number, operation.id)
-            report = engine.resume(environment, operation.id)
-            ended = environment.operation_of(MoveOperation, operation.id)
+        show(self.context, f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else ""))
+        operation_id = current_id(batch_base(self.context, batch.number), self.environment.operation)
+        operation = engine.start(self.environment, batch, operation_id)
+        self.log.info("batch %d is operation %s", batch.number, operation.id)
+        report = engine.resume(self.environment, operation.id)
+        ended = self.environment.operation_of(MoveOperation, operation.id)
         self.say_reports([report])
         if report.result not in {"succeeded", "crossing"} or report.error:
             raise StepFailedError(report.error or f"Operation {operation_id} has ended as {report.result}.")
@@ -159,29 +149,28 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
     :param timeout: of the whole wait.
     """
 
-    operation_ids: Any = FormField("operation_ids")
+    operation_ids: Any = Lines()
 
-    def work(self, context: Context) -> None:
-        self._wait(context, datetime.now(UTC) + timedelta(seconds=self.timeout))
+    def work(self) -> None:
+        self._wait(datetime.now(UTC) + timedelta(seconds=self.timeout))
 
     def execute_complete(self, context: Context, until: str, event: dict[str, Any] | None = None) -> None:
-        self.guarded(context, lambda: self._wait(context, datetime.fromisoformat(until)))
+        self.guarded(context, lambda: self._wait(datetime.fromisoformat(until)))
 
-    def _wait(self, context: Context, until: datetime) -> None:
-        if self.poke(context):
+    def _wait(self, until: datetime) -> None:
+        if self.poke():
             return
         left = until - datetime.now(UTC)
         if left <= timedelta():
             raise AirflowSensorTimeout("The crossings go on by themselves, but this task has waited long enough.")
-        trigger = CrossingTrigger(self.zookeeper_conn_id, list(self.operation_ids), self.poke_interval)
+        trigger = CrossingTrigger(self.zookeeper_conn_id, self.operation_ids, self.poke_interval)
         self.defer(trigger=trigger, method_name="execute_complete", kwargs={"until": until.isoformat()}, timeout=left)
 
-    def poke(self, context: Context) -> bool:
-        from ha_core.operations.crossing.settling import wait_for
+    def poke(self) -> bool:
+        from ha_core.operations.migration.settling import wait_for
         from ha_core.present.moves import crossed
 
-        with self.environment(context) as environment:
-            looks = wait_for(environment, list(self.operation_ids), timeout_s=0.0)
+        looks = wait_for(self.environment, self.operation_ids, timeout_s=0.0)
         for look in looks:
             self.log.info("%s is %s: %s", look.operation.id, look.operation.state, look.words)
         if failed := [look.operation for look in looks if look.operation.state in {"failed", "undone"}]:
@@ -190,7 +179,7 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
             return False
         if left := [f"{look.operation.id}: {look.error}" for look in looks if look.error]:
             raise AirflowFailException(" ".join(left))
-        self.done(context, crossed([look.operation for look in looks]))
+        self.done(crossed([look.operation for look in looks]))
         return True
 
 
@@ -200,45 +189,43 @@ class RollbackMigrationOperator(SwitchyardOperator):
     :param operation_id: as `switchyard migrations` shows it.
     """
 
-    operation_id: Any = Text("operation")
+    operation_id: Any = Text(name="operation")
 
-    def work(self, context: Context) -> dict[str, Any]:
+    def work(self) -> dict[str, Any]:
         from ha_core.operations import engine
         from ha_core.operations.crossing.migrate import would_roll_back
 
-        with self.environment(context) as environment:
-            if self.dry_run:
-                words = would_roll_back(environment, self.operation_id)
-                self.log.info("%s", words)
-                self.would(context, words, objections=["none"])
-                return {"result": "planned"}
-            report = engine.undo(environment, self.operation_id)
+        if self.dry_run:
+            words = would_roll_back(self.environment, self.operation_id)
+            self.log.info("%s", words)
+            self.would(words, objections=["none"])
+            return {"result": "planned"}
+        report = engine.undo(self.environment, self.operation_id)
         self.say_reports([report])
         if report.result != "undone":
             raise AirflowFailException(f"Operation {report.operation} is {report.result}: it was not taken back.")
-        self.done(context, f"{report.operation} is taken back: its topics are where they were")
+        self.done(f"{report.operation} is taken back: its topics are where they were")
         return report.to_json()
 
 
 class ReportMigrationOperator(OutcomeOperator):
     """The run's result: a line for each batch, or the proposal where nothing was started."""
 
-    def details(self, context: Context, found: Outcome) -> dict[str, Any]:
+    def details(self, found: Outcome) -> dict[str, Any]:
         from ha_core.model import MoveOperation
         from ha_core.operations.dependents import words
         from ha_core.operations.migration.listing import migrations
         from ha_core.present.state import migrations_page
 
-        proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
+        proposal = self.proposal()
         if not proposal:
             return {"result": "nothing was changed"}
-        with self.environment(context) as environment:
-            ids = _operations_of(context, environment)
-            if not ids:
-                return {"result": "nothing was changed", "proposal": proposal}
-            ended = [*filter(None, (environment.operation_of(MoveOperation, one) for one in ids))]
-            moved = {name for operation in ended for name in operation.moved}
-            shown = [one for one in migrations(environment) if one.status.topic in moved]
+        ids = _operations_of(self.context, self.environment)
+        if not ids:
+            return {"result": "nothing was changed", "proposal": proposal}
+        ended = [*filter(None, (self.environment.operation_of(MoveOperation, one) for one in ids))]
+        moved = {name for operation in ended for name in operation.moved}
+        shown = [one for one in migrations(self.environment) if one.status.topic in moved]
         self.say(migrations_page(shown))
         groups = {operation.id: words(operation) for operation in ended if words(operation)}
         self.say(f"{operation_id}: {text}" for operation_id, text in groups.items())
@@ -248,8 +235,8 @@ class ReportMigrationOperator(OutcomeOperator):
 class ReleaseMigrationOperator(ReleaseOperator):
     """Teardown: what was not opened yet is undone, no fence is left, and open crossings go on with their locks."""
 
-    def started(self, context: Context, environment: Environment) -> list[str]:
-        return _operations_of(context, environment)
+    def started(self) -> list[str]:
+        return _operations_of(self.context, self.environment)
 
 
 def _operations_of(context: Context, environment: Environment) -> list[str]:

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
-from ha_core.hooks.zookeeper import SwitchyardHook, hosts
+from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE
-from ha_core.operations.environment import DEFAULT_ROOT
 from ha_core.operators.base import Context, refusals_are_final
 from ha_core.operators.dag_run import run_owner
 from ha_core.operators.forms import refuse_unknown_keys
@@ -118,9 +117,8 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
             profiles = {one.security: environment.profiles.get(one.security) for one in clusters}
         _write_profiles(accounts, profiles)
         self.env_vars = {SECURITY_FILE_VARIABLE: str(accounts)}
-        connection = hook.get_connection(self.zookeeper_conn_id)
-        root = connection.extra_dejson.get("root") or DEFAULT_ROOT
-        return ["--zookeeper", hosts(connection.host or "127.0.0.1", connection.port), "--root", root]
+        settings = hook.settings()
+        return ["--zookeeper", settings.zookeeper, "--root", settings.root]
 
     def _get_hook(self) -> Any:
         """The provider takes YARN where the connection is not there, and waits a minute for a master that is not."""

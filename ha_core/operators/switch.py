@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import chain
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from ha_core.operators.base import Context, SwitchyardOperator
-from ha_core.operators.dag_run import current_operation, newest_operation
+from ha_core.operators.base import SwitchyardOperator
+from ha_core.operators.dag_run import base_of, current_id, newest_operation
 from ha_core.operators.dags import LONG, STEP, ask, end_run
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.forms import Flag, FormField, Lines, Text
+from ha_core.operators.migration import MAX_BATCHES, MigrateBatchOperator, batch_base, batch_key, count_batches
 from ha_core.operators.outcome import Outcome
 
 if TYPE_CHECKING:
     from ha_core.model import MoveRequest
-    from ha_core.operations.environment import Environment
-    from ha_core.operations.switch.proposal import Proposal
+    from ha_core.operations.creating import Startable
+    from ha_core.operations.proposal import Proposal
+    from ha_core.operations.report import Report
 
 MOVE = "move"
 """Key of what is handed from the proposal to the locks: the request, and the names of what moves."""
@@ -29,45 +32,54 @@ class _PlanOperator(SwitchyardOperator):
     :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
     """
 
-    origin: Any = Text("from")
-    target: Any = Text("to")
-    reason: Any = Text("reason")
-    unread: Any = FormField("unread", None)
-    drain_timeout_s: Any = FormField("drain_timeout_s", 10)
+    origin: Any = Text(name="from")
+    target: Any = Text(name="to")
+    reason: Any = Text()
+    unread: Any = FormField(None)
+    drain_timeout_s: Any = FormField(10)
 
-    def work(self, context: Context) -> dict[str, Any]:
+    def work(self) -> dict[str, Any]:
         from ha_core.model import MoveOperation
         from ha_core.operations import engine
-        from ha_core.operations.switch.proposal import Proposal, plan
+        from ha_core.operations.proposal import Proposal, plan
         from ha_core.present.moves import move_preview, proposal_page, would_move
 
-        with self.environment(context) as environment:
-            own = environment.operation_of(MoveOperation, current_operation(context, environment))
-            if own is not None:
-                self.log.info("operation %s of this run is %s; it goes on", own.id, own.state)
-                return self._hand_on(context, Proposal(request=own.request, revision=own.revision, moves=own.moves))
-            request = self.request(environment)
-            finished = None if self.dry_run else engine.settle_interrupted(environment, request)
-            proposal = plan(environment, request, read=True)
-        self.propose(context, proposal_page(proposal))
-        document = self._hand_on(context, proposal)
-        if proposal.nothing_to_do:
-            done = f" Operation {finished.operation}, which had been interrupted, has done it." if finished else ""
-            raise AirflowSkipException(f"Everything is where it should be; nothing was changed.{done}")
-        proposal.require_sound()
-        self.would(context, would_move(proposal), **move_preview(proposal))
+        own = newest_operation(self.context, self.environment)
+        if isinstance(own, MoveOperation) and own.state != "undone":
+            self.log.info("operation %s of this run is %s; it goes on", own.id, own.state)
+            return self._hand_on(Proposal(request=own.request, revision=own.revision, moves=own.moves))
+        request = self.request()
+        continued = engine.Continued({}) if self.dry_run else engine.continue_twins(self.environment, request)
+        with continued.before():
+            proposal = plan(self.environment, request, read=True)
+            self.propose(proposal_page(proposal))
+            document = self._hand_on(proposal)
+            if proposal.nothing_to_do:
+                raise AirflowSkipException(f"Everything is where it should be; {_done(continued.reports)}.")
+            proposal.require_sound()
+        self.would(would_move(proposal), **move_preview(proposal))
         return document
 
-    def request(self, environment: Environment) -> MoveRequest:
+    def request(self) -> MoveRequest:
         """:raises RefusedError: names the argument, the value and what it should be."""
         raise NotImplementedError
 
-    def _hand_on(self, context: Context, proposal: Proposal) -> dict[str, Any]:
+    def _hand_on(self, proposal: Proposal) -> dict[str, Any]:
         move = {"request": proposal.request.model_dump(mode="json"), "moves": sorted(proposal.moves.reasons)}
-        context["ti"].xcom_push(key=MOVE, value=move)
+        self.push(MOVE, move)
         document = proposal.to_json()
-        self.push_result(context, document)
+        self.push_result(document)
         return document
+
+
+def _done(continued: Sequence[Report]) -> str:
+    """Who has done it. :raises StepFailedError: not all of it went well."""
+    from ha_core.operations.errors import StepFailedError
+
+    if wrong := next((report for report in continued if report.error), None):
+        raise StepFailedError(f"Operation {wrong.operation}, which had been interrupted, has ended: {wrong.error}")
+    names = ", ".join(report.operation for report in continued)
+    return f"operation {names}, which had been interrupted, has done it" if names else "nothing was changed"
 
 
 class PlanSwitchOperator(_PlanOperator):
@@ -80,23 +92,14 @@ class PlanSwitchOperator(_PlanOperator):
     :param scope: entries as on the command line, `user:NAME` and so on.
     """
 
-    scope: Any = Lines("scope")
-    mode: Any = FormField("mode", "planned")
-    include_followers: Any = Flag("include_followers")
+    scope: Any = Lines()
+    mode: Any = FormField("planned")
+    include_other_users: Any = Flag()
 
-    def request(self, environment: Environment) -> MoveRequest:
+    def request(self) -> MoveRequest:
         from ha_core.operations.requests import make_request
 
-        return make_request(
-            self.scope,
-            self.origin,
-            self.target,
-            mode=self.mode,
-            reason=self.reason,
-            drain_timeout_s=self.drain_timeout_s,
-            include_followers=self.include_followers,
-            unread=self.unread,
-        )
+        return make_request(**self.asked)
 
 
 class PlanFaultMigrationOperator(_PlanOperator):
@@ -107,24 +110,14 @@ class PlanFaultMigrationOperator(_PlanOperator):
     :param force: although the cluster answers.
     """
 
-    topics: Any = Lines("topics")
-    groups: Any = Flag("groups", True)
-    force: Any = Flag("force")
+    topics: Any = Lines()
+    groups: Any = Flag(True)
+    force: Any = Flag()
 
-    def request(self, environment: Environment) -> MoveRequest:
+    def request(self) -> MoveRequest:
         from ha_core.operations.requests import fault_request
 
-        return fault_request(
-            environment,
-            self.topics,
-            self.origin,
-            self.target,
-            unread=self.unread,
-            reason=self.reason,
-            force=self.force,
-            with_groups=self.groups,
-            drain_timeout_s=self.drain_timeout_s,
-        )
+        return fault_request(self.environment, **self.asked)
 
 
 class AcquireOperator(SwitchyardOperator):
@@ -135,27 +128,27 @@ class AcquireOperator(SwitchyardOperator):
 
     told_before = "the proposal is in the log of the task before"
 
-    def work(self, context: Context) -> str:
-        from ha_core.model import MoveRequest, MoveSet
+    def work(self) -> str:
         from ha_core.operations import engine
-        from ha_core.operations.switch.proposal import Proposal
 
-        move = context["ti"].xcom_pull(task_ids=self.proposal_of, key=MOVE)
-        shown = Proposal(
-            request=MoveRequest.model_validate(move["request"]),
-            revision=0,
-            moves=MoveSet(reasons=dict.fromkeys(move["moves"], "")),
-        )
-        with self.environment(context) as environment:
-            operation_id = current_operation(context, environment)
-            try:
-                operation = engine.start(environment, shown, operation_id)
-            except BaseException:
-                # Teardown does not run after a setup that failed, so what it got hold of is given back here.
-                engine.release(environment, operation_id)
-                raise
-            self.log.info("operation %s is %s and holds its locks", operation.id, operation.state)
+        shown = self.proposed()
+        operation_id = current_id(base_of(self.context, shown.kind), self.environment.operation)
+        try:
+            operation = engine.start(self.environment, shown, operation_id)
+        except BaseException:
+            # Teardown does not run after a setup that failed, so what it got hold of is given back here.
+            engine.release(self.environment, operation_id)
+            raise
+        self.log.info("operation %s is %s and holds its locks", operation.id, operation.state)
         return str(operation.id)
+
+    def proposed(self) -> Startable:
+        """What was shown, of whatever kind the operation is to be."""
+        from ha_core.operations.proposal import Proposal
+
+        move = self.proposal(MOVE)
+        moves = {"reasons": dict.fromkeys(move["moves"], "")}
+        return Proposal.model_validate({"request": move["request"], "revision": 0, "moves": moves})
 
 
 class StepOperator(SwitchyardOperator):
@@ -165,19 +158,19 @@ class StepOperator(SwitchyardOperator):
     """
 
     step: ClassVar[str] = ""
-    operation_id: Any = FormField("operation", "")
+    operation_id: Any = FormField("", name="operation")
 
-    def work(self, context: Context) -> dict[str, Any]:
+    def work(self) -> dict[str, Any]:
         from ha_core.operations import engine
 
-        with self.environment(context) as environment:
-            operation_id = self.operation_id or newest_operation(context, environment) or ""
-            operation = engine.run_task(environment, operation_id, self.step)
-            self.log.info("operation %s is %s, revision %s", operation.id, operation.state, operation.revision)
-            self.after(context, environment, operation)
+        newest = newest_operation(self.context, self.environment)
+        operation_id = self.operation_id or (newest.id if newest else "")
+        operation = engine.run_task(self.environment, operation_id, self.step)
+        self.log.info("operation %s is %s, revision %s", operation.id, operation.state, operation.revision)
+        self.after(operation)
         return {"operation": operation.id, "state": operation.state, "revision": operation.revision}
 
-    def after(self, context: Context, environment: Environment, operation: Any) -> None:
+    def after(self, operation: Any) -> None:
         """What there is to tell of it."""
 
 
@@ -194,14 +187,15 @@ class AdoptGroupsOperator(StepOperator):
 
 
 class CutOverOperator(StepOperator):
-    """Fence, drain, ends and last sequences, group offsets, cut: one task, for clients wait from first to last."""
+    """Fence, drain, ends and last sequences, group offsets, cut: one task, for clients wait from first to last. Before
+    the fence the copies of what is mirrored are taken over and brought up to date."""
 
     step = "cut_over"
     ui_color = "#f7e3c8"
 
 
 class VerifyOperator(StepOperator):
-    """Every gateway serves the cut, and the origin's logs have not grown since."""
+    """Every gateway serves the cut, and the origin's logs have not grown since. Mirrors are turned round."""
 
     step = "verify"
 
@@ -211,24 +205,22 @@ class RecordOperator(StepOperator):
 
     step = "record"
 
-    def after(self, context: Context, environment: Environment, operation: Any) -> None:
+    def after(self, operation: Any) -> None:
         from ha_core.present.moves import moved
 
-        self.done(context, moved(operation, environment.store.history(operation.id)))
+        self.done(moved(operation, self.environment.store.history(operation.id)))
 
 
 class ReportOperator(OutcomeOperator):
     """The result of a switch: the operation's report, or the proposal where nothing was started."""
 
-    def details(self, context: Context, found: Outcome) -> dict[str, Any]:
+    def details(self, found: Outcome) -> dict[str, Any]:
         from ha_core.operations.report import report_of
 
-        with self.environment(context) as environment:
-            started = newest_operation(context, environment)
-            operation = environment.operation(started) if started else None
-            report = report_of(environment, operation) if operation else None
+        operation = newest_operation(self.context, self.environment)
+        report = report_of(self.environment, operation) if operation else None
         if report is None:
-            return {"result": "nothing was changed", "proposal": context["ti"].xcom_pull(task_ids=self.proposal_of)}
+            return {"result": "nothing was changed", "proposal": self.proposal()}
         self.say_reports([report])
         return report.to_json()
 
@@ -244,4 +236,69 @@ def carry_out(plan: Any, question: str, *adopt: Any) -> None:
     record = RecordOperator(task_id="record")
     ask(plan, question, acquire)
     chain(acquire, prepare, *adopt, cut_over, VerifyOperator(task_id="verify"), record)
-    end_run(record, report=ReportOperator(task_id="report"), setups=acquire)
+    end_run(record, reports=ReportOperator, setups=acquire)
+
+
+class PlanClusterSwitchOperator(SwitchyardOperator):
+    """Cut all that a cluster serves into parts that can move alone, and judge each. Returns the proposal as JSON.
+
+    Fails where a verdict is an error; skips where nothing is led there any more.
+
+    :param origin: the cluster that is to be left.
+    :param target: the cluster that is to serve all of it.
+    :param mode: `planned`, or `forced` where the origin is dead.
+    :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
+    :param topics_per_batch: topics and groups in one operation.
+    """
+
+    origin: Any = Text(name="from")
+    target: Any = Text(name="to")
+    reason: Any = Text()
+    mode: Any = FormField("planned")
+    unread: Any = FormField(None)
+    drain_timeout_s: Any = FormField(10)
+    topics_per_batch: Any = FormField(200)
+
+    def work(self) -> dict[str, Any]:
+        from ha_core.operations.whole_cluster import plan_cluster
+        from ha_core.present.moves import cluster_page, objections, would_move_cluster
+
+        asked = {**self.asked, "topics_per_batch": int(self.topics_per_batch)}
+        proposal = plan_cluster(self.environment, **asked)
+        document = proposal.to_json()
+        batches = document.pop("batches")
+        document["batches"] = [
+            {"number": one["number"], "cut": "barrier", "topics": one["moves"]["topics"]} for one in batches
+        ]
+        self.push_result(document)
+        self.propose(cluster_page(proposal))
+        if proposal.nothing_to_do:
+            raise AirflowSkipException("Nobody is led there, and no topic is written there: nothing was changed.")
+        proposal.require_sound()
+        if not self.dry_run:
+            for batch in batches[:MAX_BATCHES]:
+                self.push(batch_key(batch["number"]), batch)
+        self.would(would_move_cluster(proposal), objections=objections(proposal.verdicts))
+        return document
+
+
+class SwitchBatchOperator(MigrateBatchOperator):
+    """Move one part of a cluster, unless another part has failed: then somebody looks first. Returns its id.
+
+    One part moves at a time, so whichever has begun and has not succeeded has failed, or waits to be tried again.
+
+    :param batch: its number, one of what `ListBatchesOperator` returned.
+    """
+
+    def work(self) -> str:
+        from ha_core.operators.dag_run import known_ids
+
+        for number in {*range(1, count_batches(self.proposal()) + 1)} - {int(self.batch)}:
+            known = known_ids(batch_base(self.context, number), self.environment.operation)
+            begun = self.environment.operation(known[-1]) if known else None
+            if begun is not None and begun.state != "succeeded":
+                raise AirflowFailException(
+                    f"Not started: part {number}, operation {begun.id}, is {begun.state}. Clear its task when what "
+                    "kept it is mended, then this one."
+                )
+        return super().work()

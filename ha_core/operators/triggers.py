@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -43,8 +42,7 @@ class CrossingTrigger(BaseTrigger):  # type: ignore[misc]  # airflow is not type
                     return
 
     def _due(self) -> bool:
-        from ha_core.operations.crossing.settling import anything_due
+        from ha_core.operations.migration.settling import anything_due
 
-        logging.getLogger("kazoo").setLevel(logging.WARNING)
         with SwitchyardHook(self.zookeeper_conn_id).get_conn("airflow:trigger") as environment:
             return anything_due(environment, self.operation_ids)

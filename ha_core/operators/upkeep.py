@@ -7,8 +7,8 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from ha_core.operators.base import MAX_LISTED, Context, SwitchyardOperator
-from ha_core.operators.forms import Flag, FormField, Text, propose
+from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
+from ha_core.operators.forms import Flag, Lines, Text, propose
 
 
 class _ExtentsOperator(SwitchyardOperator):
@@ -16,9 +16,9 @@ class _ExtentsOperator(SwitchyardOperator):
     :param accept_loss: do without records that were lost; name the topics.
     """
 
-    topics: Any = FormField("topics", ())
-    accept_loss: Any = Flag("accept_loss")
-    reason: Any = Text("reason")
+    topics: Any = Lines(())
+    accept_loss: Any = Flag()
+    reason: Any = Text()
 
 
 class CheckOriginsOperator(_ExtentsOperator):
@@ -29,22 +29,14 @@ class CheckOriginsOperator(_ExtentsOperator):
     :param serve_skipped: readers get what a forced move let them skip; name the topics.
     """
 
-    serve_skipped: Any = Flag("serve_skipped")
+    serve_skipped: Any = Flag()
 
-    def work(self, context: Context) -> dict[str, Any]:
+    def work(self) -> dict[str, Any]:
         from ha_core.operations.lifecycle.returned import check_origins
         from ha_core.present.lifecycle import return_line, returned_page
 
-        with self.environment(context) as environment:
-            self.finish_own(context, environment)
-            result = check_origins(
-                environment,
-                self.topics or (),
-                accept_loss=self.accept_loss,
-                serve_skipped=self.serve_skipped,
-                dry_run=self.dry_run,
-                reason=self.reason,
-            )
+        self.finish_own()
+        result = check_origins(self.environment, dry_run=self.dry_run, **self.asked)
         self.say(returned_page(result))
         if result.newly_found and not self.dry_run:
             raise AirflowFailException(
@@ -55,9 +47,9 @@ class CheckOriginsOperator(_ExtentsOperator):
             raise AirflowSkipException("No extent waits for a cluster that answers.")
         found = f"{len(result.found)} partitions of clusters that answer again"
         if self.dry_run:
-            self.would(context, f"would close the old extents of {found} where they truly end")
+            self.would(f"would close the old extents of {found} where they truly end")
         else:
-            self.done(context, f"the old extents of {found} are closed where they truly end")
+            self.done(f"the old extents of {found} are closed where they truly end")
         return result.to_json()
 
 
@@ -67,62 +59,52 @@ class AgeMigrationsOperator(_ExtentsOperator):
     :param delete_origin: delete topics in old clusters when no map refers to them and they hold no record.
     """
 
-    delete_origin: Any = Flag("delete_origin")
+    delete_origin: Any = Flag()
 
-    def work(self, context: Context) -> dict[str, Any]:
+    def work(self) -> dict[str, Any]:
         from ha_core.operations.lifecycle.aging import age
         from ha_core.present.lifecycle import aged_line, aging_page
 
-        with self.environment(context) as environment:
-            self.finish_own(context, environment)
-            result = age(
-                environment,
-                self.topics or (),
-                delete_origin=self.delete_origin,
-                accept_loss=self.accept_loss,
-                dry_run=self.dry_run,
-                reason=self.reason,
-            )
+        self.finish_own()
+        result = age(self.environment, dry_run=self.dry_run, **self.asked)
         self.say(aging_page(result, self.dry_run), MAX_LISTED)
         if self.dry_run:
-            self.would(context, f"{aged_line(result)} and would be dropped")
+            self.would(f"{aged_line(result)} and would be dropped")
         else:
-            self.done(context, f"{aged_line(result)} and dropped")
+            self.done(f"{aged_line(result)} and dropped")
         return result.to_json()
 
 
 class SettleMigrationsOperator(SwitchyardOperator):
     """Look at every crossing, whoever started it: settle what has reached its cuts, continue what was interrupted."""
 
-    def work(self, context: Context) -> list[dict[str, Any]]:
-        from ha_core.operations.crossing.settling import crossing_operations, wait_for
+    def work(self) -> list[dict[str, Any]]:
         from ha_core.operations.migration.listing import migrations
+        from ha_core.operations.migration.settling import crossing_operations, wait_for
         from ha_core.present.state import migrations_page
 
-        with self.environment(context) as environment:
-            if not (crossing := crossing_operations(environment)):
-                raise AirflowSkipException("No topic crosses over.")
-            looks = wait_for(environment, crossing, timeout_s=0.0)
-            left = migrations(environment, running_only=True)
+        if not (crossing := crossing_operations(self.environment)):
+            raise AirflowSkipException("No topic crosses over.")
+        looks = wait_for(self.environment, crossing, timeout_s=0.0)
+        left = migrations(self.environment, running_only=True)
         self.say(migrations_page(left))
         if failed := [look for look in looks if look.error or look.operation.state == "failed"]:
             whys = (f"{look.operation.id}: {look.error or look.operation.result}" for look in failed)
             raise AirflowFailException(" ".join(whys))
         ended = sum(look.ended for look in looks)
-        self.done(context, f"{ended} of {len(looks)} operations have ended; {len(left)} topics still cross over")
+        self.done(f"{ended} of {len(looks)} operations have ended; {len(left)} topics still cross over")
         return [{"operation": look.operation.id, "state": look.operation.state} for look in looks]
 
 
 class RecordKnownOperator(SwitchyardOperator):
     """Record in ZooKeeper what each cluster holds now; what was known of one that does not answer stays."""
 
-    def work(self, context: Context) -> list[dict[str, Any]]:
+    def work(self) -> list[dict[str, Any]]:
         """The looks: cluster, at, topics, partitions, groups, error."""
         from ha_core.operations.last_seen import record
 
-        with self.environment(context) as environment:
-            looks = record(environment)
-            names = environment.store.load().clusters
+        looks = record(self.environment)
+        names = self.environment.store.load().clusters
         if propose(names):
             self.log.info("forms propose these clusters from now on: %s", ", ".join(sorted(names)) or "none")
         return [asdict(look) for look in looks]

@@ -2,6 +2,7 @@
 
 An executor holds its operation while it works (`holder`, ephemeral), so the end of its session tells that it has died.
 What clients wait for must not wait for anybody: a fence, a cut that was proposed and not opened, the way back of both.
+Nor must mirrors that it has taken from the job, for they grow old.
 An operation that is about to begin or between two tasks stands in nobody's way, however long; whether it is continued
 is for those who began it, or for an operator to say.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ha_core.model import Operation, SingleOperation, Topic
+from ha_core.model import Operation, SingleOperation, SwitchOperation, Topic
 from ha_core.plan.revision import FINAL
 
 AT_ONCE_S = 0.5
@@ -32,6 +33,8 @@ def patience_s(operation: Operation, topics: Mapping[str, Topic]) -> float | Non
         return AT_ONCE_S
     if operation.state == "cut":
         return NEXT_TASK_S if operation.driver == "run" else AT_ONCE_S
+    if operation.state == "running" and isinstance(operation, SwitchOperation) and operation.evidence.mirrored:
+        return SOON_S  # nobody copies what it holds
     if operation.state == "crossing":
         crossings = [topic.crossing for topic in topics.values() if topic.crossing is not None]
         if any(one.operation == operation.id and one.state == "proposed" for one in crossings):

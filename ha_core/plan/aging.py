@@ -81,8 +81,8 @@ def worked_on(topic: Topic, locked: Mapping[str, str]) -> str | None:
 
     :param locked: as of `locked_topics`. A fence or a crossing may stand without a lock.
     """
-    sign = topic.fence or topic.transaction_fence or topic.crossing
-    return locked.get(topic.name) or (None if sign is None else sign.operation)
+    crossing = topic.crossing
+    return locked.get(topic.name) or topic.fenced_by or (None if crossing is None else crossing.operation)
 
 
 def candidates(topics: Iterable[Topic], locked: Mapping[str, str]) -> tuple[dict[str, Topic], dict[str, str]]:
@@ -217,15 +217,15 @@ def closed(topic: Topic) -> Iterator[tuple[int, Extent]]:
     return ((partition, extent) for partition, extent in topic.stays() if extent.end is not None)
 
 
-def drop(extents: Sequence[Extent], terms: Collection[int]) -> tuple[Extent, ...]:
-    """`extents` without the closed ones of these terms. A term has at most one extent, so it names it.
+def drop(extents: Sequence[Extent], starts: Collection[int]) -> tuple[Extent, ...]:
+    """`extents` without the closed ones that start there. No two extents of a partition start at the same offset.
 
     :raises ValueError: one of them is open.
     """
     for extent in extents:
-        if extent.term in terms and extent.end is None:
-            raise ValueError(f"the extent of term {extent.term} in {extent.cluster} is open: it is the writer's")
-    return tuple(extent for extent in extents if extent.term not in terms)
+        if extent.start in starts and extent.end is None:
+            raise ValueError(f"the extent from {extent.start} on in {extent.cluster} is open: it is the writer's")
+    return tuple(extent for extent in extents if extent.start not in starts)
 
 
 def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts], groups: Collection[str] = ()) -> str:

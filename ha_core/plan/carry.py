@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from ha_core.model import Group, LastSequences, Member
-from ha_core.model.operation import AdoptedGroup
-from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE, client_id
-from ha_core.plan.facts import ProducerFacts, Surplus
+from ha_core.model.operation import AdoptedGroup, Cut
+from ha_core.model.producer import own_id
+from ha_core.plan.facts import ProducerFacts, Producers, Surplus
 
 NEWEST_MS = 1 << 62
 """A producer that the leader did not know yet when it was asked wrote after all the others."""
@@ -41,38 +40,36 @@ def compose_aliases(old: Group | None, adopted: AdoptedGroup) -> dict[str, Membe
     return dict(list(aliases.items())[:MAX_ALIASES])
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A term of one partition that ends, and what the cluster that had it says of its producers."""
-
-    term: int
-    next_term: int
-    producers: Sequence[ProducerFacts]
-    complete: bool = True
-    """False: only those that are named are known, others may have written as well."""
-
-
 def carry_sequences(
-    name: str, old: LastSequences | None, ended: Mapping[int, Ended], read_ms: int | None
+    name: str,
+    old: LastSequences | None,
+    cuts: Iterable[Cut],
+    producers: Producers,
+    read_ms: int | None,
+    complete: bool = True,
 ) -> LastSequences | None:
-    """The topic's last sequences when the terms of some partitions end; None where nothing changes.
+    """The topic's last sequences when `cuts` end terms of its partitions; None where nothing changes.
 
     What was read at a cut a day ago, and has not written since, is left out: nobody sends a batch of then again. Whom
     the origin still knows is never too old: applications set the timestamp. Of more than `MAX_TOPIC_SEQUENCES` those
     that wrote last stay, and not all are known (`terms`).
 
+    :param producers: what the clusters that had these terms say of producers, where they do.
     :param read_ms: when the producers were asked, milliseconds since 1970; None: nothing is too old.
+    :param complete: False: only those that are named are known, others may have written as well.
     """
     before = old or LastSequences(name=name)
     partitions, terms, read = dict(before.partitions), dict(before.terms), dict(before.read_ms)
-    for partition, one in ended.items():
+    for partition, _, _, term in cuts:
+        if (found := producers.get((name, partition))) is None:
+            continue
         earlier = partitions.get(partition, {})
         if read_ms is not None:
             earlier = earlier if read.get(partition, read_ms) >= read_ms - FORGOTTEN_MS else {}
             read[partition] = read_ms
-        partitions[partition] = merge_sequences(earlier, one.producers, one.term)
-        if one.complete:
-            terms[partition] = one.next_term
+        partitions[partition] = merge_sequences(earlier, found, term - 1)
+        if complete:
+            terms[partition] = term
     most = _most_of_each(partitions.values())
     for partition, known in partitions.items():
         if len(known) > most:
@@ -81,7 +78,7 @@ def carry_sequences(
     partitions = {partition: known for partition, known in partitions.items() if known}
     if partitions == before.partitions and terms == before.terms:
         return None
-    return before.model_copy(update={"partitions": partitions, "terms": terms, "read_ms": read})
+    return before.changed(partitions=partitions, terms=terms, read_ms=read)
 
 
 def merge_sequences(
@@ -93,9 +90,9 @@ def merge_sequences(
         are in `old` already, and ids of the cluster itself mean somebody else in the next cluster.
     """
     mine = [
-        (producer.last_timestamp_ms, client_id(producer.producer_id), (producer.epoch, producer.last_sequence))
+        (producer.last_timestamp_ms, own, (producer.epoch, producer.last_sequence))
         for producer in found
-        if producer.last_sequence >= 0 and _belongs(producer.producer_id, term)
+        if producer.last_sequence >= 0 and (own := own_id(producer.producer_id, term)) is not None
     ]
     newest = {producer: last for _, producer, last in sorted(mine, key=lambda entry: (-entry[0], entry[1]))}
     return {**newest, **{producer: last for producer, last in old.items() if producer not in newest}}
@@ -132,7 +129,3 @@ def _most_of_each(partitions: Iterable[Collection[int]]) -> int:
             return min(MAX_SEQUENCES, left // (len(sizes) - index))
         left -= size
     return MAX_SEQUENCES
-
-
-def _belongs(upstream: int, term: int) -> bool:
-    return upstream >= FIRST_CLIENT_ID and upstream // TERM_STRIDE == term and client_id(upstream) >= FIRST_CLIENT_ID

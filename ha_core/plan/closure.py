@@ -5,7 +5,7 @@
 - An instance takes what it uses itself, with the same exceptions. `user#topic` and `user##group` take that one thing.
 - A topic moves alone: groups and bindings stay.
 
-A topic has one writer, so whoever else uses it comes along, wanted or not: these are the strangers. A group has one
+A topic has one writer, so whoever else uses it comes along, wanted or not: these are the other users. A group has one
 coordinator per identity, so whoever else is in it would be left behind in another group of the same name.
 """
 
@@ -21,7 +21,7 @@ from ha_core.plan.resolve import cluster_for_group
 Kind = Literal["topic", "group"]
 
 
-class Stranger(NamedTuple):
+class OtherUser(NamedTuple):
     """A use of a moving topic, or group, outside of the scope. `instance` is empty for one declared for the user."""
 
     name: str
@@ -37,9 +37,9 @@ class Stranger(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Closure:
     moves: MoveSet
-    strangers: tuple[Stranger, ...] = ()
+    other_users: tuple[OtherUser, ...] = ()
     """Of topics."""
-    shared_groups: tuple[Stranger, ...] = ()
+    shared_groups: tuple[OtherUser, ...] = ()
     """Uses of moving groups by identities whose binding does not move."""
     unseen: tuple[str, ...] = ()
     """Users of the scope of which no use is known, seen or declared."""
@@ -80,16 +80,16 @@ def closure(view: View, usage: Mapping[str, Usage], request: MoveRequest) -> Clo
     groups = tuple(key[6:] for key in reasons if key.startswith("group:"))
     return Closure(
         moves=MoveSet(topics=topics, groups=groups, reasons=reasons),
-        strangers=tuple(sorted(_strangers(view, usage, scope, "topic", set(topics)))),
-        shared_groups=tuple(sorted(_strangers(view, usage, scope, "group", set(groups)))),
+        other_users=tuple(sorted(_other_users(view, usage, scope, "topic", set(topics)))),
+        shared_groups=tuple(sorted(_other_users(view, usage, scope, "group", set(groups)))),
         unseen=tuple(user for user in scope.named_users if not any(_uses(usage, user))),
         users=users,
     )
 
 
-def _strangers(
+def _other_users(
     view: View, usage: Mapping[str, Usage], scope: Scope, kind: Kind, moving: Collection[str]
-) -> Iterator[Stranger]:
+) -> Iterator[OtherUser]:
     named = scope.user_topics if kind == "topic" else scope.user_groups
     for user in usage:
         bindings, since = _bindings(view, user), dict[tuple[str, str], str]()
@@ -99,7 +99,7 @@ def _strangers(
             if _fine_bound(bindings, what, name) or not _identity_moves(bindings, scope, user, use.instance):
                 key = (name, use.instance)
                 since[key] = min(since.get(key, use.since), use.since)
-        yield from (Stranger(name, user, instance, first) for (name, instance), first in since.items())
+        yield from (OtherUser(name, user, instance, first) for (name, instance), first in since.items())
 
 
 def _identity_moves(bindings: UserBindings, scope: Scope, user: str, instance: str) -> bool:
@@ -143,12 +143,4 @@ def users_at(view: View, usage: Mapping[str, Usage], group: str, cluster: str) -
 
 def lock_keys(request: MoveRequest, moves: MoveSet) -> tuple[str, ...]:
     """Everything that the move writes: `user:NAME`, `topic:NAME`, `group:NAME`, sorted."""
-    return tuple(
-        sorted(
-            {
-                *(f"user:{user}" for user in request.scope.named_users),
-                *(f"topic:{topic}" for topic in moves.topics),
-                *(f"group:{group}" for group in moves.groups),
-            }
-        )
-    )
+    return tuple(sorted({*(f"user:{user}" for user in request.scope.named_users), *moves.keys}))

@@ -20,35 +20,38 @@ finds the operation interrupted sees from the documents alone where each one sta
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Literal
 
-from ha_core.model import Crossing, Document, Extent, Fence, MigrateOperation, Topic, View
-from ha_core.model.extent import live
-from ha_core.model.operation import Cut
-from ha_core.plan.carry import Ended, carry_sequences
-from ha_core.plan.crossing_maps import (
-    proposed_map,
-    require_base,
-    require_not_added,
-    require_partitions,
-    uncut,
-    with_added,
-)
-from ha_core.plan.crossing_stages import Stage, crossings, end_of, fenced, passed, require_fenced, stage, stages
-from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
-from ha_core.plan.moving import listed, moving, writer_after
+from ha_core.model import Crossing, Document, Fence, MigrateOperation, MoveRequest, Topic, View
+from ha_core.model.extent import Extents, identity, live
+from ha_core.plan.carry import carry_sequences
+from ha_core.plan.crossing_stages import Stage, crossings, end_of, passed, stage, stages
+from ha_core.plan.facts import Ends, Partition, Producers
+from ha_core.plan.moving import cuts_of, extents_of, moving, writer_after
 from ha_core.plan.pinning import require_unused
-from ha_core.plan.revision import FINAL, Documents, MoveDamagedError, all_partitions, cut_at, entering, require_state
+from ha_core.plan.revision import (
+    FINAL,
+    Documents,
+    MoveDamagedError,
+    all_partitions,
+    cut_at,
+    entering,
+    fenced,
+    require_fenced,
+    require_state,
+)
+from ha_core.plan.verdict import listed
 
-Producers = Mapping[Partition, Sequence[ProducerFacts]]
+Maps = dict[str, dict[int, Extents]]
+"""Topic → its map once it has crossed over."""
 
 
 def propose_change(
     operation: MigrateOperation,
     view: View,
     topics: Collection[str],
-    ends: Mapping[Partition, PartitionEnds],
+    ends: Ends,
     cuts: Mapping[Partition, int],
 ) -> Documents:
     """Propose cuts for `topics`, or higher ones.
@@ -63,18 +66,18 @@ def propose_change(
     for name in topics:
         topic = view.topics.get(name) or Topic(name=name)
         found = stage(operation, topic)
-        if found not in {"ahead", "proposed"} or topic.fence is not None:
+        if found not in {"before", "proposed"} or topic.fence is not None:
             raise MoveDamagedError(f"topic {name} is {_words(topic, found)}: no cut can be proposed for it")
         everything = all_partitions(topic, ends)
         require_unused(operation, name, ends)
-        partitions = {partition: listed(request, topic, partition) for partition in everything}
+        partitions = {partition: extents_of(request, topic, partition) for partition in everything}
         crossing = moving(request, topic, everything)
         for partition in crossing:
-            partitions[partition] = proposed_map(request, topic, found, partition, ends, cuts)
+            partitions[partition] = proposed_map(request, topic, partition, ends, cuts)
         some = () if crossing == tuple(everything) else crossing
         proposed = Crossing(operation=operation.id, state="proposed", partitions=some)
-        changes = {"writer": topic.writer or request.origin, "partitions": partitions, "crossing": proposed}
-        puts.append(topic.model_copy(update=changes))
+        writer = topic.writer or request.origin
+        puts.append(topic.changed(writer=writer, partitions=partitions, crossing=proposed))
     return Documents((*puts, entering(operation, "crossing")))
 
 
@@ -82,7 +85,7 @@ def open_change(
     operation: MigrateOperation,
     view: View,
     topics: Collection[str],
-    ends: Mapping[Partition, PartitionEnds],
+    ends: Ends,
     counts: Mapping[str, int],
 ) -> Documents:
     """Let `topics` cross over. `ends` and `counts`, the origin's partitions, were read after every live gateway
@@ -94,8 +97,12 @@ def open_change(
     puts: list[Document] = []
     for name in topics:
         topic = at_stage(operation, view, name, "proposed")
-        require_partitions(topic, ends)
-        require_not_added(operation.request, topic, counts)
+        # Before every gateway served the cuts, clients were led to whatever the topic has got: it has to come along.
+        if new := added(operation.request, topic, counts):
+            raise MoveDamagedError(
+                f"topic {name} has got partitions {list(new)} since its cuts were proposed, which have none. "
+                "Go back, and migrate it again"
+            )
         if beyond := passed(topic, ends):
             raise MoveDamagedError(f"topic {name}: the log has passed the cut of partitions {list(beyond)}")
         require_base(topic, ends)
@@ -107,7 +114,7 @@ def settle_change(
     operation: MigrateOperation,
     view: View,
     topics: Collection[str],
-    ends: Mapping[Partition, PartitionEnds],
+    ends: Ends,
     counts: Mapping[str, int],
     producers: Producers,
     read_ms: int | None = None,
@@ -120,17 +127,15 @@ def settle_change(
     :raises MoveDamagedError: a partition has not reached its cut, or is missing.
     """
     require_state(operation, "crossing")
-    puts: list[Document] = []
+    maps: Maps = {}
     for name in topics:
         topic = at_stage(operation, view, name, "open")
         if topic.fence is not None:
             raise MoveDamagedError(f"topic {name} is fenced: its crossing ends behind the fence")
-        require_partitions(topic, ends)
         if missing := set(filter(topic.crosses, topic.partitions)) - set(passed(topic, ends)):
             raise MoveDamagedError(f"topic {name}: partitions {sorted(missing)} have not reached their cuts")
-        partitions = with_added(operation.request, topic, counts)
-        puts += ended(operation, topic, partitions, view, producers, read_ms=read_ms)
-    return Documents((*puts, after_end(operation, view, puts)))
+        maps[name] = with_added(operation.request, topic, counts)
+    return ended(operation, view, maps, producers, read_ms)
 
 
 def retreat_change(operation: MigrateOperation, view: View) -> Documents:
@@ -141,7 +146,7 @@ def retreat_change(operation: MigrateOperation, view: View) -> Documents:
     found = stages(operation, view.topics)
     settled = [name for name, one in found.items() if one == "settled"]
     if settled or operation.state in FINAL | {"cut"}:
-        raise MoveDamagedError(f"operation {operation.id}: {', '.join(settled[:5])} crossed over, there is no way back")
+        raise MoveDamagedError(f"operation {operation.id}: {listed(settled)} crossed over, there is no way back")
     opened = [name for name, one in found.items() if one == "open"]
     puts = [_in_state(view.topics[name], "proposed") for name in opened]
     noted = operation.noting(retreated=tuple(sorted({*operation.evidence.retreated, *opened})))
@@ -156,11 +161,11 @@ def reopen_change(operation: MigrateOperation, view: View) -> Documents:
         if stage(operation, view.topics.get(name)) == "proposed"
     ]
     # Cuts that were withdrawn are proposed anew, by the steps from the beginning on.
-    withdrawn = all(one == "ahead" for one in stages(operation, view.topics).values())
+    withdrawn = all(one == "before" for one in stages(operation, view.topics).values())
     return Documents((*puts, entering(operation.noting(retreated=()), "running" if withdrawn else "crossing")))
 
 
-def withdraw_change(operation: MigrateOperation, view: View, ends: Mapping[Partition, PartitionEnds]) -> Documents:
+def withdraw_change(operation: MigrateOperation, view: View, ends: Ends) -> Documents:
     """Take the proposed cuts back: the maps end in the origin again. May be repeated.
 
     :param ends: the target's, read after every live gateway followed `proposed`, of topics that were open.
@@ -168,41 +173,35 @@ def withdraw_change(operation: MigrateOperation, view: View, ends: Mapping[Parti
     """
     puts: list[Document] = []
     for name, found in stages(operation, view.topics).items():
-        if found == "ahead":
+        if found == "before":
             continue
         topic = at_stage(operation, view, name, "proposed")
         if name in operation.evidence.retreated:
             require_base(topic, ends)
         back = {p: uncut(operation.request, topic, p) for p in topic.partitions if topic.crosses(p)}
-        puts.append(topic.model_copy(update={"partitions": {**topic.partitions, **back}, "crossing": None}))
+        puts.append(topic.changed(partitions={**topic.partitions, **back}, crossing=None))
     return Documents((*puts, entering(operation, "undoing")))
 
 
 def hold_change(operation: MigrateOperation, view: View, topics: Collection[str], *wanted: Stage) -> Documents:
-    """Fence `topics`, which stand where it is `wanted` or are open, to end their crossing. May be repeated."""
+    """Fence `topics`, which stand where it is `wanted`, to end their crossing. May be repeated."""
     require_state(operation, "crossing", "fenced")
     fence = Fence(operation=operation.id)
-    held = [at_stage(operation, view, name, *(wanted or ("open",))) for name in topics]
-    puts = [topic.model_copy(update={"fence": fence}) for topic in held]
+    puts = [at_stage(operation, view, name, *wanted).changed(fence=fence) for name in topics]
     return Documents((*puts, entering(operation, "fenced")))
 
 
 def lift_change(operation: MigrateOperation, view: View) -> Documents:
     """Lift the fences: the crossing goes on as before. May be repeated."""
-    puts = [
-        topic.model_copy(update={"fence": None})
-        for name in operation.moves.topics
-        if (topic := view.topics.get(name)) is not None and fenced(operation, topic)
-    ]
-    state = "crossing" if operation.state == "fenced" else operation.state
-    return Documents((*puts, entering(operation, state)))
+    puts = [topic.unfenced for topic in fenced(operation, view.topics, {})]
+    return Documents((*puts, entering(operation, "crossing" if operation.state == "fenced" else operation.state)))
 
 
 def finish_change(
     operation: MigrateOperation,
     view: View,
     topics: Collection[str],
-    ends: Mapping[Partition, PartitionEnds],
+    ends: Ends,
     counts: Mapping[str, int],
     producers: Producers,
     read_ms: int | None = None,
@@ -214,12 +213,10 @@ def finish_change(
     """
     require_state(operation, "fenced")
     request = operation.request
-    puts: list[Document] = []
+    maps: Maps = {}
     for name in topics:
-        topic = at_stage(operation, view, name, "open")
-        require_fenced(operation, topic)
-        require_partitions(topic, ends)
-        partitions = with_added(request, topic, counts)
+        topic = require_fenced(operation, f"topic {name}", at_stage(operation, view, name, "open"))
+        maps[name] = with_added(request, topic, counts)
         reached = set(passed(topic, ends))
         for partition, origin, target in crossings(topic):
             if partition in reached:
@@ -231,9 +228,8 @@ def finish_change(
                     f"{request.origin} has not reached the cut: somebody writes there without passing the gateways"
                 )
             at = origin.extrapolate(end_of(name, partition, ends))
-            partitions[partition] = cut_at(request, where, uncut(request, topic, partition), at, target.base)
-        puts += ended(operation, topic, partitions, view, producers, read_ms=read_ms)
-    return Documents((*puts, after_end(operation, view, puts)))
+            maps[name][partition] = cut_at(request, where, uncut(request, topic, partition), at, target.base)
+    return ended(operation, view, maps, producers, read_ms)
 
 
 def at_stage(operation: MigrateOperation, view: View, name: str, *wanted: Stage) -> Topic:
@@ -250,54 +246,102 @@ def _words(topic: Topic | None, found: Stage) -> str:
 
 
 def _in_state(topic: Topic, state: Literal["proposed", "open"]) -> Topic:
-    if topic.crossing is None:
-        raise MoveDamagedError(f"topic {topic.name} does not cross over")
-    return topic.model_copy(update={"crossing": topic.crossing.model_copy(update={"state": state})})
+    assert topic.crossing is not None
+    return topic.changed(crossing=topic.crossing.changed(state=state))
 
 
 def ended(
     operation: MigrateOperation,
-    topic: Topic,
-    partitions: dict[int, tuple[Extent, ...]],
     view: View,
+    maps: Maps,
     producers: Producers,
+    read_ms: int | None,
     complete: bool = True,
-    read_ms: int | None = None,
-) -> list[Document]:
-    """The topic without its crossing, and its last sequences where they have changed.
+) -> Documents:
+    """The revision that ends the crossing of the topics of `maps`; the operation has `cut` with the last of them.
+
+    Its evidence gets the cuts, since later moves change the maps, and the partitions that had none.
 
     :param complete: `producers` has all that wrote below the cuts; else others may have written, too.
     """
-    writer = writer_after(operation.request, topic, partitions)
-    puts: list[Document] = [
-        topic.model_copy(update={"writer": writer, "partitions": partitions, "crossing": None, "fence": None})
-    ]
-    over = {
-        partition: Ended(origin.term, target.term, found, complete)
-        for partition, origin, target in crossings(topic)
-        if (found := producers.get((topic.name, partition))) is not None
-    }
-    if sequences := carry_sequences(topic.name, view.sequences.get(topic.name), over, read_ms):
-        puts.append(sequences)
-    return puts
-
-
-def after_end(operation: MigrateOperation, view: View, puts: Sequence[Document]) -> MigrateOperation:
-    """The operation after a revision that ends the crossing of some topics: `cut` with the last of them.
-
-    Its evidence gets the cuts, since later moves change the maps, and the partitions that had none.
-    """
+    puts: list[Document] = []
+    now = dict(view.topics)
     cuts, remaining = dict(operation.evidence.cuts), dict(operation.evidence.remaining)
-    for put in puts:
-        if isinstance(put, Topic):
-            before = view.topics[put.name]
-            after = [(p, live(put.partitions[p])) for p, _, _ in crossings(before)]
-            cuts[put.name] = tuple(Cut(p, to.start, to.base, to.term) for p, to in after)
-            if new := sorted(put.partitions.keys() - before.partitions.keys()):
-                remaining[put.name] = tuple(new)
+    for name, partitions in maps.items():
+        topic = view.topics[name]
+        writer = writer_after(operation.request, topic, partitions)
+        now[name] = topic.changed(writer=writer, partitions=partitions, crossing=None, fence=None)
+        cuts[name] = cuts_of(partitions, (partition for partition, _, _ in crossings(topic)))
+        if new := sorted(partitions.keys() - topic.partitions.keys()):
+            remaining[name] = tuple(new)
+        sequences = carry_sequences(name, view.sequences.get(name), cuts[name], producers, read_ms, complete)
+        puts += filter(None, (now[name], sequences))
     operation = operation.noting(cuts=cuts, remaining=remaining)
-    now = {**view.topics, **{put.name: put for put in puts if isinstance(put, Topic)}}
     if all(one == "settled" for one in stages(operation, now).values()):
-        return entering(operation, "cut")
-    standing = any(fenced(operation, topic) for topic in now.values())
-    return entering(operation, "fenced" if standing else "crossing")
+        return Documents((*puts, entering(operation, "cut")))
+    return Documents((*puts, entering(operation, "fenced" if fenced(operation, now, {}) else "crossing")))
+
+
+def uncut(request: MoveRequest, topic: Topic, partition: int) -> Extents:
+    """The extents without the cut that lies ahead. Older extents of the target keep the end that was found with it."""
+    if partition not in topic.partitions:
+        return identity(request.origin)
+    origin = topic.written(partition)
+    return (*topic.extents(partition)[:-2], origin.changed(end=None))
+
+
+def proposed_map(
+    request: MoveRequest,
+    topic: Topic,
+    partition: int,
+    ends: Ends,
+    cuts: Mapping[Partition, int],
+) -> Extents:
+    """The extents of a partition with its cut.
+
+    :param cuts: client offsets; one that is missing stays what was proposed before.
+    :raises MoveDamagedError: the cut is not above the log's end, or below the one before; or the map would be wrong.
+    """
+    name, where = topic.name, f"topic {topic.name} partition {partition}"
+    before = topic.partitions.get(partition) if topic.crossing else None
+    at = cuts.get((name, partition), before[-1].start if before else None)
+    if at is None:
+        raise MoveDamagedError(f"{where}: there is no cut to propose")
+    if before and at < before[-1].start:
+        raise MoveDamagedError(f"{where}: the cut {at} lies below {before[-1].start}, below which is acknowledged")
+    origin = uncut(request, topic, partition) if topic.crossing else extents_of(request, topic, partition)
+    base = before[-1].base if before else ends[name, partition].target
+    try:
+        end = live(origin).to_client(end_of(name, partition, ends))
+    except ValueError as error:
+        raise MoveDamagedError(f"{where}: {error}") from error
+    if (name, partition) in cuts and at <= end:
+        raise MoveDamagedError(f"{where}: the cut {at} does not lie above the log's end {end}")
+    return cut_at(request, where, origin, at, base)
+
+
+def added(request: MoveRequest, topic: Topic, counts: Mapping[str, int]) -> tuple[int, ...]:
+    """Partitions that the origin has and the map does not list, where its writer is to change.
+
+    While the crossing stands gateways lead nobody to them (`Topic.withheld`). They stay where they are: in a map of
+    their own, or they would be the next writer's.
+    """
+    if topic.writer != request.origin or writer_after(request, topic, topic.partitions) == request.origin:
+        return ()  # whose they are does not change
+    return tuple(partition for partition in range(counts[topic.name]) if partition not in topic.partitions)
+
+
+def with_added(request: MoveRequest, topic: Topic, counts: Mapping[str, int]) -> dict[int, Extents]:
+    """The map, with the partitions that were added meanwhile as the origin's own."""
+    return {**topic.partitions, **dict.fromkeys(added(request, topic, counts), identity(request.origin))}
+
+
+def require_base(topic: Topic, ends: Ends) -> None:
+    """:raises MoveDamagedError: somebody has written to the target."""
+    for partition, _, target in crossings(topic):
+        found = ends[topic.name, partition].target
+        if found != target.base:
+            raise MoveDamagedError(
+                f"topic {topic.name} partition {partition}: cluster {target.cluster} ends at {found}, and its extent "
+                f"begins at {target.base}: records were written there"
+            )

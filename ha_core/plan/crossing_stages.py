@@ -7,16 +7,15 @@ from typing import Literal, get_args
 
 from ha_core.model import Extent, MigrateOperation, Topic
 from ha_core.model.extent import live
-from ha_core.plan.facts import Partition, PartitionEnds
+from ha_core.plan.facts import Ends, Partition
 from ha_core.plan.moving import places
-from ha_core.plan.revision import FINAL, MoveDamagedError
+from ha_core.plan.revision import FINAL, MoveDamagedError, fenced
 
-Stage = Literal["ahead", "proposed", "open", "settled"]
-"""`ahead`: the topic is written in the origin, as before. `settled`: in the target, and nothing is left to do."""
-Ahead = Literal["pin", "prepare", "propose", "serve", "ends", "open"]
-Onward = Literal["settle", "end", "verify", "groups", "record", "end_without_origin"]
+Stage = Literal["before", "proposed", "open", "settled"]
+"""`before`: the topic is written in the origin, as before. `settled`: in the target, and nothing is left to do."""
+BeforeOpen = Literal["pin", "prepare", "propose", "serve", "ends", "open"]
 Back = Literal["lift", "retreat", "withdraw", "reopen", "discard", "unpin", "undone"]
-Step = Literal[Ahead, Onward, Back, "release"]
+Step = Literal[BeforeOpen, "settle", "end", "verify", "groups", "record", "end_without_origin", Back, "release"]
 # propose: cuts above the logs' ends, in one revision
 # serve: every gateway follows them, with nothing in flight from before
 # ends: read where the logs end, after that
@@ -30,11 +29,13 @@ Step = Literal[Ahead, Onward, Back, "release"]
 # end_without_origin: end what is proposed or open behind a fence, although the origin is dead; asked for by operators
 BACK: tuple[Step, ...] = ("retreat", "withdraw", "discard", "unpin", "undone")
 """The way back: no fence, and nothing is lost as long as the target was not written."""
-BEFORE_OPEN = frozenset[Step](get_args(Ahead))
+BEFORE_OPEN = frozenset[Step](get_args(BeforeOpen))
 """What fails here is taken back at once: a proposed cut that the log reaches holds producers up."""
 BehindFence = Literal["hold", "drain", "quiet", "producers", "finish"]
 BEHIND_FENCE: tuple[BehindFence, ...] = get_args(BehindFence)
 """The parts of `end`: the fence, gateways drained, ends that rest, last sequences below the cuts, the last revision."""
+Look = Callable[[], tuple[MigrateOperation, Mapping[str, Topic]]]
+"""The documents as they are now."""
 WithoutOrigin = Literal["hold", "drain", "written", "conclude"]
 WITHOUT_ORIGIN: tuple[WithoutOrigin, ...] = get_args(WithoutOrigin)
 """The parts of `end_without_origin`: the fence, gateways drained, what the target has, the last revision."""
@@ -47,7 +48,7 @@ def stage(operation: MigrateOperation, topic: Topic | None) -> Stage:
     """
     request = operation.request
     if topic is None:
-        return "ahead"
+        return "before"
     if topic.crossing is not None:
         if topic.crossing.operation != operation.id:
             raise MoveDamagedError(
@@ -55,12 +56,12 @@ def stage(operation: MigrateOperation, topic: Topic | None) -> Stage:
             )
         return topic.crossing.state
     if not topic.mapped:
-        return "ahead"
+        return "before"
     # What was added to the topic meanwhile remains in the origin: where it stands, its own cuts say.
     cuts = operation.evidence.cuts.get(topic.name)
     found = frozenset(live(topic.extents(cut.partition)).cluster for cut in cuts) if cuts else places(request, topic)
     if request.origin in found:
-        return "ahead"
+        return "before"
     if request.target in found:
         return "settled"
     there = ", ".join(sorted(found))
@@ -74,26 +75,23 @@ def stages(operation: MigrateOperation, topics: Mapping[str, Topic]) -> dict[str
 
 def resume(operation: MigrateOperation, topics: Mapping[str, Topic]) -> tuple[Step, ...]:
     """What to do next with the operation, by what stands in the state. Each step may be repeated."""
-    if any(fenced(operation, topics.get(name)) for name in operation.moves.topics):
+    if fenced(operation, topics, {}):
         return ("lift",)
     if operation.state in FINAL:
         return ("release",)
     if operation.state == "undoing":
         return BACK[1:]
     found = set(stages(operation, topics).values())
-    if "ahead" in found:
+    if "before" in found:
         return ("pin", "prepare", "propose")
     if "proposed" in found:
         return ("serve", "ends", "open")
     return ("settle",) if "open" in found else ("verify", "groups", "record")
 
 
-def plan(
-    look: Callable[[], tuple[MigrateOperation, Mapping[str, Topic]]], at_once: Callable[[], bool]
-) -> Iterator[Step]:
+def plan(look: Look, at_once: Callable[[], bool]) -> Iterator[Step]:
     """The steps of a crossing, until it has ended or has to wait for its logs.
 
-    :param look: the documents as they are now.
     :param at_once: whether what has not reached its cut is to be ended behind a fence.
     """
     while True:
@@ -107,7 +105,7 @@ def plan(
             yield "end"
 
 
-def plan_without_origin(look: Callable[[], tuple[MigrateOperation, Mapping[str, Topic]]]) -> Iterator[Step]:
+def plan_without_origin(look: Look) -> Iterator[Step]:
     """The steps that end a crossing whose origin is dead, up to its cut; from there on `plan` goes on.
 
     A way back whose target was never written is gone to its end: the origin has nothing to say to it.
@@ -139,7 +137,7 @@ def crossing_partitions(topics: Mapping[str, Topic], names: Iterable[str]) -> li
     return [(name, partition) for name in names for partition, _, _ in crossings(topics[name])]
 
 
-def passed(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> tuple[int, ...]:
+def passed(topic: Topic, ends: Ends) -> tuple[int, ...]:
     """Partitions of a topic that crosses over whose log end is not below its cut any more."""
     return tuple(
         partition
@@ -148,20 +146,9 @@ def passed(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> tuple[int, 
     )
 
 
-def fenced(operation: MigrateOperation, topic: Topic | None) -> bool:
-    """Whether a fence of the operation stands on the topic."""
-    return topic is not None and topic.fence is not None and topic.fence.operation == operation.id
-
-
-def require_fenced(operation: MigrateOperation, topic: Topic) -> None:
-    """:raises MoveDamagedError: the operation's fence does not stand on the topic."""
-    if not fenced(operation, topic):
-        raise MoveDamagedError(f"the fence of operation {operation.id} on topic {topic.name} does not stand any more")
-
-
-def end_of(topic: str, partition: int, ends: Mapping[Partition, PartitionEnds]) -> int:
+def end_of(topic: str, partition: int, ends: Ends) -> int:
     """The origin's log end. :raises MoveDamagedError: it was not read."""
-    found = ends[topic, partition].origin
-    if found is None:
+    found = ends.get((topic, partition))
+    if found is None or found.origin is None:
         raise MoveDamagedError(f"topic {topic} partition {partition}: a crossing needs the origin's log end")
-    return found
+    return found.origin

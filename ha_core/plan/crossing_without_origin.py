@@ -14,20 +14,19 @@ follows writes to the target alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
-from ha_core.model import Document, Extent, MigrateOperation, MoveRequest, Topic, View
+from ha_core.model import Extent, MigrateOperation, MoveRequest, Topic, View
 from ha_core.model.extent import live, skipping
-from ha_core.model.operation import Unread
-from ha_core.model.producer import client_id, is_gateway_id, upstream_id
+from ha_core.model.operation import UnreadPolicy
+from ha_core.model.producer import own_id, upstream_id
 from ha_core.plan.carry import NEWEST_MS
-from ha_core.plan.crossing import Producers, after_end, at_stage, ended
-from ha_core.plan.crossing_maps import uncut
-from ha_core.plan.crossing_stages import crossings, require_fenced
-from ha_core.plan.cuts import forced_cut
-from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
+from ha_core.plan.crossing import Maps, at_stage, ended, uncut
+from ha_core.plan.crossing_stages import crossings
+from ha_core.plan.cuts import forced_cut, known_ends
+from ha_core.plan.facts import Ends, PartitionEnds, ProducerFacts, Producers, Surplus
 from ha_core.plan.moving import written_in
-from ha_core.plan.revision import Documents, MoveDamagedError, cut_at, require_sound, require_state
+from ha_core.plan.revision import Documents, MoveDamagedError, cut_at, require_fenced, require_sound, require_state
 
 
 def crossing_out(request: MoveRequest, topic: Topic | None) -> str | None:
@@ -43,9 +42,9 @@ def end_change(
     operation: MigrateOperation,
     view: View,
     topics: Collection[str],
-    ends: Mapping[Partition, PartitionEnds],
+    ends: Ends,
     producers: Producers,
-    unread: Unread,
+    unread: UnreadPolicy,
     read_ms: int | None = None,
 ) -> Documents:
     """The revision that ends the crossing of `topics` behind their fence.
@@ -57,19 +56,18 @@ def end_change(
     """
     require_state(operation, "fenced")
     request = operation.request
-    puts: list[Document] = []
+    maps: Maps = {}
     for name in topics:
-        topic = at_stage(operation, view, name, "proposed", "open")
-        require_fenced(operation, topic)
+        topic = require_fenced(operation, f"topic {name}", at_stage(operation, view, name, "proposed", "open"))
         assert topic.crossing is not None
-        partitions = dict(topic.partitions)
+        maps[name] = dict(topic.partitions)
         for partition, origin, target in crossings(topic):
             where = f"topic {name} partition {partition}"
             found = ends.get((name, partition))
             if found is None:
                 raise MoveDamagedError(f"{where}: the end in {target.cluster} was not read")
             if topic.crossing.state == "open":
-                closed = origin.model_copy(update={"known_end": _known_end(origin, target, found), "surplus": True})
+                closed = origin.changed(known_end=_known_end(origin, target, found), surplus=True)
                 after = (*topic.partitions[partition][:-2], closed, target)
             else:
                 before = uncut(request, topic, partition)
@@ -78,9 +76,8 @@ def end_change(
                 after = cut_at(request, where, before, max(at, target.start), found.target, known_end)
             if unread == "skip":
                 after = skipping(after, request.origin)
-            partitions[partition] = require_sound(where, after)
-        puts += ended(operation, topic, partitions, view, producers, complete=False, read_ms=read_ms)
-    return Documents((*puts, after_end(operation, view, puts)))
+            maps[name][partition] = require_sound(where, after)
+    return ended(operation, view, maps, producers, read_ms, complete=False)
 
 
 def crossed_with(surplus: Surplus, target: Extent, origin: Extent) -> tuple[ProducerFacts, ...] | None:
@@ -96,8 +93,8 @@ def crossed_with(surplus: Surplus, target: Extent, origin: Extent) -> tuple[Prod
         return None
     return tuple(
         ProducerFacts(upstream_id(client, origin.term), epoch, sequence - 1, NEWEST_MS)
-        for own, (epoch, sequence) in surplus.first.items()
-        if is_gateway_id(client := client_id(own)) and own == upstream_id(client, target.term) and sequence > 0
+        for there, (epoch, sequence) in surplus.first.items()
+        if (client := own_id(there, target.term)) is not None and sequence > 0
     )
 
 
@@ -106,6 +103,5 @@ def _known_end(origin: Extent, target: Extent, found: PartitionEnds) -> int:
     assert origin.end is not None
     if found.target > target.base:
         return origin.end  # what is in the target came to lie above the cut in the origin's log first
-    ends = [origin.clip(end) for end in (found.origin, found.seen) if end is not None]
     committed = [found.known] if found.known is not None and found.known <= origin.end else []
-    return min(origin.end, max([origin.start, *ends, *committed]))
+    return min(origin.end, max([origin.start, *known_ends(origin, found), *committed]))

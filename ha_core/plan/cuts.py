@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ha_core.model import Extent
 from ha_core.plan.facts import Partition, PartitionEnds
@@ -30,24 +31,27 @@ UNKNOWN_RESERVE = 1 << 40
 """The reserve where no end is known at all, or nobody can say how long ago it was: years of records."""
 
 
+class Rate(NamedTuple):
+    """Records per second of a partition."""
+
+    highest: float = 0.0
+    """Which its log hardly exceeds: cuts are chosen by it."""
+    expected: float = 0.0
+    """At which it is expected to go on: when a cut is reached is told by it."""
+    source: str = ""
+    """Where that is known from, in a word or two."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Records per second of partitions, in the origin. One that is missing counts as idle."""
+    """Of partitions, in the origin. One that is missing counts as idle."""
 
-    per_s: Mapping[Partition, float]
-    """Which a log hardly exceeds: cuts are chosen by them."""
+    known: Mapping[Partition, Rate]
     words: str
     """Where they come from, for people."""
-    expected_per_s: Mapping[Partition, float] = field(default_factory=dict)
-    """At which it is expected to go on, where that is not the same: when a cut is reached is told by them."""
-    sources: Mapping[Partition, str] = field(default_factory=dict)
-    """Where the rate of each comes from, in a word or two."""
 
-    def of(self, partition: Partition) -> float:
-        return self.per_s.get(partition, 0.0)
-
-    def expected(self, partition: Partition) -> float:
-        return self.expected_per_s.get(partition, self.of(partition))
+    def of(self, partition: Partition) -> Rate:
+        return self.known.get(partition, Rate())
 
 
 def cut_ahead(end: int, rate_per_s: float, preparation_s: float) -> int:
@@ -81,29 +85,35 @@ def outrun_margin(grown: Collection[int], rates: Collection[float], attempt: int
     return math.ceil(expected + 3 * math.sqrt(expected))
 
 
-def doubled_records(ahead: Mapping[int, int], rates: Mapping[int, float]) -> float | None:
+def doubled_records(logs: Collection[tuple[int, float]]) -> float | None:
     """Records of a topic that will be written to both clusters: what comes to busy partitions that have reached their
     cut, until the last one has. None: a partition is idle, so nobody knows.
 
-    :param ahead: partition → records between its end and its cut.
+    :param logs: of each partition the records between its end and its cut, and its rate.
     """
-    times = {p: ahead[p] / rates[p] if rates.get(p, 0.0) > 0 else None for p in ahead}
-    known = [time for time in times.values() if time is not None]
-    if len(known) < len(times):
-        return None if known else 0.0
-    last = max(known, default=0.0)
-    return sum(rates[p] * (last - time) for p, time in times.items() if time is not None)
+    busy = [(ahead / rate, rate) for ahead, rate in logs if rate > 0]
+    if len(busy) < len(logs):
+        return None if busy else 0.0
+    last, _ = max(busy, default=(0.0, 0.0))
+    return sum(rate * (last - time) for time, rate in busy)
 
 
-def forced_cut(current: Extent, found: PartitionEnds) -> tuple[int, int]:
+def known_ends(extent: Extent, found: PartitionEnds) -> list[int]:
+    """Where the origin is known to have ended, in client offsets of its `extent`."""
+    return [extent.clip(end) for end in (found.origin, found.seen) if end is not None]
+
+
+def forced_cut(current: Extent, found: PartitionEnds, mirrored: int | None = None) -> tuple[int, int]:
     """The cut and the extent's known end, both client offsets.
 
     :param current: the writer's extent, in the origin.
+    :param mirrored: up to where its copy has the origin's log. It says that the log was as long once, not when.
     """
-    ends = [current.clip(end) for end in (found.origin, found.seen) if end is not None]
+    ends = known_ends(current, found)
     age_s = found.seen_age_s if found.seen is not None else 0.0
     room = RESERVE + int(max(age_s, MIN_AGE_S) * FASTEST_PER_S) if ends and age_s is not None else UNKNOWN_RESERVE
-    known = max([current.start, *ends])
+    copied = [] if mirrored is None else [current.clip(mirrored)]
+    known = max([current.start, *ends, *copied])
     # Anybody can commit anything: a commit beyond what the log can hold says nothing.
     if found.known is not None and known < found.known <= known + room:
         known = found.known

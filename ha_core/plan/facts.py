@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
+from ha_core.model import Run
 from ha_core.plan.verdict import duration
 
 Partition = tuple[str, int]
@@ -52,6 +54,11 @@ class TopicFacts:
     @property
     def compacted(self) -> bool:
         return "compact" in self.config.get("cleanup.policy", "")
+
+    def min_in_sync(self, default: int) -> int:
+        """How many replicas have to be in sync for a record to be acknowledged; `default` where the topic is silent."""
+        value = self.config.get("min.insync.replicas", "")
+        return int(value) if value.isdecimal() else default
 
 
 def is_live(state: str, members: Collection[str] = ()) -> bool:
@@ -152,3 +159,56 @@ class PartitionEnds:
     """None: nobody can say how long ago that was."""
     known: int | None = None
     """Highest *client* offset that groups have committed, here or in another cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLag:
+    """How far the copy of a partition was behind its source when its copier reported last."""
+
+    copying: bool
+    records: int
+    """Of what the source had then."""
+    ms: int | None
+    """How long ago the oldest of them was written."""
+    age_s: float
+    """How long ago the report was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFacts:
+    """How far a copy was when it was taken over. Offsets are those of its two clusters."""
+
+    mirrored: int
+    """The first offset of the source that is not in it."""
+    runs: tuple[Run, ...] = ()
+    producers: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """Producer id in the source → (epoch, last sequence), of what is in the copy; those that wrote last come last."""
+    whole: bool = False
+    """The runs are all that the mirror ever had. Else what lies below the first one is left to the source."""
+
+
+Ends = Mapping[Partition, PartitionEnds]
+Producers = Mapping[Partition, Sequence[ProducerFacts] | None]
+"""None, or missing: nobody can say."""
+
+
+class Setting(NamedTuple):
+    """One setting of a topic, as the brokers that have it go by it."""
+
+    value: str | None
+    """None: they keep it secret."""
+    own: bool
+    """Set for the topic itself; else a default."""
+
+
+class AccessRule(NamedTuple):
+    """One access rule for topics (an ACL). Numbers of operations are Kafka's."""
+
+    pattern: Literal["literal", "prefixed"]
+    name: str
+    """Of a topic, `*` for all, or what names begin with."""
+    principal: str
+    host: str
+    operation: int
+    allows: bool
+    """False: it denies."""

@@ -12,6 +12,8 @@ after any topic and begun again, it comes to the same maps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from ha_core.model import Extent, Topic
@@ -47,7 +49,7 @@ class Loss(NamedTuple):
         return self.end - self.start
 
 
-class Unread(NamedTuple):
+class UnreadGroup(NamedTuple):
     """A group that has not read all of what is given up. Offsets are client offsets."""
 
     topic: str
@@ -91,27 +93,25 @@ def without(topic: Topic, cluster: str) -> Topic:
         partition: tuple(extent for extent in extents if extent.cluster != cluster)
         for partition, extents in topic.partitions.items()
     }
-    return topic.model_copy(update={"partitions": partitions})
+    return topic.changed(partitions=partitions)
 
 
-def unread(topic: Topic, cluster: str, commits: Mapping[int, Iterable[Commit]]) -> Iterator[Unread]:
+def unread(topic: Topic, cluster: str, commits: Mapping[int, Iterable[Commit]]) -> Iterator[UnreadGroup]:
     """Groups that would have got something of what is given up, by partition and name.
 
     :param commits: partition → committed offsets, of all clusters.
     :raises ValueError: as of `losses`.
     """
     left = without(topic, cluster).partitions
-    of: dict[int, list[Loss]] = {}
-    for loss in losses(topic, cluster):
-        if not loss.skipped:
-            of.setdefault(loss.partition, []).append(loss)
-    for partition, here in of.items():
+    waited_for = (loss for loss in losses(topic, cluster) if not loss.skipped)
+    for partition, some in groupby(waited_for, attrgetter("partition")):
+        here = list(some)
         for commit in sorted(commits.get(partition, ())):
             most = sum(max(0, loss.end - max(loss.start, commit.offset)) for loss in here)
             if most:
                 known = sum(max(0, loss.start + loss.known - max(loss.start, commit.offset)) for loss in here)
                 # A commit's fields are in the order of these.
-                yield Unread(topic.name, partition, *commit, _next(left[partition], commit.offset), known, most)
+                yield UnreadGroup(topic.name, partition, *commit, _next(left[partition], commit.offset), known, most)
 
 
 def _next(extents: Iterable[Extent], offset: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ha_core.model import Extent, View
 from ha_core.model.extent import identity
@@ -16,8 +16,7 @@ from ha_core.plan.facts import GroupFacts, Partition
 from ha_core.plan.resolve import at_home
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """A partition's log in one cluster, in that cluster's own offsets: what readers can be given."""
 
     start: int
@@ -115,8 +114,8 @@ def group_lag(
         elif here:
             states[cluster] = here.words
             for key, offset in sorted(here.offsets.items()):
-                found = _behind(view, key, offset, cluster, logs)
-                rows.append(PartitionLag(*key, offset, found.end, found.lag_records, found.next, cluster, here.age_s))
+                end, lag, following = _behind(view, key, offset, cluster, logs)
+                rows.append(PartitionLag(*key, offset, end, lag, following, cluster, here.age_s))
     if not states and not left_over and not homes.get(group, frozenset()) & unasked.keys():
         return None
     no_record = " Nothing was recorded of the group there."
@@ -126,13 +125,12 @@ def group_lag(
 
 def topic_row(view: View, topic: str, groups: Mapping[str, int | None], logs: Logs) -> TopicRow:
     """:param groups: group → its lag on the topic."""
-    document = view.topics.get(topic)
-    mapped = document is not None and document.mapped
+    document = view.mapped(topic)
     partitions = document.partitions if document is not None else {}
     holders = sorted(cluster for cluster, there in logs.items() if topic in there)
     count = max([*(len(logs[cluster][topic]) for cluster in holders), *(p + 1 for p in partitions)], default=0)
     home = view.default_cluster or ""
-    written = sorted(document.writers) if mapped and document is not None else holders
+    written = sorted(document.writers) if document is not None else holders
     extents = [extent for several in partitions.values() for extent in several]
     older = {one.cluster for one in extents if one.end is not None and not one.ignored} - set(written)
     furthest = max(groups, key=lambda group: -1 if (lag := groups[group]) is None else lag, default="")
@@ -168,8 +166,7 @@ def total(counts: Iterable[int | None]) -> int | None:
 def _behind(view: View, key: Partition, committed: int, home: str, logs: Logs) -> Behind:
     """:param home: where a topic without a map is, as far as that can be said without knowing who asks."""
     topic, number = key
-    document = view.topics.get(topic)
-    if document is not None and document.mapped:
+    if (document := view.mapped(topic)) is not None:
         extents = document.extents(number)
     else:
         holders = [cluster for cluster, there in logs.items() if topic in there]
@@ -184,8 +181,7 @@ def _behind(view: View, key: Partition, committed: int, home: str, logs: Logs) -
     return behind(extents, committed, held)
 
 
-@dataclass(frozen=True, slots=True)
-class Behind:
+class Behind(NamedTuple):
     """Client offsets."""
 
     end: int | None

@@ -54,8 +54,7 @@ def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapp
     stopped = {what for several in users.values() for what in several}
 
     def is_written(name: str) -> bool:
-        document = view.topics.get(name)
-        if document is not None and document.mapped:
+        if (document := view.mapped(name)) is not None:
             return cluster in document.writers
         if f"topic {name}" in used:
             return f"topic {name}" in stopped

@@ -17,7 +17,7 @@ class PartitionStatus:
 
     partition: int
     origin: str
-    """Empty once nothing of the origin is left in the map."""
+    """Empty once nothing of the origin is left in the map, as where all of it is read from the target's copy."""
     target: str
     end_offset: int
     """Exclusive: where the origin's records end, or will end."""
@@ -53,8 +53,6 @@ class TopicStatus:
     @property
     def reached(self) -> int:
         """Partitions whose log has reached the cut."""
-        if self.status != "Migrating":
-            return len(self.partitions)
         return sum(one.missing == 0 or not one.crosses for one in self.partitions)
 
 
@@ -69,17 +67,14 @@ def status_of(topic: Topic, ends: Mapping[int, int] | None = None) -> TopicStatu
     found = tuple(_partitions(topic, ends or {}))
     if not found:
         return None
-    if topic.crossing is not None:
-        migrating = any(one.missing != 0 for one in found if one.crosses)
-        return TopicStatus(topic.name, "Migrating" if migrating else "Migrated", found)
-    return TopicStatus(topic.name, "Migrated" if any(one.origin for one in found) else "Aged", found)
+    migrating = any(one.crosses and one.missing != 0 for one in found)
+    stays = any(one.origin or one.crosses for one in found)
+    return TopicStatus(topic.name, "Migrating" if migrating else "Migrated" if stays else "Aged", found)
 
 
 def _partitions(topic: Topic, ends: Mapping[int, int]) -> Iterator[PartitionStatus]:
-    for partition in sorted(topic.partitions):
-        extents = topic.extents(partition)
-        now = extents[-1]
-        before = extents[-2] if len(extents) > 1 else None
+    for partition, (*older, now) in sorted(topic.partitions.items()):
+        before = next((one for one in reversed(older) if not one.copied), None)
         if before is None and now.term == 0:
             continue
         yield PartitionStatus(

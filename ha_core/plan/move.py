@@ -14,6 +14,7 @@ The invariant, at every point of every move, however often it is interrupted:
 4. A group's offsets are in the target before its coordinator is there, and the topics that they name exist there.
 5. A topic is made in the target only when every gateway follows a map that leads everybody to the origin, and loses
    that map only when the copy is gone again (`pinning`). So the copy is empty at the cut, or there is none.
+6. A topic with a mirror goes to its copy (`copies`), which of a living origin has all of it behind the fence.
 
 Before the fence clients notice nothing, but that transactions wait to begin while open ones end; from fence to cut
 they wait; after the cut nothing has to be done for them.
@@ -21,27 +22,35 @@ they wait; after the cut nothing has to be done for them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
+from collections.abc import Collection, Mapping
+from typing import Literal, get_args
 
 from ha_core.model import (
     Document,
-    Extent,
     Fence,
     Group,
-    LastSequences,
+    Mirror,
     MoveOperation,
     MoveRequest,
     Topic,
     UserBindings,
     View,
 )
-from ha_core.model.extent import live, skipping
+from ha_core.model.extent import Extents, live, skipping
 from ha_core.model.operation import AdoptedGroup, Cut
-from ha_core.plan.carry import Ended, carry_sequences, compose_aliases
+from ha_core.plan.carry import carry_sequences, compose_aliases
+from ha_core.plan.copies import (
+    copied_producers,
+    forced_to_copy,
+    held,
+    left_to_origin,
+    let_go,
+    lost_tail,
+    planned_to_copy,
+)
 from ha_core.plan.cuts import forced_cut
-from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
-from ha_core.plan.moving import listed, moving, places, writer_after
+from ha_core.plan.facts import CopyFacts, Ends, Partition, Producers
+from ha_core.plan.moving import cuts_of, extents_of, moving, places, writer_after
 from ha_core.plan.pinning import require_unused
 from ha_core.plan.revision import (
     FINAL,
@@ -50,44 +59,53 @@ from ha_core.plan.revision import (
     all_partitions,
     cut_at,
     entering,
+    fenced,
+    require_fenced,
+    require_free,
     require_sound,
     require_state,
 )
+from ha_core.plan.standby import MAX_COPIED_EXTENTS
 
-ToCut = Literal["pin", "prepare", "adopt", "warm", "quiesce", "fence", "drain", "ends", "offsets", "cut"]
+ToHold = Literal["pin", "prepare", "adopt", "hold", "level"]
+ToCut = Literal[ToHold, "warm", "quiesce", "fence", "drain", "ends", "mirrored", "offsets", "cut"]
 Back = Literal["lift", "leave", "discard", "unpin", "undone"]
-Step = Literal[ToCut, "verify", "groups", "record", Back, "release"]
+Step = Literal[ToCut, "verify", "reverse", "groups", "record", Back, "release"]
 
 # pin: lead everybody to the origin where nothing did so far, in revisions that every gateway serves
 # prepare: create the topics that are missing in the target, and remember which
 # adopt: join the groups in the target on their live members' behalf
+# hold: take the copies of what is mirrored, in one revision, from the job that copies them
+# level: take them over, and copy until little is missing; that goes on until `mirrored`
 # warm: ask once for all that is asked again while clients wait
 # quiesce: let no transaction begin in what moves, in one revision; wait until the open ones have ended
 # fence: refuse produce and group calls of what moves, in one revision
 # drain: every live gateway follows the fence and has nothing in flight
 # ends: no transaction open; log ends of both sides, read until they agree; last sequences
+# mirrored: the copies have all that the origin has
 # offsets: copy committed offsets as they are, and read them back
 # cut: maps, sequences, aliases and bindings, and the end of the fence, in one revision
 # verify: every gateway serves the cut, and the origin's log ends have not moved
+# reverse: mirrors the other way, from the target to what was the origin
 # groups: move those that depend on the topics, in an operation of their own, where that was asked for
 # record: write the result, give the locks back
 TASKS: Mapping[str, tuple[Step, ...]] = {
     "prepare": ("pin", "prepare"),
     "adopt": ("adopt",),
-    "cut_over": ("warm", "quiesce", "fence", "drain", "ends", "offsets", "cut"),
-    "verify": ("verify",),
+    "cut_over": ("hold", "level", "warm", "quiesce", "fence", "drain", "ends", "mirrored", "offsets", "cut"),
+    "verify": ("verify", "reverse"),
     "record": ("groups", "record"),
 }
 """The steps of a move in safe order, by the tasks that a run of Airflow makes of them. From fence to cut is one task,
-because clients wait. Each step may be repeated: it finds what it did before."""
-UNDO: tuple[Step, ...] = ("lift", "leave", "discard", "unpin", "undone")
+because clients wait, and nobody else copies what is held. Each step may be repeated: it finds what it did before."""
+UNDO: tuple[Step, ...] = get_args(Back)
 """The way back from before the cut: the fences first, because clients wait for them; the maps last, and only where no
 copy is left. Each may be repeated."""
 
 
 def steps(request: MoveRequest) -> tuple[Step, ...]:
-    """All steps of a move. A dead origin has neither members nor transactions to wait for."""
-    left_out = set() if request.mode == "planned" else {"adopt", "quiesce"}
+    """All steps of a move. A dead origin has neither members nor transactions to wait for, and nothing comes of it."""
+    left_out = set() if request.mode == "planned" else {"adopt", "level", "quiesce", "mirrored", "reverse"}
     return tuple(step for some in TASKS.values() for step in some if step not in left_out)
 
 
@@ -95,27 +113,26 @@ def resume(operation: MoveOperation, topics: Mapping[str, Topic], groups: Mappin
     """The steps that are left of an operation whose executor is gone, by what stands in the state.
 
     A planned move that got as far as joining groups is undone: the members that it joined have expired meanwhile, and
-    the consumers may have rebalanced. A forced one goes on, because its origin is dead either way.
+    the consumers may have rebalanced. So is one that has taken mirrors, which nobody copies meanwhile. A forced one
+    goes on, because its origin is dead either way.
     """
-    moves, forward = operation.moves, steps(operation.request)
-    fenced = any(_is_fenced(operation, topics.get(name)) for name in moves.topics) or any(
-        _is_fenced(operation, groups.get(name)) for name in moves.groups
-    )
+    forward = steps(operation.request)
+    stands = bool(fenced(operation, topics, groups))
     if operation.state == "cut" or _maps_show_cut(operation, topics):
-        if fenced:
+        if stands:
             raise MoveDamagedError(
                 f"operation {operation.id} has cut, and a fence of it stands: someone wrote it by hand"
             )
         return forward[forward.index("verify") :]
-    if operation.state in FINAL and not fenced:
+    if operation.state in FINAL and not stands:
         return ("release",)
     if operation.state in FINAL | {"undoing"}:
         return UNDO
+    # A move of bindings alone fences nothing: only its state says how far it got.
+    behind_fence = stands or operation.state == "fenced"
     if operation.request.mode == "forced":
-        # A move of bindings alone fences nothing: only its state says how far it got.
-        behind_fence = fenced or operation.state == "fenced"
         return ("warm", *forward[forward.index("drain") :]) if behind_fence else forward
-    return UNDO if fenced or operation.state == "fenced" or operation.evidence.adopted else forward
+    return UNDO if behind_fence or operation.evidence.adopted or operation.evidence.mirrored else forward
 
 
 def quiesce_change(operation: MoveOperation, view: View, topics: Collection[str]) -> Documents:
@@ -126,7 +143,7 @@ def quiesce_change(operation: MoveOperation, view: View, topics: Collection[str]
     require_state(operation, "planned", "running", "fenced")
     fence = Fence(operation=operation.id)
     puts: list[Document] = [
-        _unfenced(operation, view, name).model_copy(update={"transaction_fence": fence})
+        _unfenced(operation, view, name).changed(transaction_fence=fence)
         for name in operation.moves.topics
         if name in topics
     ]
@@ -141,71 +158,80 @@ def fence_change(operation: MoveOperation, view: View) -> Documents:
     require_state(operation, "planned", "running", "fenced")
     fence = Fence(operation=operation.id)
     puts: list[Document] = [
-        _unfenced(operation, view, name).model_copy(update={"fence": fence, "transaction_fence": None})
-        for name in operation.moves.topics
+        _unfenced(operation, view, name).changed(fence=fence, transaction_fence=None) for name in operation.moves.topics
     ]
     for name in operation.moves.groups:
         group = view.groups.get(name) or Group(name=name)
-        _require_free(operation, f"group {name}", group.fence)
-        puts.append(group.model_copy(update={"fence": fence}))
+        require_free(operation, f"group {name}", group)
+        puts.append(group.changed(fence=fence))
     return Documents((*puts, entering(operation, "fenced")))
 
 
 def cut_change(
     operation: MoveOperation,
     view: View,
-    ends: Mapping[Partition, PartitionEnds],
-    producers: Mapping[Partition, Sequence[ProducerFacts]],
+    ends: Ends,
+    producers: Producers,
     adopted: Mapping[str, AdoptedGroup],
     read_ms: int | None = None,
+    copies: Mapping[Partition, CopyFacts] | None = None,
+    most: int = MAX_COPIED_EXTENTS,
 ) -> Documents:
-    """The revision of the cut: everything moves at once, and the fences end with it.
+    """The revision of the cut: everything moves at once, and fences and mirrors end with it.
 
     :param ends: of every partition of every moving topic, read behind the fence.
     :param producers: missing where the origin could not be asked; asked at `read_ms`.
     :param adopted: groups that were joined in the target; members of the others join once more.
-    :raises MoveDamagedError: a fence does not stand, partitions are missing, a new copy is not empty, or a map would be
-        wrong.
+    :param copies: of mirrored topics, which the operation holds. A copy that nobody had begun is missing.
+    :param most: extents of each copy that go into its map.
+    :raises MoveDamagedError: a fence or a hold does not stand, partitions are missing, a new copy is not empty, or a
+        map would be wrong.
     """
     request, moves = operation.request, operation.moves
     require_state(operation, "fenced")
     puts: list[Document] = []
-    cuts: dict[str, list[Cut]] = {}
-    unknown: dict[str, list[int]] = {}
+    deletes: list[tuple[type[Document], str]] = []
+    cuts: dict[str, tuple[Cut, ...]] = {}
+    unknown: dict[str, tuple[int, ...]] = {}
+    ended: dict[str, Mirror] = {}
+    left: dict[str, int] = {}
     for name in moves.topics:
-        topic = view.topics.get(name)
-        if topic is None or topic.fence is None or topic.fence.operation != operation.id:
-            raise MoveDamagedError(f"the fence of operation {operation.id} on topic {name} does not stand any more")
+        topic = require_fenced(operation, f"topic {name}", view.topics.get(name))
         everything = all_partitions(topic, ends)
         require_unused(operation, name, ends)
-        partitions = {partition: listed(request, topic, partition) for partition in everything}
-        for partition in moving(request, topic, everything):
-            found = ends[name, partition]
-            partitions[partition] = _cut_partition(request, name, partition, partitions[partition], found)
-            after = live(partitions[partition])
-            cuts.setdefault(name, []).append(Cut(partition, after.start, after.base, after.term))
-            if found.origin is None:
-                unknown.setdefault(name, []).append(partition)
-        writer = writer_after(request, topic, partitions)
-        puts.append(topic.model_copy(update={"writer": writer, "partitions": partitions, "fence": None}))
-        if sequences := _sequences(request, topic, view.sequences.get(name), producers, read_ms):
-            puts.append(sequences)
+        before = {partition: extents_of(request, topic, partition) for partition in everything}
+        moved = moving(request, topic, everything)
+        copied = {p: found for p in moved if (found := (copies or {}).get((name, p))) is not None}
+        after = before | {p: _cut_partition(operation, name, p, before[p], ends, copied.get(p), most) for p in moved}
+        cuts[name] = cuts_of(after, moved)
+        if waiting := sum(left_to_origin(after[p], request.origin, copy.runs) for p, copy in copied.items()):
+            left[name] = waiting
+        if silent := tuple(p for p in moved if ends[name, p].origin is None and p not in copied):
+            unknown[name] = silent
+        puts.append(topic.changed(writer=writer_after(request, topic, after), partitions=after, fence=None))
+        known, asked, complete = view.sequences.get(name), producers, True
+        if name in operation.evidence.mirrored:
+            mirror = held(operation, view, name)
+            deletes.append((Mirror, mirror.key))
+            if request.mode == "planned":
+                ended[name] = mirror.changed(held=None)
+            elif copied:
+                puts.append(lost_tail(operation, mirror, before, copied))
+                # What the origin took and nobody copied goes on in the target, so others may have written as well.
+                asked, complete = copied_producers(name, copied), False
+        sequences = carry_sequences(name, known, cuts[name], asked, read_ms, complete)
+        puts += [] if sequences is None else [sequences]
     for name in moves.groups:
-        group = view.groups.get(name)
-        if group is None or not _is_fenced(operation, group):
-            raise MoveDamagedError(f"the fence of operation {operation.id} on group {name} does not stand any more")
+        group = require_fenced(operation, f"group {name}", view.groups.get(name))
         aliases = compose_aliases(group, adopted[name]) if name in adopted else {}
-        puts.append(group.model_copy(update={"cluster": request.target, "aliases": aliases, "fence": None}))
+        puts.append(group.changed(cluster=request.target, aliases=aliases, fence=None))
     puts += _bindings(request, view)
-    noted = operation.noting(
-        cuts={name: tuple(some) for name, some in cuts.items()},
-        unknown_ends={name: tuple(some) for name, some in unknown.items()},
-    )
-    return Documents((*puts, entering(noted, "cut")))
+    puts.append(entering(operation.noting(cuts=cuts, unknown_ends=unknown, ended=ended, left_to_origin=left), "cut"))
+    return Documents(tuple(puts), tuple(deletes))
 
 
 def undo_change(operation: MoveOperation, view: View) -> Documents:
-    """The revision of the undo: the operation's fences end, and it is marked as being undone. May be repeated.
+    """The revision of the undo: its fences and holds end, and it is marked as being undone. May be repeated.
 
     :raises MoveDamagedError: the cut is published; the way back is another move.
     """
@@ -215,43 +241,24 @@ def undo_change(operation: MoveOperation, view: View) -> Documents:
         )
     puts: list[Document] = []
     deletes: list[tuple[type[Document], str]] = []
-    for name in operation.moves.topics:
-        if (topic := view.topics.get(name)) and _is_fenced(operation, topic):
-            if topic.mapped:
-                puts.append(topic.model_copy(update={"fence": None, "transaction_fence": None}))
-            else:
-                deletes.append((Topic, name))
-    for name in operation.moves.groups:
-        if (group := view.groups.get(name)) and _is_fenced(operation, group):
-            if group.cluster is not None:
-                puts.append(group.model_copy(update={"fence": None}))
-            else:
-                deletes.append((Group, name))
+    for document in fenced(operation, view.topics, view.groups):
+        if document.mapped:
+            puts.append(document.unfenced)
+        else:
+            deletes.append((type(document), document.name))
+    puts += let_go(operation, view)
     state = operation.state if operation.state in FINAL else "undoing"
     return Documents((*puts, entering(operation, state)), tuple(deletes))
-
-
-def _require_free(operation: MoveOperation, what: str, fence: Fence | None) -> None:
-    if fence is not None and fence.operation != operation.id:
-        raise MoveDamagedError(f"{what} is fenced by operation {fence.operation}: resume or undo that one first")
 
 
 def _unfenced(operation: MoveOperation, view: View, name: str) -> Topic:
     """The topic's document, which may be new."""
     request, topic = operation.request, view.topics.get(name) or Topic(name=name)
-    _require_free(operation, f"topic {name}", topic.fence or topic.transaction_fence)
+    require_free(operation, f"topic {name}", topic)
     if topic.mapped and request.origin not in places(request, topic):
         there = ", ".join(sorted(places(request, topic)))
         raise MoveDamagedError(f"topic {name} is written in {there}, not in {request.origin} any more")
     return topic
-
-
-def _is_fenced(operation: MoveOperation, document: Topic | Group | None) -> bool:
-    """Whether a fence of either kind stands on it."""
-    if document is None:
-        return False
-    fences = (document.fence, document.transaction_fence if isinstance(document, Topic) else None)
-    return any(fence is not None and fence.operation == operation.id for fence in fences)
 
 
 def _maps_show_cut(operation: MoveOperation, topics: Mapping[str, Topic]) -> bool:
@@ -266,10 +273,20 @@ def _maps_show_cut(operation: MoveOperation, topics: Mapping[str, Topic]) -> boo
 
 
 def _cut_partition(
-    request: MoveRequest, topic: str, partition: int, before: tuple[Extent, ...], found: PartitionEnds
-) -> tuple[Extent, ...]:
+    operation: MoveOperation,
+    topic: str,
+    partition: int,
+    before: Extents,
+    ends: Ends,
+    copy: CopyFacts | None,
+    most: int,
+) -> Extents:
+    request, found = operation.request, ends[topic, partition]
     where, current = f"topic {topic} partition {partition}", live(before)
     known_end: int | None = None
+    if request.mode == "forced" and copy is not None:
+        after = forced_to_copy(operation, where, before, found, copy, most)
+        return skipping(after, request.origin) if request.unread == "skip" else after
     if request.mode == "forced":
         at, known_end = forced_cut(current, found)
     elif found.origin is None:
@@ -279,25 +296,11 @@ def _cut_partition(
             at = current.to_client(found.origin)
         except ValueError as error:
             raise MoveDamagedError(f"{where}: {error}") from error
+    if request.mode == "planned" and topic in operation.evidence.mirrored:
+        return planned_to_copy(operation, where, before, at, found.target, copy, most)
     after = cut_at(request, where, before, at, found.target, known_end)
     skips = request.mode == "forced" and request.unread == "skip"
     return require_sound(where, skipping(after, request.origin)) if skips else after
-
-
-def _sequences(
-    request: MoveRequest,
-    topic: Topic,
-    old: LastSequences | None,
-    producers: Mapping[Partition, Sequence[ProducerFacts]],
-    read_ms: int | None,
-) -> LastSequences | None:
-    known = {partition: found for (name, partition), found in producers.items() if name == topic.name}
-    ended: dict[int, Ended] = {}
-    for partition in moving(request, topic, known):
-        if partition in known:
-            ending = live(listed(request, topic, partition)).term
-            ended[partition] = Ended(ending, ending + 1, known[partition])
-    return carry_sequences(topic.name, old, ended, read_ms)
 
 
 def _bindings(request: MoveRequest, view: View) -> list[UserBindings]:
@@ -305,13 +308,11 @@ def _bindings(request: MoveRequest, view: View) -> list[UserBindings]:
     changed: list[UserBindings] = []
     for user in scope.named_users:
         old = view.bindings.get(user) or UserBindings(user=user)
-        new = old.model_copy(
-            update={
-                "cluster": target if user in scope.users else old.cluster,
-                "instances": {**old.instances, **{name: target for who, name in scope.instances if who == user}},
-                "topics": {**old.topics, **{name: target for who, name in scope.user_topics if who == user}},
-                "groups": {**old.groups, **{name: target for who, name in scope.user_groups if who == user}},
-            }
+        new = old.changed(
+            cluster=target if user in scope.users else old.cluster,
+            instances={**old.instances, **{name: target for who, name in scope.instances if who == user}},
+            topics={**old.topics, **{name: target for who, name in scope.user_topics if who == user}},
+            groups={**old.groups, **{name: target for who, name in scope.user_groups if who == user}},
         )
         if new != old:
             changed.append(new)

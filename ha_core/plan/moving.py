@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ha_core.model import Extent, MoveRequest, Topic
-from ha_core.model.extent import identity, live
+from ha_core.model.extent import Extents, identity, live
+from ha_core.model.operation import Cut
 from ha_core.plan.facts import Partition
 
 
@@ -35,7 +36,7 @@ def of_all(request: MoveRequest, topics: Mapping[str, Topic], keys: Collection[P
     )
 
 
-def listed(request: MoveRequest, topic: Topic, partition: int) -> tuple[Extent, ...]:
+def extents_of(request: MoveRequest, topic: Topic, partition: int) -> Extents:
     """The extents of a partition, also where the topic has no map yet."""
     return topic.extents(partition) if topic.mapped else identity(request.origin)
 
@@ -57,6 +58,12 @@ def _clusters(request: MoveRequest, topic: Topic, extent: Callable[[int], Extent
     if named is None and topic.writer is not None:
         clusters.add(topic.writer)
     return frozenset(clusters)
+
+
+def cuts_of(partitions: Mapping[int, Sequence[Extent]], crossed: Iterable[int]) -> tuple[Cut, ...]:
+    """Where those that have `crossed` were cut, as a topic's map `partitions` says after it."""
+    opened = ((partition, live(partitions[partition])) for partition in crossed)
+    return tuple(Cut(partition, after.start, after.base, after.term) for partition, after in opened)
 
 
 def writer_after(request: MoveRequest, topic: Topic, partitions: Mapping[int, Sequence[Extent]]) -> str:

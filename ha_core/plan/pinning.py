@@ -12,13 +12,13 @@ from collections.abc import Collection, Mapping
 
 from ha_core.model import Document, MoveOperation, Topic, View
 from ha_core.model.extent import identity
-from ha_core.plan.facts import Partition, PartitionEnds
-from ha_core.plan.revision import Documents, MoveDamagedError, entering, require_state
+from ha_core.plan.facts import Ends
+from ha_core.plan.revision import Documents, MoveDamagedError, entering, require_free, require_state
 
 
 def to_pin(operation: MoveOperation, view: View) -> tuple[str, ...]:
     """Topics of the operation that have no map yet."""
-    return tuple(name for name in operation.moves.topics if name not in view.topics or not view.topics[name].mapped)
+    return tuple(name for name in operation.moves.topics if view.mapped(name) is None)
 
 
 def pinned_map(origin: str, name: str, partitions: int) -> Topic:
@@ -34,9 +34,7 @@ def pin_change(operation: MoveOperation, view: View, partitions: Mapping[str, in
     require_state(operation, "planned", "running")
     puts: list[Topic] = []
     for name in filter(partitions.__contains__, to_pin(operation, view)):
-        before = view.topics.get(name)
-        if before is not None and (before.fence or before.transaction_fence):
-            raise MoveDamagedError(f"topic {name} is fenced: resume or undo the operation that has done it first")
+        require_free(operation, f"topic {name}", view.topics.get(name))
         puts.append(pinned_map(operation.request.origin, name, partitions[name]))
     pinned = [*operation.evidence.pinned, *(put.name for put in puts)]
     noted = operation.noting(pinned=tuple(dict.fromkeys(pinned)))
@@ -58,7 +56,7 @@ def unpin_change(operation: MoveOperation, view: View, alone: Collection[str]) -
     return Documents((operation.noting(pinned=tuple(kept)),), tuple(deletes))
 
 
-def require_unused(operation: MoveOperation, topic: str, ends: Mapping[Partition, PartitionEnds]) -> None:
+def require_unused(operation: MoveOperation, topic: str, ends: Ends) -> None:
     """:raises MoveDamagedError: the copy that was made for the move, or was there without a map, is not empty."""
     if topic not in {*operation.evidence.pinned, *operation.evidence.created}:
         return

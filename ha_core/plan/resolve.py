@@ -28,19 +28,20 @@ def cluster_for_topic(
 
     :param existing: names of the clusters in which a topic exists, as far as is known now.
     """
-    document = view.topics.get(topic)
-    if document is not None and document.mapped:
+    if (document := view.mapped(topic)) is not None:
         return Resolved(document.writer, "map", False)
-    bound, level = _bound_for_topic(view, identity, topic)
+    bound, level = _bound(view, identity, topic)
     holders = existing(topic)
     default = view.default_cluster
-    if bound is not None and (not holders or bound in holders):
-        return Resolved(bound, level, False)
-    if bound is not None:
-        return Resolved(_own(holders, default), level, True)
     if not holders:
-        return Resolved(default, "default", False)
-    return Resolved(_own(holders, default), "topic", default not in holders and len(holders) > 1)
+        return Resolved(bound or default, level, False)
+    if bound in holders:
+        return Resolved(bound, level, False)
+    # The same answer in every gateway, whatever the order in which it learnt of the holders.
+    own = default if default in holders else min(holders)
+    if bound is not None:
+        return Resolved(own, level, True)
+    return Resolved(own, "topic", default not in holders and len(holders) > 1)
 
 
 def cluster_for_group(view: View, identity: Identity, group: str) -> str | None:
@@ -49,10 +50,8 @@ def cluster_for_group(view: View, identity: Identity, group: str) -> str | None:
     The topic of an HA client id does not count: a `user#topic` move leaves groups and their offsets where they are.
     """
     bindings = view.bindings.get(identity.user)
-    if bindings is None:
-        return view.default_cluster
-    bound = bindings.groups.get(group) or bindings.instances.get(identity.instance) or bindings.cluster
-    return bound or view.default_cluster
+    bound = None if bindings is None else bindings.groups.get(group)
+    return bound or cluster_for_user(view, Identity(identity.user, identity.instance))
 
 
 def group_homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
@@ -82,14 +81,10 @@ def cluster_for_user(view: View, identity: Identity) -> str | None:
 
     The topic of an HA client id counts here: its transactions have to be where its partitions are written.
     """
-    bindings = view.bindings.get(identity.user)
-    if bindings is None:
-        return view.default_cluster
-    hinted = bindings.topics.get(identity.topic_hint or "")
-    return hinted or bindings.instances.get(identity.instance) or bindings.cluster or view.default_cluster
+    return _bound(view, identity, "")[0] or view.default_cluster
 
 
-def _bound_for_topic(view: View, identity: Identity, topic: str) -> tuple[str | None, Level]:
+def _bound(view: View, identity: Identity, topic: str) -> tuple[str | None, Level]:
     bindings = view.bindings.get(identity.user)
     if bindings is None:
         return None, "default"
@@ -102,8 +97,3 @@ def _bound_for_topic(view: View, identity: Identity, topic: str) -> tuple[str | 
     if bindings.cluster is not None:
         return bindings.cluster, "user"
     return None, "default"
-
-
-def _own(holders: Collection[str], default: str | None) -> str:
-    """The same answer in every gateway, whatever the order in which it learnt of the holders."""
-    return default if default is not None and default in holders else min(holders)

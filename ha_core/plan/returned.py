@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from ha_core.model import Extent, Topic, View
-from ha_core.model.extent import close, skipping
+from ha_core.model.extent import Extents, close, skipping
 
 Outcome = Literal["whole", "less", "more", "accepted"]
 
@@ -90,10 +90,10 @@ def look_at(topic: str, partition: int, extent: Extent, log_end: int | None, acc
     return Return(topic, partition, extent.cluster, known, found, extent.end, outcome, extent.ignored)
 
 
-def confirmed(extents: Sequence[Extent], found: Return) -> tuple[Extent, ...]:
+def confirmed(extents: Sequence[Extent], found: Return) -> Extents:
     if found.outcome in {"less", "more"}:
         return tuple(
-            extent.model_copy(update={"found_end": found.found_end})
+            extent.changed(found_end=found.found_end)
             if extent.cluster == found.cluster and extent.known_end is not None
             else extent
             for extent in extents
@@ -104,4 +104,4 @@ def confirmed(extents: Sequence[Extent], found: Return) -> tuple[Extent, ...]:
 def read_again(topic: Topic, cluster: str) -> Topic:
     """The topic with the extents of `cluster` that readers skipped served again."""
     served = {partition: skipping(extents, cluster, False) for partition, extents in topic.partitions.items()}
-    return topic.model_copy(update={"partitions": served})
+    return topic.changed(partitions=served)

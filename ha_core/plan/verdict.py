@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 Level = Literal["error", "warning", "info"]
 Cause = Literal["asked", "busy", "away"]
 """Of an error: what was asked for has to change, another operation has to end, or a cluster has to come back."""
 Code = Literal[
     # clusters and what is known of them
+    "groups-of-nobody", "internal-topic", "default-stays",
     "unknown-cluster", "same-cluster", "masked-target", "masked-origin", "refused-account", "unhealthy-cluster",
     "unreachable-cluster", "no-describe-producers", "origin-answers", "origin-taken-for-dead", "last-seen",
     "never-seen", "group-last-seen",
@@ -20,7 +21,8 @@ Code = Literal[
     # topics
     "unknown-topic", "deleted-topic", "written-in-target", "written-elsewhere", "crossing-ends", "crossing-elsewhere",
     "unknown-in-target", "deleted-in-target", "unknown-partitions", "partition-count", "foreign-data", "beyond-map",
-    "below-map", "lost-records", "compacted", "transactional", "fewer-replicas", "fewer-in-sync", "strangers",
+    "below-map", "lost-records", "compacted", "transactional", "fewer-replicas", "fewer-in-sync", "other-users",
+    "mirrored", "goes-to-copy", "copy-unknown",
     "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
     # groups
     "coordinated-in-target", "coordinated-elsewhere", "shared-group", "members-in-target", "unknown-offsets",
@@ -49,6 +51,7 @@ class Verdict:
         return f"{self.about}: {self.text} {self.remedy}".rstrip()
 
 
+Verdicts = Iterator[Verdict]
 error = partial(Verdict, "error")
 warning = partial(Verdict, "warning")
 info = partial(Verdict, "info")
@@ -56,8 +59,7 @@ info = partial(Verdict, "info")
 
 def by_level(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Errors first."""
-    order = {"error": 0, "warning": 1, "info": 2}
-    return sorted(verdicts, key=lambda verdict: order[verdict.level])
+    return sorted(verdicts, key=lambda verdict: get_args(Level).index(verdict.level))
 
 
 def refused(verdicts: Iterable[Verdict]) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ha_core.operations.given_up import NOT_SERVED, GivenUp, GivingUp
 from ha_core.operations.lifecycle.aging import Aging, Old
-from ha_core.operations.lifecycle.given_up import NOT_SERVED, GivenUp, GivingUp
 from ha_core.operations.lifecycle.returned import Returned
-from ha_core.plan.given_up import Loss, Unread
+from ha_core.plan.given_up import Loss, UnreadGroup
 from ha_core.plan.returned import Return
 from ha_core.plan.verdict import listed
 from ha_core.present.moves import single_page
@@ -124,7 +124,7 @@ def _loss_row(loss: Loss) -> tuple[object, ...]:
     return loss.topic, loss.partition, f"[{loss.start}, {loss.end})", loss.known, most, goes_on
 
 
-def _unread_line(one: Unread) -> str:
+def _unread_line(one: UnreadGroup) -> str:
     lost = str(one.known) if one.known == one.most else f"{one.known} to {one.most}"
     where = f"goes on at {one.next}" if one.next != one.offset else "reads on"
     return (

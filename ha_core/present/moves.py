@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, Operation
-from ha_core.operations.migration.planning import MigrationProposal
+from ha_core.operations.migration.planning import Batch, MigrationProposal
+from ha_core.operations.proposal import Preview, Proposal
 from ha_core.operations.report import Report
-from ha_core.operations.switch.proposal import Preview, Proposal
+from ha_core.operations.whole_cluster import ClusterProposal
 from ha_core.plan.verdict import Level, Verdict, listed
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, amount
 
@@ -24,12 +25,39 @@ def proposal_page(proposal: Proposal) -> Page:
         yield Table(("moves", "because"), rows, line="{}, because {}".format)
     else:
         yield "no topic and no group moves"
-    if proposal.strangers:
-        strangers = [(topic, ", ".join(users)) for topic, users in sorted(proposal.strangers.items())]
-        yield Table(("topic", "also used by"), strangers, title="used outside of the scope")
+    if proposal.other_users:
+        other_users = [(topic, ", ".join(users)) for topic, users in sorted(proposal.other_users.items())]
+        yield Table(("topic", "also used by"), other_users, title="used outside of the scope")
     if proposal.preview is not None:
         yield from preview_lines(proposal.preview)
     yield from verdicts_page(proposal.verdicts)
+
+
+def cluster_page(proposal: ClusterProposal) -> Page:
+    yield Marked(proposal.title, "strong")
+    yield f"reason: {proposal.reason}"
+    if proposal.batches:
+        rows = [
+            (b.number, len(b.request.scope.named_users), len(b.moves.topics), len(b.moves.groups), _scope(b))
+            for b in proposal.batches
+        ]
+        yield Table(("operation", "users", "topics", "groups", "which"), rows, most=MAX_ROWS)
+        yield f"expected fence of each: {proposal.expected_fence}"
+    yield from verdicts_page(proposal.verdicts)
+
+
+def _scope(batch: Batch) -> str:
+    return listed(batch.request.scope.entries)
+
+
+def would_move_cluster(proposal: ClusterProposal) -> str:
+    """The first line of what a dry run has found out."""
+    topics = sum(len(batch.moves.topics) for batch in proposal.batches)
+    groups = sum(len(batch.moves.groups) for batch in proposal.batches)
+    return (
+        f"would move {_things(topics, groups)} from {proposal.origin} to {proposal.target}, in "
+        f"{len(proposal.batches)} operations"
+    )
 
 
 def migration_page(proposal: MigrationProposal) -> Page:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from ha_core.bindings_file import levels
 from ha_core.model import GatewayRecord, HistoryEntry, KnownGroup, KnownTopic, Lock, Operation, Usage, UserBindings
 from ha_core.operations.bindings import BindingsPlan
-from ha_core.operations.crossing.settling import Look
 from ha_core.operations.health import Problem
 from ha_core.operations.inventory import Overview
 from ha_core.operations.migration.listing import Migration
+from ha_core.operations.migration.settling import CrossingStatus
 from ha_core.operations.registry import ClusterState
 from ha_core.plan.lag import GroupLag
 from ha_core.plan.masking import Affected
@@ -52,10 +52,10 @@ def problems_page(problems: Collection[Problem]) -> Page:
 
 def clusters_page(states: Collection[ClusterState]) -> Page:
     rows = [
-        (c.name, c.bootstrap, c.security, "yes" if c.default else "", state.mask_words, state.words)
+        (c.name, c.bootstrap, c.security, "yes" if c.default else "", c.zone or "", state.mask_words, state.words)
         for c, state in ((state.cluster, state) for state in states)
     ]
-    yield Table(("cluster", "bootstrap", "security", "default", "masked", "state"), rows)
+    yield Table(("cluster", "bootstrap", "security", "default", "zone", "masked", "state"), rows)
 
 
 def depends_lines(name: str, depends: Affected) -> Iterator[str]:
@@ -134,8 +134,8 @@ def migrations_page(found: Collection[Migration]) -> Page:
     yield Table(columns, rows, line="{0} is {1}, {5}: {9}".format)
 
 
-def looks_page(looks: Collection[Look]) -> Page:
-    rows = [(o.operation.id, o.operation.state, o.progress.words if o.progress else "", o.error) for o in looks]
+def looks_page(looks: Collection[CrossingStatus]) -> Page:
+    rows = [[*one.to_json().values()] for one in looks]
     yield Table(("operation", "state", "progress", "error"), rows) if rows else "no topic crosses over"
 
 

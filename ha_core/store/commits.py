@@ -5,13 +5,11 @@ The write holds the revision, the documents, the note and the check that nobody 
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ha_core.model import Document, Operation
-from ha_core.model.document import KINDS, Part
+from ha_core.model.document import DOCUMENT_KINDS, Part
 from ha_core.store import documents, paths
 from ha_core.store.documents import value_of
 from ha_core.store.errors import ConflictError, FencedOffError, StoreError, StoreUnavailableError, UnknownOperationError
@@ -22,8 +20,8 @@ from ha_core.store.tree import (
     Node,
     OnTree,
     Op,
+    PreconditionError,
     Put,
-    RefusedError,
     Remove,
     ReplyLostError,
     Tree,
@@ -36,7 +34,7 @@ Key = tuple[type[Document], str]
 
 
 def key_of(document: Document) -> Key:
-    return KINDS[document.FOLDER], name_of(document)
+    return DOCUMENT_KINDS[document.FOLDER], name_of(document)
 
 
 @dataclass(frozen=True)
@@ -142,12 +140,8 @@ def prune_notes(tree: Tree, newest: int) -> None:
         old = sorted(path for name in tree.children(paths.CHANGES) if (path := f"{paths.CHANGES}/{name}") < oldest_kept)
         for start in range(0, len(old), KEPT):
             tree.write([Remove(path, 0) for path in old[start : start + KEPT]])
-    except (RefusedError, ReplyLostError, StoreUnavailableError):
+    except (PreconditionError, ReplyLostError, StoreUnavailableError):
         return
-
-
-MAX_ATTEMPTS = 100
-"""Against other committers: each loss means that somebody else's change was made."""
 
 
 class Commits(OnTree):
@@ -162,10 +156,11 @@ class Commits(OnTree):
         """
         tree = self._tree
         start = revision_of(tree.get(paths.CHANGES))
+        document_ops = _document_ops(change)
         revision = once(
             tree,
             f"change {change.change_id}",
-            lambda: _commit(tree, change),
+            lambda: _commit(tree, change, document_ops),
             lambda: find_change(tree, change.change_id, after=start),
         )
         if revision % PRUNED_EVERY == 0:
@@ -173,43 +168,36 @@ class Commits(OnTree):
         return revision
 
 
-def _commit(tree: Tree, change: Change) -> int:
-    document_ops = _document_ops(change)
+def _commit(tree: Tree, change: Change, document_ops: Sequence[Op]) -> int:
+    """:raises PreconditionError: somebody else's change came in between: begin anew, and all versions are checked."""
+    node = tree.get(paths.CHANGES)
+    revision = revision_of(node) + 1
+    assert node is not None
     written = tuple(paths.path_of(kind, name) for kind, name in change.written)
-    for attempt in range(MAX_ATTEMPTS):
-        node = tree.get(paths.CHANGES)
-        revision = revision_of(node) + 1
-        assert node is not None
-        note = Note(revision=revision, id=change.change_id, operation=change.operation, step=change.step, paths=written)
-        ops: list[Op] = [Put(paths.CHANGES, revision_to_bytes(revision), node.version)]
-        if change.operation is not None and change.epoch is not None:
-            ops.append(Check(paths.epoch(change.operation), change.epoch))
-        first_document = len(ops)
-        ops += document_ops
-        ops.append(Create(paths.note(revision), note.model_dump_json().encode()))
-        check_size(ops)
-        try:
-            tree.write(ops)
-        except RefusedError as refused:
-            if refused.index == 0:
-                # Somebody else's change came in between. The next attempt checks our documents' versions again.
-                time.sleep(random.uniform(0, 0.001 * min(attempt, 20)))
-                continue
-            if refused.index < first_document:
-                raise fenced_off(tree, change.operation or "", change.epoch or 0) from None
-            if refused.index == len(ops) - 1:
-                raise StoreError(
-                    f"{paths.note(revision)} exists already: the revision went backwards; "
-                    "restore the state from a backup"
-                ) from None
-            made = find_change(tree, change.change_id)
-            if made is not None:
-                return made
-            raise _conflict(tree, change, ops[refused.index].path) from None
-        return revision
-    raise StoreUnavailableError(
-        f"change {change.change_id}: {MAX_ATTEMPTS} other changes came first; repeat it when fewer are made at once"
-    )
+    note = Note(revision=revision, id=change.change_id, operation=change.operation, step=change.step, paths=written)
+    ops: list[Op] = [Put(paths.CHANGES, revision_to_bytes(revision), node.version)]
+    if change.operation is not None and change.epoch is not None:
+        ops.append(Check(paths.epoch(change.operation), change.epoch))
+    first_document = len(ops)
+    ops += document_ops
+    ops.append(Create(paths.note(revision), note.model_dump_json().encode()))
+    check_size(ops)
+    try:
+        tree.write(ops)
+    except PreconditionError as refused:
+        if refused.index == 0:
+            raise
+        if refused.index < first_document:
+            raise fenced_off(tree, change.operation or "", change.epoch or 0) from None
+        if refused.index == len(ops) - 1:
+            raise StoreError(
+                f"{paths.note(revision)} exists already: the revision went backwards; restore the state from a backup"
+            ) from None
+        made = find_change(tree, change.change_id)
+        if made is not None:
+            return made
+        raise _conflict(tree, change, ops[refused.index].path) from None
+    return revision
 
 
 def _document_ops(change: Change) -> list[Op]:

@@ -61,7 +61,7 @@ class ZooKeeperConnection:
     def session(self) -> int:
         deadline = time.monotonic() + self.patience_s
         while True:
-            self.wait_connected(deadline - time.monotonic())
+            self._wait_connected(deadline - time.monotonic())
             identity = self.client.client_id
             if identity is not None:
                 return int(identity[0])
@@ -76,40 +76,39 @@ class ZooKeeperConnection:
         """
         deadline = time.monotonic() + self.patience_s
         while True:
-            self.wait_connected(deadline - time.monotonic() if waits else 0.0)
+            self._wait_connected(deadline - time.monotonic() if waits else 0.0)
             try:
-                return send().get(timeout=max(_PAUSE_S, deadline - time.monotonic()))
-            except (*_CLOSED, KazooTimeoutError) as error:
-                raise self.unavailable(f"{type(error).__name__} {error}") from error
-            except _INTERRUPTED as error:
+                return self._answer(send, "read", max(_PAUSE_S, deadline - time.monotonic()))
+            except ReplyLostError as error:
                 if not waits or time.monotonic() >= deadline:
-                    raise self.unavailable(type(error).__name__) from error
+                    raise self._unavailable(str(error)) from error
                 time.sleep(_PAUSE_S)
-            except NoNodeError:
-                raise
-            except KazooException as error:
-                raise StoreError(f"ZooKeeper at {self.hosts} refused a read: {type(error).__name__} {error}") from error
 
     def write(self, send: Callable[[], Any]) -> Any:
         """The answer to a request that must not be sent again unseen.
 
         :raises ReplyLostError: it was sent, or may be, and there is no answer.
         """
-        self.wait_connected(self.patience_s)
+        self._wait_connected(self.patience_s)
+        return self._answer(send, "write", self.patience_s)
+
+    def _answer(self, send: Callable[[], Any], what: str, wait_s: float) -> Any:
         try:
-            return send().get(timeout=self.patience_s)
+            return send().get(timeout=wait_s)
         except _CLOSED as error:
-            raise self.unavailable(f"{type(error).__name__} {error}") from error
+            raise self._unavailable(f"{type(error).__name__} {error}") from error
         except (*_INTERRUPTED, KazooTimeoutError) as error:
             raise ReplyLostError(type(error).__name__) from error
+        except NoNodeError:
+            raise
         except KazooException as error:
-            raise StoreError(f"ZooKeeper at {self.hosts} refused a write: {type(error).__name__} {error}") from error
+            raise StoreError(f"ZooKeeper at {self.hosts} refused a {what}: {type(error).__name__} {error}") from error
 
-    def wait_connected(self, wait_s: float) -> None:
+    def _wait_connected(self, wait_s: float) -> None:
         if self._closed or not self._connected.wait(max(0.0, wait_s)):
-            raise self.unavailable("the session was closed" if self._closed else "the connection is interrupted")
+            raise self._unavailable("the session was closed" if self._closed else "the connection is interrupted")
 
-    def unavailable(self, why: str) -> StoreUnavailableError:
+    def _unavailable(self, why: str) -> StoreUnavailableError:
         return StoreUnavailableError(
             f"ZooKeeper at {self.hosts} does not answer ({why}; calls wait up to {self.patience_s:g} s): "
             "check that it runs and can be reached from here"

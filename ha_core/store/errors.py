@@ -93,10 +93,11 @@ class StillHeldError(StoreError):
 
 
 class AlreadyRegisteredError(StoreError):
-    """A live gateway has the same id."""
+    """Another live session has registered under the same name."""
 
-    def __init__(self, gateway_id: str, session: int, waited_s: float) -> None:
+    def __init__(self, what: str, session: int, waited_s: float) -> None:
+        """:param what: kind and name, as in `gateway gw-1`."""
         super().__init__(
-            f"gateway {gateway_id} is registered by ZooKeeper session {_hex(session)}, still after {waited_s:.1f} s: "
-            "another process runs under this id; give each gateway an id of its own"
+            f"{what} is registered by ZooKeeper session {_hex(session)}, still after {waited_s:.1f} s: "
+            "another process runs under this name; give each one of its own"
         )

@@ -1,53 +1,68 @@
-"""Gateways: an ephemeral node that is made again, with the newest record, after a session loss."""
+"""Gateways, and whoever else is there as long as its session: an ephemeral node, made again after a session loss."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from typing import Generic, TypeVar
 
-from ha_core.model import GatewayRecord, UnreadableDocumentError
-from ha_core.store import paths
+from ha_core.model import Document, GatewayRecord, UnreadableDocumentError
+from ha_core.store import documents, paths
 from ha_core.store.errors import AlreadyRegisteredError, StoreUnavailableError
-from ha_core.store.tree import RefusedError, Remove, ReplyLostError, State, Tree, placed
+from ha_core.store.tree import PreconditionError, Remove, ReplyLostError, State, Tree, placed
 
 log = logging.getLogger(__name__)
+D = TypeVar("D", bound=Document)
 
 RETRY_S = 0.2
 CHECK_S = 5.0
 """How often the node is looked at when nothing happens: it heals what an operator deleted by hand."""
 
 
-class Registration:
-    """Keeps the node equal to the newest record. Level-triggered: each wake-up compares and repairs."""
+class Registration(Generic[D]):
+    """Keeps the node equal to the newest record. Level-triggered: each wake-up compares and repairs.
 
-    def __init__(self, tree: Tree, record: GatewayRecord) -> None:
+    :ivar session: that the node was last seen to be of; another one than before: it was gone for a while.
+    """
+
+    def __init__(self, tree: Tree, record: D) -> None:
         """Register, waiting up to a session timeout for a dead predecessor's node to vanish.
 
         :raises AlreadyRegisteredError: the node of another session stays.
         """
-        self._tree, self._path = tree, paths.path_of(GatewayRecord, record.id)
+        self._tree, self._path = tree, paths.path_of(type(record), paths.name_of(record))
+        self._what = f"{record.FOLDER[1:-1].replace('_', ' ')} {paths.name_of(record)}"
         self._record = record
-        self._stored: GatewayRecord | None = None
+        self._stored: D | None = None
+        self.session = 0
         self._work = threading.Lock()
         self._wake = threading.Event()
         self._closing = False
         self._register_first()
         self._unlisten = tree.listen(self._on_state)
-        self._thread = threading.Thread(target=self._run, name=f"store-registration-{record.id}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"store-registration-{self._path}", daemon=True)
         self._thread.start()
 
     @property
-    def stored(self) -> GatewayRecord | None:
+    def stored(self) -> D | None:
         """The record known to be in the store; None while the session is lost and the node not yet made again."""
         return self._stored
 
-    def update(self, record: GatewayRecord) -> None:
+    def update(self, record: D) -> None:
         """Store a newer record soon; returns at once, never raises for want of a connection. The newest wins."""
-        if record.id != self._record.id:
-            raise ValueError(f"gateway {self._record.id} cannot become {record.id}: register that one by itself")
+        if paths.name_of(record) != paths.name_of(self._record):
+            raise ValueError(f"{self._what} cannot become {paths.name_of(record)}: register that one by itself")
         self._record = record
         self._wake.set()
+
+    def held(self) -> bool:
+        """Whether the node is this session's, asked afresh; False: another session has it.
+
+        :raises StoreUnavailableError: nobody can say, at once where the connection is lost.
+        """
+        self._tree.confirm()
+        return self._repair() is None
 
     def close(self) -> None:
         """Delete the node (by itself at the session's end if ZooKeeper is out of reach)."""
@@ -62,7 +77,7 @@ class Registration:
                 node = self._tree.get(self._path)
                 if node is not None and node.owner == self._tree.session:
                     self._tree.write([Remove(self._path, node.version)])
-        except (RefusedError, ReplyLostError, StoreUnavailableError) as error:
+        except (PreconditionError, ReplyLostError, StoreUnavailableError) as error:
             log.warning("%s is left to the end of the session: %s", self._path, error)
         self._stored = None
 
@@ -72,7 +87,7 @@ class Registration:
         while (other := self._repair()) is not None:
             waited_s = time.monotonic() - started
             if waited_s > patience_s:
-                raise AlreadyRegisteredError(self._record.id, other, waited_s)
+                raise AlreadyRegisteredError(self._what, other, waited_s)
             time.sleep(RETRY_S)
 
     def _on_state(self, state: State) -> None:
@@ -83,20 +98,21 @@ class Registration:
 
     def _run(self) -> None:
         delay_s = CHECK_S
-        while not self._closing:
+        while True:
             self._wake.wait(delay_s)
             self._wake.clear()
             if self._closing:
                 return
+            delay_s = RETRY_S
             try:
                 other = self._repair()
             except StoreUnavailableError as error:
-                log.warning("gateway %s is not registered: %s", self._record.id, error)
-                delay_s = RETRY_S
-                continue
-            if other is not None:
-                log.error("gateway %s: session 0x%x has registered the same id", self._record.id, other)
-            delay_s = RETRY_S if other is not None else CHECK_S
+                log.warning("%s is not registered: %s", self._what, error)
+            else:
+                if other is None:
+                    delay_s = CHECK_S
+                else:
+                    log.error("%s: session 0x%x has registered the same name", self._what, other)
 
     def _repair(self) -> int | None:
         """Make the node hold the newest record; returns the other session that has the node, if one has."""
@@ -107,15 +123,15 @@ class Registration:
                 node = self._tree.get(self._path)
                 if node is not None and node.owner != session:
                     return node.owner
-                data = record.to_bytes()
+                data = documents.to_bytes(record)
                 if node is not None and node.data == data:
-                    self._stored = record
+                    self._stored, self.session = record, session
                     if record is self._record:
                         return None
                     continue
                 try:
                     self._tree.write([placed(self._path, data, node, ephemeral=True)])
-                except (RefusedError, ReplyLostError):
+                except (PreconditionError, ReplyLostError):
                     # What stands there now is read, not guessed: also whether a write whose reply was lost is ours.
                     continue
 

@@ -4,31 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
-from ha_core.model import KnownGroup, KnownTopic
+from ha_core.model import KnownGroup, KnownTopic, UnreadableDocumentError
 from ha_core.model.known import known_key
 from ha_core.model.portions import portions
 from ha_core.store import documents, paths
 from ha_core.store.documents import nodes_of, readable
 from ha_core.store.errors import StoreUnavailableError
-from ha_core.store.tree import OnTree, Op, RefusedError, Remove, existing, once, placed
+from ha_core.store.tree import OnTree, Op, PreconditionError, Remove, existing, once, placed
 
 BATCH_BYTES = 500_000
 BATCH_NODES = 500
+LOOK = timedelta(minutes=2)
+"""So long a look at a cluster takes at most."""
 
 K = TypeVar("K", KnownTopic, KnownGroup)
 
 
 class Known(OnTree):
     def keep_known(self, kind: type[K], cluster: str, seen: Collection[K]) -> None:
-        """Replace all that is known of a cluster's topics, or groups, by what was just `seen`. It is no revision."""
+        """Replace all that is known of a cluster's topics, or groups, by what was just `seen`. It is no revision.
+
+        What somebody has renewed since that look began stays.
+        """
         wanted = {paths.path_of(kind, one.key): documents.to_bytes(one) for one in seen}
         gone = dict.fromkeys(path for path in self._all_known(kind, cluster) if path not in wanted)
+        at = max((one.at for one in seen), default="")
         for batch in portions({**wanted, **gone}.items(), BATCH_BYTES, _size, BATCH_NODES):
             # Whoever looks at the same time has seen the same cluster: the last one may win.
-            once(self._tree, f"what is known of {cluster}", partial(self._replace, dict(batch)))
+            once(self._tree, f"what is known of {cluster}", partial(self._replace, kind, at, dict(batch)))
+
+    def renew_known(self, kind: type[K], cluster: str, seen: Collection[K]) -> None:
+        """Replace what is known of some topics, or groups, by what was just `seen`; the others stay."""
+        wanted: dict[str, bytes | None] = {paths.path_of(kind, one.key): documents.to_bytes(one) for one in seen}
+        for batch in portions(wanted.items(), BATCH_BYTES, _size, BATCH_NODES):
+            once(self._tree, f"what is known of {cluster}", partial(self._replace, kind, "", dict(batch)))
 
     def known(self, kind: type[K], cluster: str, names: Collection[str] | None = None) -> dict[str, K]:
         """What was last seen of topics or groups of `cluster` (None: all), by name; unreadable ones are left out."""
@@ -55,7 +68,7 @@ class Known(OnTree):
         before = self._tree.get(paths.CLOCK)
 
         def write() -> int:
-            with suppress(RefusedError):
+            with suppress(PreconditionError):
                 self._tree.write([placed(paths.CLOCK, b"", before)])
             written = look()
             if written is None:
@@ -68,18 +81,32 @@ class Known(OnTree):
 
         return once(self._tree, "asking what time it is", write, look)
 
-    def _replace(self, batch: Mapping[str, bytes | None]) -> None:
-        """:param batch: path → bytes, None to remove."""
+    def _replace(self, kind: type[K], at: str, batch: Mapping[str, bytes | None]) -> None:
+        """:param batch: path → bytes, None to remove.
+        :param at: when the look began that it comes from; what is of a later one stays. Empty: nothing does.
+        """
         order = sorted(batch)
         ops: list[Op] = []
         for path, node in zip(order, self._tree.get_many(order), strict=True):
             data = batch[path]
+            if at and node is not None and node.data != data and _renewed(kind, path, node.data, at):
+                continue
             if data is not None and (node is None or node.data != data):
                 ops.append(placed(path, data, node))
             elif data is None and node is not None:
                 ops.append(Remove(path, node.version))
         if ops:
             self._tree.write(ops)
+
+
+def _renewed(kind: type[K], path: str, data: bytes, at: str) -> bool:
+    """Whether what is stored was seen after a look began. A clock that is far ahead counts for nothing: what it wrote
+    would stay for as long."""
+    try:
+        stored = datetime.fromisoformat(documents.from_bytes(kind, data, path).at)
+        return timedelta(0) < stored - datetime.fromisoformat(at) <= LOOK
+    except (UnreadableDocumentError, ValueError, TypeError):
+        return False
 
 
 def _size(node: tuple[str, bytes | None]) -> int:

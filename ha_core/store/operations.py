@@ -26,7 +26,19 @@ from ha_core.store.errors import (
     StoreUnavailableError,
     UnknownOperationError,
 )
-from ha_core.store.tree import Check, Create, Node, OnTree, Op, Put, RefusedError, Remove, check_size, existing, once
+from ha_core.store.tree import (
+    Check,
+    Create,
+    Node,
+    OnTree,
+    Op,
+    PreconditionError,
+    Put,
+    Remove,
+    check_size,
+    existing,
+    once,
+)
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +74,7 @@ class Operations(OnTree):
         def write() -> int:
             try:
                 self._tree.write(ops)
-            except RefusedError as refused:
+            except PreconditionError as refused:
                 taken = self._tree.get(ops[refused.index].path)
                 if taken is None:
                     raise
@@ -113,7 +125,7 @@ class Operations(OnTree):
                 try:
                     # That the holder can be made and removed again proves that nobody holds at this very moment.
                     self._tree.write([Create(holder), Remove(holder, 0), Put(epoch_path, nonce, node.version)])
-                except RefusedError as refused:
+                except PreconditionError as refused:
                     if refused.index == 0:
                         self._wait_for_holder(operation_id, deadline)
                     continue
@@ -234,7 +246,7 @@ class Operations(OnTree):
             check_size(fenced)
             try:
                 self._tree.write(fenced)
-            except RefusedError as error:
+            except PreconditionError as error:
                 if error.index == 0:
                     raise fenced_off(self._tree, operation_id, epoch) from None
                 refused()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from urllib.parse import quote, unquote
 
 from ha_core.model import Document, Operation
-from ha_core.model.document import KINDS
+from ha_core.model.document import DOCUMENT_KINDS
 
 CHANGES = "/changes"
 PRODUCER_IDS = "/producer_ids"
@@ -46,7 +46,7 @@ def path_of(kind: type[Document], name: str) -> str:
 def parse(path: str) -> tuple[type[Document], str] | None:
     """The kind and name of the document at `path`; None for a path of anything else."""
     folder, _, node = path.rpartition("/")
-    kind = KINDS.get(folder)
+    kind = DOCUMENT_KINDS.get(folder)
     return (kind, decode(node)) if kind is not None and node else None
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ha_core.model import Cluster, Document, GatewayRecord, View, VirtualNode
-from ha_core.model.document import KINDS
+from ha_core.model.document import DOCUMENT_KINDS
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.store import allocation, documents, paths
 from ha_core.store.allocation import Allocation
@@ -15,16 +15,17 @@ from ha_core.store.commits import Commits, revision_of, revision_to_bytes
 from ha_core.store.documents import nodes_of, readable
 from ha_core.store.gateways import Registration, record_at
 from ha_core.store.known import Known
+from ha_core.store.mirroring import Mirroring
 from ha_core.store.operations import Operations
 from ha_core.store.tree import Create, State, Tree, existing, once
 from ha_core.store.usage import Usages
 from ha_core.store.watching import Replica, Watcher
 
 D = TypeVar("D", bound=Document)
-P = TypeVar("P", Watcher, Registration)
+P = TypeVar("P", bound="Watcher | Registration[Any]")
 
 
-class Store(Commits, Operations, Allocation, Usages, Known):
+class Store(Commits, Operations, Allocation, Usages, Known, Mirroring):
     """The state tree over one session. Synchronous and thread-safe.
 
     Every method may raise StoreUnavailableError; `ha_core.store.errors` has the others.
@@ -33,7 +34,7 @@ class Store(Commits, Operations, Allocation, Usages, Known):
     def __init__(self, tree: Tree) -> None:
         """Take the tree, whose close the store's `close` includes, and create what an empty tree lacks."""
         super().__init__(tree)
-        self._open: list[Watcher | Registration] = []
+        self._open: list[Watcher | Registration[Any]] = []
         self._guard = threading.Lock()
         _create_skeleton(tree)
 
@@ -74,13 +75,17 @@ class Store(Commits, Operations, Allocation, Usages, Known):
         nodes = existing(self._tree, nodes_of(self._tree, GatewayRecord.FOLDER))
         return [record_at(path, node.data) for path, node in nodes]
 
-    def register_gateway(self, record: GatewayRecord) -> Registration:
+    def register_gateway(self, record: GatewayRecord) -> Registration[GatewayRecord]:
         """Announce a gateway until it is closed or its session ends; announced again by itself after a session loss.
 
         Waits up to a session timeout for the node of a predecessor that was killed.
 
         :raises AlreadyRegisteredError: another live session has this gateway id.
         """
+        return self.register(record)
+
+    def register(self, record: D) -> Registration[D]:
+        """The same for any document that is there as long as its session."""
         return self._opened(Registration(self._tree, record))
 
     def confirm(self) -> int:
@@ -109,7 +114,7 @@ class Store(Commits, Operations, Allocation, Usages, Known):
 def _create_skeleton(tree: Tree) -> None:
     """Create the top nodes that are missing. All at once in an empty tree, so that nobody ever sees half of it."""
     skeleton = {
-        **dict.fromkeys(KINDS, b""),
+        **dict.fromkeys(DOCUMENT_KINDS, b""),
         VirtualNode.FOLDER: allocation.next_to_bytes(1),
         paths.PRODUCER_IDS: allocation.next_to_bytes(FIRST_CLIENT_ID),
         paths.CLUSTER_ID: allocation.new_cluster_id(),

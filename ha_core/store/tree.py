@@ -5,6 +5,8 @@ ZooKeeper is one, memory the other; everything above is written once.
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeVar
@@ -60,7 +62,7 @@ class Node(NamedTuple):
     """When it was last written, by the clock of the tree: one clock, whoever writes."""
 
 
-class RefusedError(Exception):
+class PreconditionError(Exception):
     """A write of which nothing was made, because what its operation `index` finds is not what it expects."""
 
     def __init__(self, index: int) -> None:
@@ -104,7 +106,7 @@ class Tree(Reads, Protocol):
     def write(self, ops: Sequence[Op]) -> None:
         """All or nothing.
 
-        :raises RefusedError: nothing was made.
+        :raises PreconditionError: nothing was made.
         :raises ReplyLostError: unknown whether it was made.
         """
 
@@ -155,8 +157,9 @@ def once(tree: Tree, what: str, write: Callable[[], T], recognise: Callable[[], 
             return write()
         except ReplyLostError:
             lost += 1
-        except RefusedError:
+        except PreconditionError:
             refused += 1
+            time.sleep(random.uniform(0, 0.001 * min(refused, 20)))
         except StoreError:
             found = _look(tree, what, recognise) if lost else None
             if found is None:

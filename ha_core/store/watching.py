@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 
 from ha_core.model import Document, UnreadableDocumentError, View
-from ha_core.model.document import KINDS
+from ha_core.model.document import DOCUMENT_KINDS
 from ha_core.store import documents, paths
 from ha_core.store.commits import KEPT, Key, Note, revision_of
 from ha_core.store.errors import StoreError
@@ -33,7 +33,7 @@ class Replica:
         """:param strict: raise UnreadableDocumentError instead of keeping the last good document."""
         self._tree = tree
         self._strict = strict
-        self._tables: _Tables = {kind: {} for kind in KINDS.values() if kind.REPLICATED}
+        self._tables: _Tables = {kind: {} for kind in DOCUMENT_KINDS.values() if kind.REPLICATED}
         self.view = View()
         self.unreadable: dict[str, str] = {}
 
@@ -213,7 +213,7 @@ class Watcher:
         self._events.put(None)
 
     def _run(self) -> None:
-        while not self._closing:
+        while True:
             try:
                 event = self._events.get(timeout=self._poll_s)
             except Empty:

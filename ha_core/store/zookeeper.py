@@ -22,7 +22,7 @@ from ha_core.store.connection import ZooKeeperConnection, open_connection
 from ha_core.store.errors import NoStateError, StoreError
 from ha_core.store.multiread import MultiRead, read_in_batches
 from ha_core.store.store import Store
-from ha_core.store.tree import Check, Create, Node, Op, Put, Reads, RefusedError, Remove, check_size
+from ha_core.store.tree import Check, Create, Node, Op, PreconditionError, Put, Reads, Remove, check_size
 
 _MAX_ROOTS = 20
 """Nodes at the top of ZooKeeper's tree that are looked at for a state, where the root that was named has none."""
@@ -103,7 +103,7 @@ class ZooKeeperTree(ZooKeeperReads):
             _add(transaction, op, self._root + op.path)
         for index, result in enumerate(self.connection.write(transaction.commit_async)):
             if isinstance(result, NodeExistsError | NoNodeError | BadVersionError | NotEmptyError):
-                raise RefusedError(index)
+                raise PreconditionError(index)
             # In a refused write, these stand for the operations before and after the one that was refused.
             if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
                 where = f"{self._root}{ops[index].path}"

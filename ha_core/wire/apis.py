@@ -27,6 +27,7 @@ class Route(Enum):
 
 
 LOGS, GROUPS, TOPICS = 1, 2, 4
+NEVER = 1 << 15
 
 
 class Effect(NamedTuple):
@@ -77,8 +78,8 @@ class Api:
     min_version: int
     max_version: int
     """The last one that is offered; a hidden API has (0, -1)."""
-    flexible_from: int | None
-    """First version with compact lengths and tags (KIP-482); None: never."""
+    flexible_from: int
+    """First version with compact lengths and tags (KIP-482); `NEVER` also where it is hidden: nothing of it is read."""
     why: str = ""
     """Why it is hidden, or no later version offered: those carry topic ids, node ids, broker addresses or other keys
     that belong to one cluster."""
@@ -169,7 +170,7 @@ _OFFERED = (
     _group(_K.SYNC_GROUP, 0, 5, 4, fenced=ErrorCode.REBALANCE_IN_PROGRESS, rebalance="waits"),
     _composed(_K.DESCRIBE_GROUPS, 0, 5, 5, "6 brings an error text (KIP-1043)", effect=_READS_GROUPS),
     _composed(_K.LIST_GROUPS, 0, 5, 3, effect=_READS_GROUPS),
-    _local(_K.SASL_HANDSHAKE, 0, 1, None),
+    _local(_K.SASL_HANDSHAKE, 0, 1, NEVER),
     _local(_K.API_VERSIONS, 0, 3, 3, "4 changes supported features only; KIP-1242 has 5 name the cluster asked for"),
     _composed(_K.CREATE_TOPICS, 2, 6, 5, "7 returns topic ids (KIP-516)", by_map=True, pace=Pace.SLOW),
     _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, pace=Pace.SLOW),
@@ -198,7 +199,7 @@ _OFFERED = (
     _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, pace=Pace.SLOW),
     _composed(_K.DELETE_GROUPS, 0, 2, 2, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True),
     _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, pace=Pace.SLOW),
-    _composed(_K.OFFSET_DELETE, 0, 0, None, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True),
+    _composed(_K.OFFSET_DELETE, 0, 0, NEVER, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True),
     _composed(_K.DESCRIBE_CLUSTER, 0, 1, 0, "2 lists fenced brokers (KIP-1073)", effect=_READS_TOPICS),
     _composed(_K.DESCRIBE_PRODUCERS, 0, 0, 0, effect=_READS_LOGS),
     _composed(_K.DESCRIBE_TRANSACTIONS, 0, 0, 0, effect=Effect(LOGS | GROUPS, 0)),
@@ -208,61 +209,57 @@ _OFFERED = (
     _composed(_K.CONSUMER_GROUP_DESCRIBE, 0, 1, 0, "of clients that reach a cluster directly; without topic ids",
         effect=_READS_GROUPS),
 )
-_HIDDEN: Mapping[str, Mapping[ApiKey, int]] = {
-    "between brokers": {
-        _K.LEADER_AND_ISR: 4, _K.STOP_REPLICA: 2, _K.UPDATE_METADATA: 6, _K.CONTROLLED_SHUTDOWN: 3,
-        _K.WRITE_TXN_MARKERS: 1, _K.ALTER_PARTITION: 0, _K.ENVELOPE: 0,
-    },
-    "disks of one cluster are its operator's": {_K.ALTER_REPLICA_LOG_DIRS: 2},
-    "delegation tokens (KIP-48) are valid in one cluster only": {
-        _K.CREATE_DELEGATION_TOKEN: 2, _K.RENEW_DELEGATION_TOKEN: 2, _K.EXPIRE_DELEGATION_TOKEN: 2,
-        _K.DESCRIBE_DELEGATION_TOKEN: 2,
-    },
-    "leaders of one cluster are its operator's": {_K.ELECT_LEADERS: 2},
-    "replicas of one cluster are its operator's": {_K.ALTER_PARTITION_REASSIGNMENTS: 0},
-    "names real broker ids, which clients never see": {_K.LIST_PARTITION_REASSIGNMENTS: 0},
-    "quotas (KIP-546) are kept per cluster by its operator": {_K.DESCRIBE_CLIENT_QUOTAS: 1, _K.ALTER_CLIENT_QUOTAS: 1},
-    "the gateway authenticates; a cluster's users are not its users": {
-        _K.DESCRIBE_USER_SCRAM_CREDENTIALS: 0, _K.ALTER_USER_SCRAM_CREDENTIALS: 0,
-    },
-    "with the controller (KRaft)": {
-        _K.VOTE: 0, _K.BEGIN_QUORUM_EPOCH: 1, _K.END_QUORUM_EPOCH: 1, _K.FETCH_SNAPSHOT: 0, _K.BROKER_REGISTRATION: 0,
-        _K.BROKER_HEARTBEAT: 0, _K.UNREGISTER_BROKER: 0, _K.ALLOCATE_PRODUCER_IDS: 0, _K.CONTROLLER_REGISTRATION: 0,
-        _K.ASSIGN_REPLICAS_TO_DIRS: 0, _K.ADD_RAFT_VOTER: 0, _K.REMOVE_RAFT_VOTER: 0, _K.UPDATE_RAFT_VOTER: 0,
-    },
-    "carries controller addresses (KIP-853)": {_K.DESCRIBE_QUORUM: 0},
-    "features belong to one cluster (KIP-584)": {_K.UPDATE_FEATURES: 0},
-    "telemetry (KIP-714) is kept per broker connection": {_K.GET_TELEMETRY_SUBSCRIPTIONS: 0, _K.PUSH_TELEMETRY: 0},
-    "telemetry and group configurations of one cluster (KIP-1142)": {_K.LIST_CONFIG_RESOURCES: 0},
-    "carries topic ids (KIP-966); clients fall back to Metadata": {_K.DESCRIBE_TOPIC_PARTITIONS: 0},
-    "share groups (KIP-932): state lies in one cluster, no move of it is known": {
-        _K.SHARE_GROUP_HEARTBEAT: 0, _K.SHARE_GROUP_DESCRIBE: 0, _K.SHARE_FETCH: 0, _K.SHARE_ACKNOWLEDGE: 0,
-        _K.INITIALIZE_SHARE_GROUP_STATE: 0, _K.READ_SHARE_GROUP_STATE: 0, _K.WRITE_SHARE_GROUP_STATE: 0,
-        _K.DELETE_SHARE_GROUP_STATE: 0, _K.READ_SHARE_GROUP_STATE_SUMMARY: 0, _K.DESCRIBE_SHARE_GROUP_OFFSETS: 0,
-        _K.ALTER_SHARE_GROUP_OFFSETS: 0, _K.DELETE_SHARE_GROUP_OFFSETS: 0,
-    },
-    "streams groups (KIP-1071): as KIP-848 groups": {_K.STREAMS_GROUP_HEARTBEAT: 0, _K.STREAMS_GROUP_DESCRIBE: 0},
+_HIDDEN: Mapping[str, tuple[ApiKey, ...]] = {
+    "between brokers": (
+        _K.LEADER_AND_ISR, _K.STOP_REPLICA, _K.UPDATE_METADATA, _K.CONTROLLED_SHUTDOWN,
+        _K.WRITE_TXN_MARKERS, _K.ALTER_PARTITION, _K.ENVELOPE,
+    ),
+    "disks of one cluster are its operator's": (_K.ALTER_REPLICA_LOG_DIRS,),
+    "delegation tokens (KIP-48) are valid in one cluster only": (
+        _K.CREATE_DELEGATION_TOKEN, _K.RENEW_DELEGATION_TOKEN, _K.EXPIRE_DELEGATION_TOKEN,
+        _K.DESCRIBE_DELEGATION_TOKEN,
+    ),
+    "leaders of one cluster are its operator's": (_K.ELECT_LEADERS,),
+    "replicas of one cluster are its operator's": (_K.ALTER_PARTITION_REASSIGNMENTS,),
+    "names real broker ids, which clients never see": (_K.LIST_PARTITION_REASSIGNMENTS,),
+    "quotas (KIP-546) are kept per cluster by its operator": (_K.DESCRIBE_CLIENT_QUOTAS, _K.ALTER_CLIENT_QUOTAS),
+    "the gateway authenticates; a cluster's users are not its users": (
+        _K.DESCRIBE_USER_SCRAM_CREDENTIALS, _K.ALTER_USER_SCRAM_CREDENTIALS,
+    ),
+    "with the controller (KRaft)": (
+        _K.VOTE, _K.BEGIN_QUORUM_EPOCH, _K.END_QUORUM_EPOCH, _K.FETCH_SNAPSHOT, _K.BROKER_REGISTRATION,
+        _K.BROKER_HEARTBEAT, _K.UNREGISTER_BROKER, _K.ALLOCATE_PRODUCER_IDS, _K.CONTROLLER_REGISTRATION,
+        _K.ASSIGN_REPLICAS_TO_DIRS, _K.ADD_RAFT_VOTER, _K.REMOVE_RAFT_VOTER, _K.UPDATE_RAFT_VOTER,
+    ),
+    "carries controller addresses (KIP-853)": (_K.DESCRIBE_QUORUM,),
+    "features belong to one cluster (KIP-584)": (_K.UPDATE_FEATURES,),
+    "telemetry (KIP-714) is kept per broker connection": (_K.GET_TELEMETRY_SUBSCRIPTIONS, _K.PUSH_TELEMETRY),
+    "telemetry and group configurations of one cluster (KIP-1142)": (_K.LIST_CONFIG_RESOURCES,),
+    "carries topic ids (KIP-966); clients fall back to Metadata": (_K.DESCRIBE_TOPIC_PARTITIONS,),
+    "share groups (KIP-932): state lies in one cluster, no move of it is known": (
+        _K.SHARE_GROUP_HEARTBEAT, _K.SHARE_GROUP_DESCRIBE, _K.SHARE_FETCH, _K.SHARE_ACKNOWLEDGE,
+        _K.INITIALIZE_SHARE_GROUP_STATE, _K.READ_SHARE_GROUP_STATE, _K.WRITE_SHARE_GROUP_STATE,
+        _K.DELETE_SHARE_GROUP_STATE, _K.READ_SHARE_GROUP_STATE_SUMMARY, _K.DESCRIBE_SHARE_GROUP_OFFSETS,
+        _K.ALTER_SHARE_GROUP_OFFSETS, _K.DELETE_SHARE_GROUP_OFFSETS,
+    ),
+    "streams groups (KIP-1071): as KIP-848 groups": (_K.STREAMS_GROUP_HEARTBEAT, _K.STREAMS_GROUP_DESCRIBE),
 }
-"""Why they are hidden → APIs, with their first flexible versions."""
+"""Why they are hidden → APIs."""
 # fmt: on
 
 ROWS = _OFFERED + tuple(
-    Api(key, 0, -1, flexible_from, why, effect=Effect(0, 0))
-    for why, keys in _HIDDEN.items()
-    for key, flexible_from in keys.items()
+    Api(key, 0, -1, NEVER, why, effect=Effect(0, 0)) for why, keys in _HIDDEN.items() for key in keys
 )
 
 APIS: Mapping[int, Api] = {int(row.key): row for row in ROWS}
 
 _LAST_KEY = max(ApiKey)
-_NEVER = 1 << 15
-_FLEXIBLE_FROM = [
-    _NEVER if key not in APIS or (first := APIS[key].flexible_from) is None else first for key in range(_LAST_KEY + 1)
-]  # a list: this is looked up for every request
+_FLEXIBLE_FROM = [APIS[key].flexible_from for key in range(_LAST_KEY + 1)]
+"""A list: this is looked up for every request."""
 
 
 def flexible(api_key: int, version: int) -> bool:
-    """Whether this version has compact lengths and tags. Keys that Kafka does not know count as not flexible."""
+    """Whether this version has compact lengths and tags. Keys that are not offered count as not flexible."""
     return 0 <= api_key <= _LAST_KEY and version >= _FLEXIBLE_FROM[api_key]
 
 

@@ -2,24 +2,24 @@
 
 import struct
 
-_HEAD, _SHORT, _INT = struct.Struct(">hi"), struct.Struct(">h"), struct.Struct(">i")
+from ha_core.wire import decoding
+from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.limits import DEFAULT_LIMITS
+from ha_core.wire.tables import parse
+
+_FIELDS = parse("""
+version      int16
+topics       []
+  name       string
+  partitions []int32
+""")
+_decode = decoding.build(_FIELDS, 0, False, "assignment")
 
 
 def assigned_topics(assignment: bytes) -> frozenset[str]:
     """Topics of which it names partitions, in any version; empty for bytes that are no assignment of consumers."""
-    found: set[str] = set()
     try:
-        (_, count), at = _HEAD.unpack_from(assignment), _HEAD.size
-        for _ in range(count):
-            (length,) = _SHORT.unpack_from(assignment, at)
-            at += _SHORT.size + length
-            name = assignment[at - length : at].decode()
-            (partitions,) = _INT.unpack_from(assignment, at)
-            at += _INT.size * (1 + partitions)
-            if length < 0 or partitions < 0 or at > len(assignment):
-                return frozenset()
-            if partitions:
-                found.add(name)
-    except (struct.error, UnicodeDecodeError):
+        found, _ = _decode(assignment, 0, DEFAULT_LIMITS)
+    except (RemoteProtocolError, struct.error, UnicodeDecodeError):
         return frozenset()
-    return frozenset(found)
+    return frozenset(topic["name"] for topic in found["topics"] if topic["partitions"])

@@ -28,6 +28,8 @@ Conversation = Generator[bytes, dict[str, Any], T]
 """Yields what to write, is sent the message that answers it."""
 
 NEWEST = 32_767
+_UNLESS_NAMED = {int(ApiKey.FETCH): 12}
+"""The newest versions for who names none: the next one has topics by their ids, which few know."""
 _SOFTWARE = {"client_software_name": "switchyard", "client_software_version": "1"}
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
@@ -92,6 +94,8 @@ class Client:
         name, ours, theirs = ApiKey(api_key).name, supported(api_key) or (0, -1), self.versions.get(api_key)
         if theirs is None:
             raise UnsupportedApiError(f"does not offer {name}; it needs a newer version of Kafka")
+        if most == NEWEST:
+            most = _UNLESS_NAMED.get(api_key, NEWEST)
         newest = min(ours[1], theirs[1], most)
         if newest < max(ours[0], theirs[0]):
             raise UnsupportedApiError(

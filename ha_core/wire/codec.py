@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ha_core.wire import decoding, encoding
+from ha_core.wire.apis import flexible
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
 from ha_core.wire.schemas import SCHEMAS
-from ha_core.wire.tables import Schema
+from ha_core.wire.tables import Field
 
 Kind = Literal["request", "response"]
 
@@ -46,8 +47,8 @@ def decode(
     """
     decoder = _decoders.get((api_key, version, kind))
     if decoder is None:
-        schema = _schema(api_key, version, RemoteProtocolError)
-        decoder = _decoders[api_key, version, kind] = decoding.build(schema, version, kind)
+        layout = _layout(api_key, version, kind, RemoteProtocolError)
+        decoder = _decoders[api_key, version, kind] = decoding.build(*layout)
     data = buf if type(buf) is bytes else bytes(buf)
     try:
         message, at = decoder(data, pos, limits)
@@ -63,33 +64,30 @@ def decode(
         if at == len(data) or kind == "request":
             return message
         why = f"{len(data) - at} bytes follow the message"
-    raise RemoteProtocolError(f"{_title(api_key, version, kind)}: {why}")
+    title = _layout(api_key, version, kind, RemoteProtocolError)[-1]
+    raise RemoteProtocolError(f"{title}: {why}")
 
 
 def encode(api_key: int, version: int, kind: Kind, message: Mapping[str, Any]) -> bytes:
     """Writes a body. LocalProtocolError names the field that cannot be written."""
     encoder = _encoders.get((api_key, version, kind))
     if encoder is None:
-        schema = _schema(api_key, version, LocalProtocolError)
-        encoder = _encoders[api_key, version, kind] = encoding.build(schema, version, kind)
+        layout = _layout(api_key, version, kind, LocalProtocolError)
+        encoder = _encoders[api_key, version, kind] = encoding.build(*layout)
     try:
         return encoder(message)
     except (struct.error, TypeError, AttributeError, ValueError, KeyError, LocalProtocolError) as error:
-        why = encoding.explain(SCHEMAS[api_key], version, kind, message)
-        text = why or LocalProtocolError(f"{_title(api_key, version, kind)}: {error!r}")
-        raise text from error
+        fields, _, tagged, title = _layout(api_key, version, kind, LocalProtocolError)
+        why = encoding.explain(fields, version, tagged, message, title.lower())
+        raise why or LocalProtocolError(f"{title}: {error!r}") from error
 
 
-def _schema(api_key: int, version: int, wrong: type[Exception]) -> Schema:
+def _layout(api_key: int, version: int, kind: Kind, wrong: type[Exception]) -> tuple[tuple[Field, ...], int, bool, str]:
+    """Fields, version, whether it is flexible, and what the message is called."""
     schema = SCHEMAS.get(api_key)
     if schema is None:
         raise wrong(f"API key {api_key}: no message tables; `schemas` lists those that the codec knows")
-    if not schema.versions[0] <= version <= schema.versions[1]:
-        raise wrong(
-            f"{schema.key.name} version {version}: the codec knows {schema.versions[0]} to {schema.versions[1]}"
-        )
-    return schema
-
-
-def _title(api_key: int, version: int, kind: str) -> str:
-    return f"{SCHEMAS[api_key].key.name} v{version} {kind}"
+    name, (first, last) = schema.key.name, schema.versions
+    if not first <= version <= last:
+        raise wrong(f"{name} version {version}: the codec knows {first} to {last}")
+    return schema.fields(kind), version, flexible(api_key, version), f"{name} v{version} {kind}"

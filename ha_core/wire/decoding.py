@@ -9,11 +9,10 @@ from collections.abc import Callable
 from struct import Struct, unpack_from
 from typing import Any
 
-from ha_core.wire.apis import flexible
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.limits import Limits
 from ha_core.wire.source import Source
-from ha_core.wire.tables import FIXED, WIDTH, Field, Schema
+from ha_core.wire.tables import FIXED, WIDTH, Field
 from ha_core.wire.varint import MAX_TAGS, read_uvarint
 
 # Arrays of fewer numbers (replicas, say) have their struct ready; building its format costs more than the read.
@@ -39,7 +38,7 @@ def _bad_tag(path: str, tag: int, at: int) -> RemoteProtocolError:
 
 
 def _read_tags(b: bytes, p: int, end: int, path: str) -> tuple[dict[int, bytes], int]:
-    """The tagged section at p, of which no tag is known."""
+    """The tagged section at p."""
     count, p = read_uvarint(b, p)
     if count > min(end - p, MAX_TAGS):
         raise _bad_count(path + "._tags", count, p, end, count)
@@ -70,11 +69,11 @@ class _Source(Source):
         self.add(f"{var} = b[p]", "p += 1", f"if {var} > 127: {var}, p = uv(b, p - 1)")
 
 
-def build(schema: Schema, version: int, kind: str) -> Decoder:
+def build(fields: tuple[Field, ...], version: int, flexible: bool, title: str) -> Decoder:
     """Compiles the decoder: (bytes, position, limits) -> (message, position after it)."""
-    src = _Source(version, flexible(schema.key, version))
+    src = _Source(version, flexible)
     src.add("end = len(b)", "left = limits.max_elements", "most = limits.max_array", "longest = limits.max_string")
-    out = _struct(src, schema.fields(kind), "")
+    out = _struct(src, fields, "")
     src.add(f"return {out}, p")
     scope = {
         "uv": read_uvarint,
@@ -85,7 +84,7 @@ def build(schema: Schema, version: int, kind: str) -> Decoder:
         "bad_tag": _bad_tag,
         "read_tags": _read_tags,
     }
-    decoder: Decoder = src.compiled(f"decode_{schema.key.name.lower()}_{kind}_v{version}", "b, p, limits", scope)
+    decoder: Decoder = src.compiled(f"decode {title}", "b, p, limits", scope)
     return decoder
 
 
@@ -135,36 +134,24 @@ def _struct(src: _Source, fields: tuple[Field, ...], path: str) -> str:
     if src.flexible:
         extra = src.var()
         src.add(f"{extra} = None")
+        src.add("if b[p]:", f"    {extra}, p = read_tags(b, p, end, {path!r})", "else: p += 1")
         for field, var in tagged:
-            src.add(f"{var} = {default_of(field)}")
-        if tagged:
-            _known_tags(src, tagged, extra, path)
-        else:
-            src.add("if b[p]:", f"    {extra}, p = read_tags(b, p, end, {path!r})", "else: p += 1")
+            _tagged(src, field, var, extra, path)
     src.add(f"{out} = {{{', '.join(shown)}}}")
     if extra:
         src.add(f"if {extra}: {out}['_tags'] = {extra}")
     return out
 
 
-def _known_tags(src: _Source, tagged: list[tuple[Field, str]], extra: str, path: str) -> None:
-    count, tag, size, last, stop = (src.var() for _ in range(5))
-    src.uvarint(count)
-    with src.block(f"if {count}:"):
-        src.add(
-            f"if {count} > min(end - p, {MAX_TAGS}): raise bad_count({path!r} + '._tags', {count}, p, end, {count})",
-            f"{last} = -1",
-        )
-        with src.block(f"for _ in range({count}):"):
-            src.add(f"{tag}, p = uv(b, p)", f"{size}, p = uv(b, p)", f"{stop} = p + {size}")
-            src.add(f"if {tag} <= {last} or {stop} > end: raise bad_tag({path!r}, {tag}, p)", f"{last} = {tag}")
-            for index, (field, var) in enumerate(tagged):
-                with src.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
-                    _value(src, field, var, f"{path}.{field.name}" if path else field.name)
-                    src.flush()
-                    src.add(f"if p != {stop}: raise bad_tag({path!r}, {tag}, p)")
-            with src.block("else:"):
-                src.add(f"if {extra} is None: {extra} = {{}}", f"{extra}[{tag}] = b[p:{stop}]", f"p = {stop}")
+def _tagged(src: _Source, field: Field, var: str, extra: str, path: str) -> None:
+    """Reads a field of a tagged section out of the bytes of its tag."""
+    outer = src.var()
+    src.add(f"{var} = {default_of(field)}")
+    with src.block(f"if {extra} and {field.tag} in {extra}:"):
+        src.add(f"{outer} = b, p, end", f"b, p = {extra}.pop({field.tag}), 0", "end = len(b)")
+        _value(src, field, var, f"{path}.{field.name}" if path else field.name)
+        src.flush()
+        src.add(f"if p != end: raise bad_tag({path!r}, {field.tag}, p)", f"b, p, end = {outer}")
 
 
 def _value(src: _Source, field: Field, var: str, path: str) -> None:

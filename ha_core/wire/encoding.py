@@ -10,11 +10,10 @@ from io import BytesIO
 from struct import Struct, pack
 from typing import Any
 
-from ha_core.wire.apis import flexible
 from ha_core.wire.decoding import SMALL_ARRAY, default_of
 from ha_core.wire.errors import LocalProtocolError
 from ha_core.wire.source import Source
-from ha_core.wire.tables import FIXED, Field, Schema
+from ha_core.wire.tables import FIXED, Field
 from ha_core.wire.varint import write_tags, write_uvarint
 
 Encoder = Callable[[Mapping[str, Any]], bytes]
@@ -50,18 +49,12 @@ class _Source(Source):
         self.add(f"{self.write}(short[{expression}] if {expression} < 1024 else uv({expression}))")
 
 
-def build(schema: Schema, version: int, kind: str) -> Encoder:
+def build(fields: tuple[Field, ...], version: int, flexible: bool, title: str) -> Encoder:
     """Compiles the encoder: message -> bytes. It raises anything; `codec.encode` asks `explain` then."""
-    name = schema.key.name.lower()
-    fields, is_flexible = schema.fields(kind), flexible(schema.key, version)
-    return _compile(fields, version, is_flexible, name, f"encode_{name}_{kind}_v{version}")
-
-
-def _compile(fields: tuple[Field, ...], version: int, flexible: bool, path: str, name: str = "encode_some") -> Encoder:
     src = _Source(version, flexible)
     # Not a list of pieces: to join a million of them is one call, in which no other thread runs.
     src.add("out = BytesIO()", "w = out.write")
-    _struct(src, fields, "m", path)
+    _struct(src, fields, "m", title)
     src.flush()
     src.add("return out.getvalue()")
     scope = {
@@ -74,7 +67,7 @@ def _compile(fields: tuple[Field, ...], version: int, flexible: bool, path: str,
         "refuse": _refuse,
         "BYTES": _BYTES,
     }
-    encoder: Encoder = src.compiled(name, "m", scope)
+    encoder: Encoder = src.compiled(f"encode {title}", "m", scope)
     return encoder
 
 
@@ -199,15 +192,10 @@ def _array(src: _Source, field: Field, expression: str, path: str) -> None:
         src.flush()
 
 
-def explain(schema: Schema, version: int, kind: str, message: Any) -> LocalProtocolError | None:
-    """Names the first field of a message that cannot be written, by writing each alone; None if there is none."""
-    path = f"{schema.key.name.lower()} v{version} {kind}"
-    return _explain(schema.fields(kind), version, flexible(schema.key, version), message, path)
-
-
-def _explain(
+def explain(
     fields: tuple[Field, ...], version: int, flexible: bool, message: Any, path: str
 ) -> LocalProtocolError | None:
+    """Names the first field of a message that cannot be written, by writing each alone; None if there is none."""
     if not isinstance(message, Mapping):
         return _refuse(path, message, "a mapping of field names is needed")
     unknown = message.keys() - {field.name for field in fields} - {"_tags"}
@@ -220,7 +208,7 @@ def _explain(
                 return error
     tags = message.get("_tags")
     try:
-        _compile((), version, flexible, path)({"_tags": tags})
+        build((), version, flexible, path)({"_tags": tags})
     except Exception:
         return _refuse(f"{path}._tags", tags, "a mapping of tag to bytes is needed")
     return None
@@ -228,11 +216,11 @@ def _explain(
 
 def _explain_value(field: Field, version: int, flexible: bool, value: Any, path: str) -> LocalProtocolError | None:
     try:
-        _compile((field,), version, flexible, path)({field.name: value})
+        build((field,), version, flexible, path)({field.name: value})
     except Exception as error:
         inner: Iterable[LocalProtocolError | None] = ()
         if field.type == "{}" and value is not None:
-            inner = (_explain(field.fields, version, flexible, value, path),)
+            inner = (explain(field.fields, version, flexible, value, path),)
         elif field.is_array and isinstance(value, list | tuple):
             items = enumerate(value)
             inner = (_explain_value(field.element, version, flexible, item, f"{path}[{n}]") for n, item in items)

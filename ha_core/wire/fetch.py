@@ -1,6 +1,7 @@
 """What the gateway looks at in a fetch request, and patches in an answer while it is forwarded, chunk by chunk."""
 
 from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from struct import Struct
 from struct import error as struct_error
 from typing import Any, NamedTuple
@@ -43,7 +44,7 @@ def scan_fetch_request(buf: Any, body_at: int, end: int, version: int) -> FetchS
     """Reads the body of a whole fetch request. RemoteProtocolError for anything wrong in it."""
     if not _VERSIONS[0] <= version <= _VERSIONS[1]:
         raise RemoteProtocolError(f"Fetch version {version}: {_VERSIONS[0]} to {_VERSIONS[1]} are read")
-    cursor = _Cursor(buf, body_at, end, version)
+    cursor = _Cursor(buf, body_at, end, version, version >= _FLEXIBLE)
     try:
         found = _read(cursor)
     except (struct_error, IndexError):
@@ -53,16 +54,16 @@ def scan_fetch_request(buf: Any, body_at: int, end: int, version: int) -> FetchS
     return found
 
 
+@dataclass(slots=True)
 class _Cursor:
     """A position in the body, moved by what is read. The bytes after `end` may be anything: `read` checks last."""
 
-    def __init__(self, buf: Any, at: int, end: int, version: int) -> None:
-        self.buf = buf
-        self.at = at
-        self.end = end
-        self.version = version
-        self.tagged = version >= _FLEXIBLE
-        self.left = 2 * DEFAULT_LIMITS.max_partitions  # and as many topics
+    buf: Any
+    at: int
+    end: int
+    version: int
+    tagged: bool
+    left: int = 2 * DEFAULT_LIMITS.max_partitions  # and as many topics
 
     def size(self, classic: Any, width: int) -> int:
         """A length or count, -1 for null."""

@@ -42,7 +42,7 @@ def header_versions(api_key: int, version: int) -> tuple[int, int]:
 def read_request_header(buf: Any, pos: int, end: int) -> RequestHeader | None:
     """The header at `pos`; None if it is not yet whole before `end`. RemoteProtocolError if it cannot become one.
 
-    Of an API key that Kafka does not know only the fields up to the client id are read.
+    Of an API that is not offered only the fields up to the client id are read.
     """
     if end - pos < 10:
         return None

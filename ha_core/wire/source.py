@@ -43,9 +43,9 @@ class Source:
         self._run.clear()
         return whats, codes
 
-    def compiled(self, name: str, arguments: str, scope: Mapping[str, Any]) -> Any:
-        """The function."""
-        text = f"def {name}({arguments}):\n" + "\n".join(self.lines) + "\n"
+    def compiled(self, title: str, arguments: str, scope: Mapping[str, Any]) -> Any:
+        """The function; `title` is where tracebacks find it."""
+        text = f"def codec({arguments}):\n" + "\n".join(self.lines) + "\n"
         everything = {**self.names, **scope}
-        exec(compile(text, f"<{name}>", "exec"), everything)  # the text is made of the tables in `schemas` only
-        return everything[name]
+        exec(compile(text, f"<{title}>", "exec"), everything)  # the text is made of the tables in `schemas` only
+        return everything["codec"]

@@ -2,11 +2,12 @@
 
 An API begins with a line `NAME first-last`, which says what versions are known, both ends included. `request` and
 `response` follow, each with a table of one line for each field, in wire order:
-`name type versions [null [versions]] [tag n] [= default]`.
+`name type [versions] [null [versions]] [tag n] [= default]`.
 
 - type: int8, int16, int32, int64, bool, string, bytes, uuid, records; `[]int32` is an array of one of them, `[]` an
   array of structs and `{}` one struct, whose fields follow, indented by two more spaces.
-- versions: `3` (only this), `3-5`, `3+` (up to the last that the API lists).
+- versions: `3` (only this), `3-5`, `3+` (up to the last that the API lists); without them all that the API lists, or
+  those of the struct around it.
 - null: the field may be null in these versions (all of its versions if none are given); a struct that may be has one
   byte in front that says whether it is.
 - tag: the field travels in the tagged section (KIP-482) and only if it differs from its default.
@@ -28,6 +29,7 @@ SIZED = ("string", "bytes", "records", "uuid")
 _FOREVER = 1 << 15
 
 Versions = tuple[int, int]
+_ALWAYS: Versions = (0, _FOREVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +121,11 @@ def _level(depth: int, line: Line, rest: Iterator[Line]) -> tuple[tuple[Field, .
 
 
 def _field(words: list[str], inner: tuple[Field, ...]) -> Field:
-    name, kind, versions = words[0], words[1], _versions(words[2])
+    name, kind, *options = words
+    versions = _versions(options.pop(0)) if options and options[0][0].isdigit() else _ALWAYS
     if kind not in ("[]", "{}") and kind.removeprefix("[]") not in FIXED and kind.removeprefix("[]") not in SIZED:
         raise ValueError(f"table line {' '.join(words)!r}: unknown type {kind!r}")
     null, tag, default = None, None, _zero(kind)
-    options = words[3:]
     while options:
         match options:
             case ["null", span, *more] if span[0].isdigit():

@@ -1,4 +1,4 @@
-"""Unsigned varints of 32 bits and the tagged sections made of them (KIP-482)."""
+"""Unsigned varints of 32 bits, the tagged sections made of them (KIP-482), and the signed ones inside records."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -44,6 +44,35 @@ def write_uvarint(value: int) -> bytes:
         out.append(value & 127 | 128)
         value >>= 7
     out.append(value)
+    return bytes(out)
+
+
+def read_varlong(b: Any, p: int) -> tuple[int, int]:
+    """(value, position after it) of a zigzag varint of 64 bits, as records have them. IndexError where the bytes end,
+    RemoteProtocolError above 64 bits."""
+    value = shift = 0
+    while True:
+        byte: int = b[p]
+        p += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+        if shift > 63:
+            raise RemoteProtocolError(f"varint before byte {p} has more than 10 bytes")
+    return (value >> 1) ^ -(value & 1), p
+
+
+def write_varlong(value: int) -> bytes:
+    """LocalProtocolError unless it fits into 64 bits."""
+    if not -(1 << 63) <= value < 1 << 63:
+        raise LocalProtocolError(f"varint {value}: it needs more than 64 bits")
+    left = value << 1 if value >= 0 else ~value << 1 | 1
+    out = bytearray()
+    while left > 127:
+        out.append(left & 127 | 128)
+        left >>= 7
+    out.append(left)
     return bytes(out)
 
 

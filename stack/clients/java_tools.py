@@ -35,7 +35,7 @@ from stack.history.events import (
     Stopped,
 )
 from stack.jars import kafka_jars
-from stack.java import find_java
+from stack.java import SHORT_LIVED, find_java
 from stack.processes import die_with_parent
 
 CLIENT_VERSION = "4.3.1"
@@ -204,7 +204,7 @@ def _java(folder: str) -> list[str]:
         "appender.err.layout.type = PatternLayout\nappender.err.layout.pattern = %d %p %c: %m%n\n",
         "utf-8",
     )
-    small = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--enable-native-access=ALL-UNNAMED"]
+    small = ["-Xmx128m", *SHORT_LIVED, "--enable-native-access=ALL-UNNAMED"]
     path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
     return [java.binary, *small, f"-Dlog4j2.configurationFile={log4j}", "-cp", path]
 

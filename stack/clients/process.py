@@ -16,6 +16,8 @@ from stack.history.events import Acked, Delivered, Event, Noted, Sent, Stopped, 
 from stack.history.history import History, read_histories
 from stack.processes import die_with_parent
 
+PATIENCE_S = 120.0
+"""For what happens at once on an idle machine."""
 _POLL_S = 0.05
 _DRAIN_S = 5.0
 _COUNTED = {"acknowledged": Acked, "delivered": Delivered, "sent": Sent}
@@ -75,7 +77,7 @@ class Client:
         self._read()
         return self._counts[_COUNTED[what]]
 
-    def wait_for(self, number: int, what: str, timeout_s: float = 60.0) -> None:
+    def wait_for(self, number: int, what: str, timeout_s: float = PATIENCE_S) -> None:
         """Until so many records were `acknowledged`, `delivered` or `sent`; raises ClientError."""
         deadline = time.monotonic() + timeout_s
         while self.count(what) < number:
@@ -86,7 +88,7 @@ class Client:
                 raise ClientError(f"{self}: {found} of {number} {what} after {timeout_s:.0f} s: {self._last_words()}")
             time.sleep(_POLL_S)
 
-    def wait(self, timeout_s: float = 60.0) -> None:
+    def wait(self, timeout_s: float = PATIENCE_S) -> None:
         """Until it ends by itself; raises ClientError when it does not, or ends with an error."""
         try:
             code = self._process.wait(timeout_s)
@@ -98,7 +100,7 @@ class Client:
         if code != 0:
             raise ClientError(f"{self} ended with code {code}: {self._last_words()}")
 
-    def stop(self, timeout_s: float = 60.0) -> None:
+    def stop(self, timeout_s: float = PATIENCE_S) -> None:
         """End in order: flushed, committed, closed; raises ClientError when that fails, and kills it."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)

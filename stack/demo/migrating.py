@@ -132,10 +132,10 @@ def reader_of(history: History, settled: float) -> Reader:
 
 
 def _environment(stack: Stack) -> Environment:
-    from ha_core.operations.environment import Connection, connect
+    from ha_core.operations.environment import EnvironmentSettings, connect
 
     security = stack.document["security_file"]
-    return connect(Connection(stack.zookeeper, root=ROOT, security_file=Path(security)), by="cli:demo")
+    return connect(EnvironmentSettings(stack.zookeeper, root=ROOT, security_file=Path(security)), by="cli:demo")
 
 
 def _start_lagging(workload: Workload, say: Say) -> Client:

@@ -151,12 +151,12 @@ def prepare(stack: Stack, application: Application, cluster: str) -> None:
     from confluent_kafka.cimpl import NewTopic
 
     from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level
-    from ha_core.operations.environment import Connection, connect
+    from ha_core.operations.environment import EnvironmentSettings, connect
 
     settings = {"bootstrap.servers": stack.clusters[cluster]["bootstrap"], "log_level": 0, **service_settings(stack)}
     admin = AdminClient(settings)
     created = admin.create_topics([NewTopic(application.topic, application.partitions)])
     created[application.topic].result(30)
-    with connect(Connection(stack.zookeeper, root=ROOT), by="cli:demo") as environment:
+    with connect(EnvironmentSettings(stack.zookeeper, root=ROOT), by="cli:demo") as environment:
         declared = with_level(environment.store.load(), f"user:{application.user}", cluster)
         apply_bindings(environment, plan_bindings(environment, declared), "the demo begins here")

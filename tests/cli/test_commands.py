@@ -82,6 +82,29 @@ def test_a_binding_is_set_listed_and_deleted(store: MemoryStore) -> None:
     assert store.load().bindings == {}
 
 
+def test_a_user_reads_from_copies_until_that_is_taken_back(store: MemoryStore) -> None:
+    assert run("usage", "declare", "alice", "--topic", "orders")[0] == 0
+
+    assert run("bindings", "set", "user:alice", "--read", "nearest")[0] == 0  # moves nothing, so nothing is asked
+    assert "alice reads" in shown("bindings", "list", "alice")
+    assert run("bindings", "set", "user:alice", "--read", "west")[0] == 0
+
+    assert document("bindings", "list")["bindings"]["alice"]["read"] == "west"
+    assert run("bindings", "delete", "user:alice", "--read")[0] == 0
+    assert store.load().bindings == {}
+
+
+def test_a_cluster_is_in_a_zone_until_it_is_said_to_be_in_none(store: MemoryStore) -> None:
+    def add(*more: str) -> str | None:
+        assert run("clusters", "add", "west", "--bootstrap", "h:1", "--unprobed", *more)[0] == 0
+        return store.load().clusters["west"].zone
+
+    assert add("--zone", "south-2") == "south-2"
+    assert add() == "south-2"
+    assert "south-2" in shown("clusters", "list")
+    assert add("--zone", "") is None
+
+
 def test_a_declared_file_is_shown_by_a_dry_run_and_then_applied_once(store: MemoryStore, tmp_path: Path) -> None:
     # Given a file that binds two users
     file = tmp_path / "team.yaml"
@@ -120,6 +143,10 @@ def test_binding_a_user_in_use_needs_a_confirmation(store: MemoryStore) -> None:
         (("bindings", "set", "alice", "east"), "user:NAME"),
         (("bindings", "set", "topic:orders", "east"), "bindings are of users"),
         (("bindings", "delete", "user:alice"), "no binding"),
+        (("bindings", "set", "user:alice", "--read", "north"), "known: east, west, nearest"),
+        (("bindings", "set", "user:alice#orders", "--read", "west"), "a part of a user"),
+        (("bindings", "delete", "user:alice", "--read"), "reads where topics are written"),
+        (("clusters", "add", "nearest", "--bootstrap", "h:1", "--unprobed"), "nearest"),
         (("bindings", "set", "--file", "no-such-file.yaml"), "no-such-file.yaml"),
         (("mask", "north", "--reason", "test"), "'north'"),
         (("mask", "east", "--reason", " "), "--reason"),

@@ -56,7 +56,7 @@ def test_facts_are_recorded_at_every_interval_even_when_a_cluster_fails(
     make: Callable[[list[float]], Environment], said: list[str]
 ) -> None:
     pauses: list[float] = []
-    rounds: list[Sequence[last_seen.Look]] = []
+    rounds: list[Sequence[last_seen.RecordedCluster]] = []
 
     with pytest.raises(StoppedError):
         last_seen.record_always(make(pauses), 60.0, looked=rounds.append)

@@ -8,10 +8,9 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.probe import Probe
 from ha_core.model import Cluster, Document, KnownGroup, KnownTopic, Topic, UserBindings
 from ha_core.model.extent import append, identity
-from ha_core.operations import single
+from ha_core.operations import given_up, single
 from ha_core.operations.environment import Environment
-from ha_core.operations.lifecycle import given_up
-from ha_core.operations.lifecycle.given_up import give_up, plan_giving_up
+from ha_core.operations.given_up import give_up, plan_giving_up
 from ha_core.operations.report import Report
 from ha_core.store.commits import Change
 from stack.memory_store import MemoryStore
@@ -230,7 +229,7 @@ def test_giving_up_interrupted_after_its_revision_is_finished_by_the_next_run(
 ) -> None:
     # Given a run for one topic that has died after its revision
     with monkeypatch.context() as patched, opened(store) as environment:
-        patched.setattr(single, "settle", lambda journal: Report(journal.operation.id, "failed", 0))
+        patched.setattr(single, "await_served", lambda journal: Report(journal.operation.id, "failed", 0))
         give_up(environment, plan_giving_up(environment, "east", ["orders"]), "fire")
     left = store.locks()
     monkeypatch.setattr(given_up, "QUIET_S", 0.0)

@@ -2,8 +2,10 @@
 
 import pytest
 
-from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
+from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH, SUCCESS
 from ha_core.model import Cluster, Crossing, Extent, MigrateOperation, MoveRequest, MoveSet, Scope, Topic
+from ha_core.operations import engine
+from ha_core.operations.report import Report
 from ha_core.present.state import age_words
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, run, seeded, shown, use
@@ -142,3 +144,42 @@ def test_settle_with_unreachable_clusters_leaves_the_crossing_open() -> None:
 
 def test_ages_are_shown_in_their_two_largest_units() -> None:
     assert [age_words(s) for s in (5, 65, 3700, 90_000)] == ["5 s", "1 min 5 s", "1 h 1 min", "1 d 1 h"]
+
+
+@pytest.mark.parametrize(("words", "continued"), [((), True), (("--cut-at", "stays:0=9"), False)])
+def test_migrate_continues_what_was_interrupted_before_its_cuts_when_it_is_asked_for_again(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], continued: bool
+) -> None:
+    # Given a migration whose command was killed while it prepared the target
+    request = MoveRequest(
+        scope=Scope(topics=("stays",)),
+        origin="east",
+        target="west",
+        reason="test",
+        cut="predicted",
+        include_other_users=True,
+    )
+    operation = MigrateOperation(
+        id="migrate-1",
+        state="running",
+        by="cli:somebody",
+        reason="test",
+        started="2026-01-01T13:00:00Z",
+        request=request,
+        moves=MoveSet(topics=("stays",)),
+    )
+    store.create_operation(operation, ["topic:stays"])
+    resumed: list[str] = []
+
+    def resume(_: object, name: str) -> Report:
+        resumed.append(name)
+        return Report(name, "crossing", 7)
+
+    monkeypatch.setattr(engine, "resume", resume)
+
+    # When the same is asked for again
+    asked = ("migrate", "stays", "--from", "east", "--to", "west", "--reason", "again", "--cut", "predicted", "--yes")
+    code, data = run(*asked, *words)
+
+    # Then it is continued, unless cuts are named, of which nobody knows whether it has them
+    assert (resumed == ["migrate-1"], code == SUCCESS, data["result"] == "crossing") == (continued,) * 3

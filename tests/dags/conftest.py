@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from ha_core.operations.environment import Connection, Environment, connect
+from ha_core.operations.environment import EnvironmentSettings, Environment, connect
 from ha_core.operations.registry import declare_usage
 from stack.harness import Stack
 
@@ -52,7 +52,7 @@ def airflow_connection(stack: Stack) -> Iterator[str]:
 
 @pytest.fixture
 def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(Connection(stack.zookeeper), by="test:reader") as opened:
+    with connect(EnvironmentSettings(stack.zookeeper), by="test:reader") as opened:
         yield opened
 
 

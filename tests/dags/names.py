@@ -2,6 +2,7 @@
 
 ASKED = (
     "switch",
+    "switch_cluster",
     "mask_cluster",
     "unmask_cluster",
     "refresh_bindings",
@@ -9,9 +10,14 @@ ASKED = (
     "give_up_cluster",
     "migrate_topics",
     "rollback_migration",
+    "link_mirror",
+    "unlink_mirror",
+    "reconcile_returned_cluster",
 )
 """They change something, and run only when asked."""
-UPKEEP = ("check_origins", "age_migrations", "settle_migrations")
+LOOKING = ("verify_mirror",)
+"""They run only when asked, and change nothing."""
+UPKEEP = ("check_origins", "age_migrations", "settle_migrations", "sync_mirrors")
 """They change something by the clock."""
 SCHEDULED = ("record_facts", *UPKEEP)
-DAGS = (*ASKED, *SCHEDULED)
+DAGS = (*ASKED, *LOOKING, *SCHEDULED)

@@ -19,6 +19,7 @@ Run = Callable[..., Outcome]
 MOVE = {"from": "east", "to": "west", "reason": "a test", "dry_run": False}
 CHANGING = {
     "switch": ("cut_over", {**MOVE, "scope": ["user:alice"]}),
+    "switch_cluster": ("switch", MOVE),
     "migrate_from_fault": ("cut_over", {**MOVE, "topics": ["orders"], "unread": "wait"}),
     "migrate_topics": ("migrate", {**MOVE, "topics": ["orders"]}),
     "rollback_migration": ("rollback", {"operation": "no-such-operation", "dry_run": False}),
@@ -26,9 +27,14 @@ CHANGING = {
     "unmask_cluster": ("unmask", {"cluster": "east", "dry_run": False}),
     "refresh_bindings": ("difference", {"declaration": "bad: [", "dry_run": False}),
     "give_up_cluster": ("give_up", {"cluster": "east", "reason": "a test", "dry_run": False}),
+    "link_mirror": ("link", {**MOVE, "topics": ["orders"]}),
+    "unlink_mirror": ("unlink", {"topics": ["orders"], "cluster": "west", "reason": "a test", "dry_run": False}),
+    "reconcile_returned_cluster": ("reconcile", {"cluster": "east", "reason": "a test", "dry_run": False}),
+    "verify_mirror": ("verdict", {}),
     "check_origins": ("check", {}),
     "age_migrations": ("age", {}),
     "settle_migrations": ("settle", {}),
+    "sync_mirrors": ("sync", {}),
     "record_facts": ("look", {}),
 }
 """DAG → a task of it that does something, and a form."""
@@ -84,13 +90,13 @@ def stub(dag: Any, monkeypatch: pytest.MonkeyPatch, works: Callable[[Any], Any])
         if issubclass(operator, OutcomeOperator):
             monkeypatch.setattr(operator, "details", lambda *_: {})
         elif issubclass(operator, SwitchyardOperator):
-            monkeypatch.setattr(operator, "work", lambda self, _context: works(self.task_id))
+            monkeypatch.setattr(operator, "work", lambda self: works(self.task_id))
         elif issubclass(operator, SparkJobOperator):
-            monkeypatch.setattr(operator, "execute", lambda self, _context: works(self.task_id))
+            monkeypatch.setattr(operator, "execute", lambda self, context: works(self.task_id))
 
 
 def answer(task_id: str) -> Any:
-    return [{"number": 1}] if task_id == "batches" else {}
+    return [{"number": 1}] if task_id in {"batches", "parts"} else {}
 
 
 @pytest.mark.airflow

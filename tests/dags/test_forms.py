@@ -13,7 +13,7 @@ from tests.dags.conftest import read_dags
 from tests.dags.names import ASKED, DAGS, UPKEEP
 
 SIDE_BY_SIDE = {
-    "switch": {"include_followers": "include_followers", "mode": "mode", "unread": "unread"},
+    "switch": {"include_other_users": "include_other_users", "mode": "mode", "unread": "unread"},
     "migrate_topics": {
         "cut": "cut",
         "groups": "groups",

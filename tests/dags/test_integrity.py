@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.dags.conftest import read_dags
-from tests.dags.names import ASKED, DAGS, SCHEDULED, UPKEEP
+from tests.dags.names import ASKED, DAGS, LOOKING, SCHEDULED, UPKEEP
 
 MAX_IN_SEQUENCE = 12
 
@@ -43,7 +43,7 @@ def test_every_field_of_the_form_has_a_title_and_a_text(dagbag: Any, dag_id: str
         assert schema.get("description_md"), name
 
 
-@pytest.mark.parametrize("dag_id", ASKED)
+@pytest.mark.parametrize("dag_id", [*ASKED, *LOOKING])
 def test_a_dag_that_is_asked_for_has_no_schedule(dagbag: Any, dag_id: str) -> None:
     dag = dagbag.dags[dag_id]
 
@@ -110,6 +110,7 @@ def test_only_what_runs_by_the_clock_waits_for_a_place_in_the_pool(monkeypatch: 
         ("record_facts", "rates"),
         ("check_origins", "check"),
         ("age_migrations", "age"),
+        ("sync_mirrors", "sync"),
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ha_core.model import GatewayRecord
-from ha_core.operations.environment import Connection, Environment, connect
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from stack.demo.airflow_api import AirflowApi
 from stack.harness import Stack
 from tests.dags.conftest import Workload
@@ -30,7 +30,7 @@ def airflow(stack: Stack) -> AirflowApi:
 
 @pytest.fixture
 def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(Connection(stack.zookeeper), by="test:reader") as opened:
+    with connect(EnvironmentSettings(stack.zookeeper), by="test:reader") as opened:
         yield opened
 
 

@@ -86,7 +86,7 @@ def test_what_keeps_a_migration_from_aging_is_in_the_result_and_its_origin_is_de
             "from": "east",
             "to": "west",
             "reason": "a test",
-            "include_followers": True,
+            "include_other_users": True,
             "dry_run": False,
         },
     )

@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from stack.java import find_java
-from stack.layout import cache_dir
 from stack.ports import PortBlock, claim
 from stack.zookeeper_part import ZooKeeperPart
 from tests.deploy.compose import ROOT, SERVICES, at_secrets, gateway_config, health_check
@@ -24,7 +23,7 @@ READY_S = 60.0
 
 @pytest.fixture(scope="module")
 def ports() -> PortBlock:
-    return claim(cache_dir() / "ports")
+    return claim()
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from gateway.config import Config, ConfigError, load
 
@@ -90,7 +91,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"listen": {"prot": 1}}, "gateway.yaml: listen.prot: 1: no such key here; known keys are host, port, advertised"),
     (
         {"security_profiles": {"x": {"user": "a"}}},
-        "gateway.yaml: security_profiles: profile x: user: no such key. Known: mechanism, password, password_file",
+        "gateway.yaml: security_profiles: profile x: user: no such key. Known: mechanism, password_file, username.",
     ),
     (
         {"zookeeper": {"hosts": "z:1", "session_timeout_ms": 4000, "lease_ms": 4000}},
@@ -102,6 +103,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"authentication": {"anonymous": False}}, "authentication: nobody can log in: give users_file"),
     ({"authentication": {"users_file": "none.yaml"}}, "authentication.users_file: none.yaml: No such file"),
     ({"security_profiles": {"s": {"mechanism": "PLAIN"}}}, "profile s: username None is not a name"),
+    ({"security_profiles": {"s": {"mechanism": "PLAIN", "username": "u"}}}, "profile s: give password_file."),
     ({"security_profiles": {"s": {"username": "u"}}}, "username needs a mechanism. Add `mechanism: PLAIN`"),
     ({"limits": {"max_connections": "many"}}, "limits.max_connections: 'many': Input should be a valid integer"),
     ({"record_facts_s": -1}, "record_facts_s: -1: Input should be greater than or equal to 0; correct the value"),
@@ -165,6 +167,17 @@ def test_an_empty_password_file_is_refused(tmp_path: Path) -> None:
     text = fault(tmp_path, SMALLEST | {"security_profiles": {"sasl": profile}})
 
     assert "security_profiles: profile sasl: the password is empty" in text
+
+
+def test_the_documented_configuration_names_every_key_there_is() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
+    documented = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+
+    assert documented.keys() == Config.model_fields.keys()
+    for name, field in Config.model_fields.items():
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, BaseModel):
+            assert documented[name].keys() == section.model_fields.keys(), name
 
 
 def test_defaults_are_a_valid_configuration() -> None:

@@ -54,8 +54,7 @@ def counts() -> Counts:
 def address(reasons: list[str], counts: Counts) -> Iterator[str]:
     observed = gateway(reasons, counts)
     server = HttpServer("127.0.0.1", 0, Metrics(observed).render, lambda: observed.unready)
-    server.start()
-    yield f"http://127.0.0.1:{server.port}"
+    yield f"http://127.0.0.1:{server.start()}"
     server.stop()
 
 
@@ -92,8 +91,8 @@ def test_metrics_show_state_clients_clusters_and_traffic(address: str, counts: C
     counts.requests[12_345, "refused"] += 1
     counts.refusals["fence"] += 2
     counts.bytes_to_brokers += 100
-    counts.composed_took(3, 0.003)
-    counts.composed_took(3, 60.0)
+    counts.composed.labels("metadata").observe(0.003)
+    counts.composed.labels("metadata").observe(60.0)
 
     found = samples(httpx.get(f"{address}/metrics").text)
 

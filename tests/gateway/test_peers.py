@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from gateway.composed.handlers import NodeAddress
-from gateway.driver.peers import Peer, addresses, ranked
-from ha_core.model import Identity
+from gateway.driver.peers import addresses, ranked
+from ha_core.model import GatewayRecord, Identity
 
 OWN = {("east", 1): NodeAddress(7, "a", 20_007)}
 HOST = "10.1.2.3"
 CLIENTS = [Identity("app", f"client-{n}") for n in range(200)]
 
 
-def gateways(*ids: str, nodes: frozenset[int] = frozenset({7})) -> list[Peer]:
-    return [Peer(name, NodeAddress(n, name, 9092), 20_000 + 1000 * n, nodes) for n, name in enumerate(ids)]
+def gateways(*ids: str, nodes: tuple[int, ...] = (7,)) -> list[GatewayRecord]:
+    return [
+        GatewayRecord(id=name, node_id=n, host=name, port=9092, first_node_port=20_000 + 1000 * n, nodes=nodes)
+        for n, name in enumerate(ids)
+    ]
 
 
 def test_all_gateways_show_a_client_the_same_address_of_a_node() -> None:
@@ -33,7 +36,7 @@ def test_clients_are_spread_and_only_those_of_a_dead_gateway_move() -> None:
 
 
 def test_a_gateway_that_has_not_bound_the_node_is_not_named_for_it() -> None:
-    peers = [*gateways("a"), *gateways("b", nodes=frozenset())]
+    peers = [*gateways("a"), *gateways("b", nodes=())]
     assert all(addresses(peers, "a", client, HOST, OWN) == OWN for client in CLIENTS)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.brokers import Brokers
-from ha_core.kafka.connection import Connection
+from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import (
     AuthenticationRefusedError,
@@ -27,8 +27,8 @@ from ha_core.wire.sasl import SecurityProfile
 from tests.kafka.scripted_broker import answered, broker, header_of, listening
 
 
-def connect(port: int, timeout_s: float = 10, security: SecurityProfile = NO_SECURITY) -> Connection:
-    return Connection("east", "127.0.0.1", port, security, Deadline.after(timeout_s))
+def connect(port: int, timeout_s: float = 10, security: SecurityProfile = NO_SECURITY) -> BlockingConnection:
+    return BlockingConnection("east", "127.0.0.1", port, security, Deadline.after(timeout_s))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_an_interrupted_request_leaves_no_answer_for_the_next_one() -> None:
     def topics(frame: bytes) -> bytes:
         return answered(frame, {"controller_id": header_of(frame).correlation_id})
 
-    def interrupted(connection: Connection) -> None:
+    def interrupted(connection: BlockingConnection) -> None:
         connection.send(ApiKey.METADATA, {"topics": []})
         raise KeyboardInterrupt
 

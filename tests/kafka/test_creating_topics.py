@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.errors import ClusterUnreachableError, NotSettledError, StandsInTheWayError
+from ha_core.kafka.errors import ClusterUnreachableError, NotReadyError, StandsInTheWayError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.model import Cluster
@@ -100,7 +100,7 @@ def test_a_controller_that_never_answers_is_unreachable_at_the_deadline() -> Non
 
 
 def test_a_controller_that_hangs_up_on_every_creation_leaves_open_whether_it_was_made() -> None:
-    with Controller(HANGS_UP).cluster() as admin, pytest.raises(NotSettledError, match="whether t were created"):
+    with Controller(HANGS_UP).cluster() as admin, pytest.raises(NotReadyError, match="whether t were created"):
         admin.create_topics([SPEC])
 
 

@@ -11,16 +11,18 @@ from ha_core.kafka.security import NO_SECURITY, load_profiles, profiles
 from ha_core.wire.sasl import SecurityProfile
 
 
-def test_a_profile_takes_its_password_from_a_file_beside_it(tmp_path: Path) -> None:
+def test_a_profile_takes_its_password_from_a_file_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secret").write_text("s3cret\n")
     file = tmp_path / "security.yaml"
     file.write_text("sasl: {mechanism: PLAIN, username: svc, password_file: secret}\nopen: {}\n")
-    found = load_profiles(None, {"SWITCHYARD_SECURITY_FILE": str(file)})
+    monkeypatch.setenv("SWITCHYARD_SECURITY_FILE", str(file))
+    found = load_profiles()
     assert found == {"none": NO_SECURITY, "open": NO_SECURITY, "sasl": SecurityProfile("PLAIN", "svc", "s3cret")}
 
 
-def test_without_a_file_there_is_the_profile_without_a_login() -> None:
-    assert load_profiles(None, {}) == {"none": NO_SECURITY}
+def test_without_a_file_there_is_the_profile_without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SWITCHYARD_SECURITY_FILE", raising=False)
+    assert load_profiles() == {"none": NO_SECURITY}
 
 
 def test_the_password_is_never_shown() -> None:
@@ -46,6 +48,20 @@ def test_an_invalid_security_profile_is_named_with_the_remedy(fields: object, na
     with pytest.raises(SecurityProfileError, match="profile sasl") as caught:
         profiles({"sasl": fields}, "security.yaml", tmp_path)
     assert named in str(caught.value)
+
+
+@pytest.mark.parametrize("allowed", ["password", "password_file"])
+def test_an_error_offers_what_is_allowed_there_alone(allowed: str, tmp_path: Path) -> None:
+    login = {"mechanism": "PLAIN", "username": "u"}
+    other = {"password": "password_file", "password_file": "password"}[allowed]
+    known = ", ".join(sorted(("mechanism", "username", allowed)))
+    for fields, said in (
+        (login, f"give {allowed}."),
+        (login | {other: "x"}, f"{other}: no such key. Known: {known}."),
+    ):
+        with pytest.raises(SecurityProfileError) as caught:
+            profiles({"sasl": fields}, "there", tmp_path, (allowed,))
+        assert str(caught.value) == f"there: profile sasl: {said}"
 
 
 @pytest.mark.parametrize("text", ["- a\n", "a: [\n", "\tx"])

@@ -179,7 +179,7 @@ def test_ends_of_many_partitions_are_read_together(either: Admin, fresh: Fresh, 
         produce(settings(either.cluster, account), name, partition, partition)
     found = either.ends([(name, partition) for partition in range(12)])
     assert [found[name, partition].log_end for partition in range(12)] == list(range(12))
-    assert all(ends.settled and not ends.open_transaction for ends in found.values())
+    assert all(ends.replicated and not ends.open_transaction for ends in found.values())
 
 
 def test_records_acknowledged_by_the_leader_alone_count_to_an_end_that_is_not_settled(
@@ -196,7 +196,7 @@ def test_records_acknowledged_by_the_leader_alone_count_to_an_end_that_is_not_se
     for _ in range(3):
         producer.produce(name, b"x", partition=partition)
     assert producer.flush(20) == 0
-    assert settled_ends(west, [(name, partition)])[name, partition].settled
+    assert settled_ends(west, [(name, partition)])[name, partition].replicated
     running.pause(f"cluster/west/{follower}")
     try:
         # When the leader acknowledges more
@@ -207,9 +207,9 @@ def test_records_acknowledged_by_the_leader_alone_count_to_an_end_that_is_not_se
     finally:
         running.resume(f"cluster/west/{follower}")
     # Then the end has them, above the high watermark, and is settled once they are replicated
-    assert (lagging.high_watermark, lagging.log_end, lagging.settled) == (3, 7, False)
+    assert (lagging.high_watermark, lagging.log_end, lagging.replicated) == (3, 7, False)
     later = settled_ends(west, [(name, partition)])[name, partition]
-    assert (later.high_watermark, later.log_end, later.settled) == (7, 7, True)
+    assert (later.high_watermark, later.log_end, later.replicated) == (7, 7, True)
 
 
 def test_an_open_transaction_shows_in_log_ends_and_producer_states(
@@ -227,7 +227,7 @@ def test_an_open_transaction_shows_in_log_ends_and_producer_states(
     during, states = settled_ends(either, [(name, 0)])[name, 0], either.producers([(name, 0)])[name, 0]
     producer.commit_transaction(30)
     # Then the transaction shows in both, until its marker is appended
-    assert during.settled
+    assert during.replicated
     assert during.open_transaction
     assert [state.transaction_start_offset for state in states] == [0]
     # The commit is acknowledged before its marker is appended.
@@ -287,6 +287,6 @@ def _replicas(admin: Admin, account: SecurityProfile, topic: str, partition: int
 def settled_ends(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], LogEnds]:
     """The ends once they are replicated."""
     found = admin.ends(partitions)
-    while not all(ends.settled for ends in found.values()):
+    while not all(ends.replicated for ends in found.values()):
         found = admin.ends(partitions)
     return found

@@ -14,7 +14,7 @@ from typing import Any
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
-from stack.clients.process import Client, history_of
+from stack.clients.process import PATIENCE_S, Client, history_of
 from stack.harness import Stack
 from stack.history.blackout import Move
 from stack.history.checker import Result, check
@@ -33,19 +33,30 @@ def bootstrap(stack: Stack, cluster: str) -> str:
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int = 3, **config: str) -> None:
-    """Create it and return when every partition has a leader there."""
-    from confluent_kafka.admin import AdminClient
+    """Create it and return when the leader of every partition says where it ends.
+
+    To be named as a leader is not enough: the controller says so before the broker has heard of it, and what is asked
+    meanwhile is refused.
+    """
+    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka.admin import AdminClient, OffsetSpec
     from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
-    admin.create_topics([NewTopic(topic, partitions, config=config)])[topic].result(30)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        found = admin.list_topics(topic, timeout=10).topics[topic].partitions
-        if len(found) == partitions and all(partition.leader >= 0 for partition in found.values()):
+    admin.create_topics([NewTopic(topic, partitions, config=config)])[topic].result(60)
+    wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            for end in admin.list_offsets(wanted, request_timeout=20).values():
+                end.result()
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                why = f"{topic} at {bootstrap} does not answer for its {partitions} partitions"
+                raise AssertionError(f"{why} after {PATIENCE_S:.0f} s: {error}") from error
+            time.sleep(0.05)
+        else:
             return
-        time.sleep(0.05)
-    raise AssertionError(f"{topic} at {bootstrap} has no leader for each of its {partitions} partitions after 30 s")
 
 
 class Run:

@@ -7,7 +7,7 @@ import subprocess
 from typing import NamedTuple
 
 from stack.jars import kafka_jars
-from stack.java import find_java
+from stack.java import SHORT_LIVED, find_java
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
@@ -31,7 +31,7 @@ def tool(version: str, name: str, bootstrap: str, *arguments: str, timeout_s: fl
     java = find_java()
     jars = kafka_jars(version, java, lambda _text: None)
     path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
-    small = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    small = ["-Xmx256m", *SHORT_LIVED]
     command = [java.binary, *small, "-cp", path, name, *arguments, "--bootstrap-server", bootstrap]
     if name == TRANSACTIONS:  # its options stand before what it is to do
         command = [java.binary, *small, "-cp", path, name, "--bootstrap-server", bootstrap, *arguments]

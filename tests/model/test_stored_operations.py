@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ha_core.model import Operation
-from ha_core.model.operation import OperationState
+from ha_core.model.operation import OperationState, SwitchOperation
 from ha_core.plan import crossing_stages, move
 
 REQUEST = {"scope": {"topics": ["t"]}, "origin": "east", "target": "west", "reason": "r"}
@@ -48,3 +48,13 @@ def test_a_way_back_that_was_stored_as_a_flag_is_gone_to_its_end() -> None:
     assert move.resume(stored("switch", "running", undoing=True), {}, {}) == move.UNDO
     migration = stored("migrate", "crossing", undoing=True, retreated=["t"])
     assert crossing_stages.resume(migration, {}) == crossing_stages.BACK[1:]
+
+
+def test_a_stored_switch_that_took_others_along_says_so_by_the_word_of_today() -> None:
+    document = {**MOVE, "kind": "switch", "state": "succeeded", "request": {**REQUEST, "include_followers": True}}
+
+    operation = Operation.from_bytes(json.dumps(document).encode(), "/operations/op-1")
+
+    assert isinstance(operation, SwitchOperation)
+    assert operation.request.include_other_users
+    assert "include_followers" not in operation.to_bytes().decode()

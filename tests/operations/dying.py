@@ -84,9 +84,10 @@ def die(stack: Stack, death: Death, program: str, *arguments: str) -> None:
 
 _ENGINE = """
 from ha_core.operations import engine
-from ha_core.operations.environment import Connection, connect
+from ha_core.operations.environment import EnvironmentSettings, connect
 call, operation = sys.argv[1:3]
-with connect(Connection(os.environ["SWITCHYARD_ZOOKEEPER"], session_timeout_s=4.0), by="test:victim") as environment:
+settings = EnvironmentSettings(os.environ["SWITCHYARD_ZOOKEEPER"], session_timeout_s=4.0)
+with connect(settings, by="test:victim") as environment:
     if call == "resume at once":
         engine.resume(environment, operation, at_once=True)
     else:

@@ -13,13 +13,13 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.model import Extent
 from ha_core.operations import engine
-from ha_core.operations.environment import Connection, Environment, connect
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import record
 from ha_core.operations.lifecycle.returned import check_origins
+from ha_core.operations.proposal import plan
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import fault_request, make_request
-from ha_core.operations.switch.proposal import plan
 from ha_core.plan.cuts import RESERVE
 from ha_core.present.lifecycle import return_line
 from stack.harness import Stack
@@ -43,7 +43,7 @@ class Aftermath:
 
 
 def opened(stack: Stack) -> Environment:
-    return connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator")
+    return connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=4.0), by="test:operator")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def a_fault(environment: Environment, *topics: str, unread: str = "wait", with_g
         "west",
         unread=unread,
         reason="rack fire",
-        with_groups=with_groups,
+        groups=with_groups,
     )
 
 

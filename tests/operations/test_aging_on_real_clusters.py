@@ -14,14 +14,14 @@ from confluent_kafka.admin import AdminClient
 from ha_core.kafka.errors import StandsInTheWayError
 from ha_core.operations import engine
 from ha_core.operations.crossing import cuts
-from ha_core.operations.environment import Connection, Environment, connect
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import record
 from ha_core.operations.lifecycle.aging import Aging, age
 from ha_core.operations.migration.planning import plan_migration
+from ha_core.operations.proposal import plan
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.proposal import plan
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 from tests.operations.real_clusters import fill, live_member, run_to_success, stored_topic
@@ -33,7 +33,7 @@ produce = partial(fill, partitions=PARTITIONS)
 
 @pytest.fixture
 def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
+    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
         yield opened
 
 
@@ -55,7 +55,7 @@ def expire(stack: Stack, topic: str, offset: int = RECORDS, cluster: str = "east
 
 
 def move(environment: Environment, scope: str, origin: str = "east", target: str = "west") -> None:
-    proposal = plan(environment, make_request([scope], origin, target, reason="test", include_followers=True))
+    proposal = plan(environment, make_request([scope], origin, target, reason="test", include_other_users=True))
     run_to_success(environment, engine.start(environment, proposal).id)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ha_core.operations.crossing.ends import PartitionProgress, Progress, remaining_words
-from ha_core.operations.crossing.settling import Look
+from ha_core.operations.crossing.ends import CrossingProgress, PartitionProgress, remaining_words
+from ha_core.operations.migration.settling import CrossingStatus
 from tests.kit.operations import a_migration
 
 CROSSING = a_migration(state="crossing")
@@ -11,21 +11,21 @@ SHORT = tuple(PartitionProgress("orders", number, end=5, cut=10) for number in r
 
 
 def test_an_open_crossing_says_how_many_partitions_have_reached_their_cuts() -> None:
-    look = Look(CROSSING, Progress(CROSSING, {"orders": "open"}, SHORT))
+    look = CrossingStatus(CROSSING, CrossingProgress(CROSSING, {"orders": "open"}, SHORT))
 
     assert look.words.startswith("0 of 3 partitions have reached their cuts")
 
 
 def test_a_crossing_ended_by_a_barrier_says_its_result_and_not_its_progress() -> None:
     ended = CROSSING.model_copy(update={"state": "succeeded", "result": "all topics have crossed over"})
-    look = Look(ended, Progress(CROSSING, {"orders": "open"}, SHORT))
+    look = CrossingStatus(ended, CrossingProgress(CROSSING, {"orders": "open"}, SHORT))
 
     assert look.words == "all topics have crossed over"
 
 
 def test_partitions_added_during_a_crossing_are_named_with_the_command_that_moves_them() -> None:
     # Given an open crossing whose topic got three partitions
-    progress = Progress(CROSSING, {"orders": "open"}, SHORT, added={"orders": (3, 4, 5)})
+    progress = CrossingProgress(CROSSING, {"orders": "open"}, SHORT, added={"orders": (3, 4, 5)})
     # When its progress is shown
     # Then it names them, and so does its end, with the command
     assert progress.words.endswith(

@@ -10,7 +10,7 @@ from ha_core.model import Cluster, Extent, Mask, Topic
 from ha_core.model.extent import identity
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.lifecycle.given_up import plan_giving_up
+from ha_core.operations.given_up import plan_giving_up
 from ha_core.operations.requests import chosen_topics, make_request
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts

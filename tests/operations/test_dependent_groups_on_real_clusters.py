@@ -17,13 +17,13 @@ from ha_core.cli.exits import FAILURE
 from ha_core.model import Operation
 from ha_core.operations import dependents, engine
 from ha_core.operations.crossing import cuts
-from ha_core.operations.crossing.settling import crossing_operations, settle_once
 from ha_core.operations.crossing.steps import CrossingSteps
-from ha_core.operations.environment import Connection, Environment, connect
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.errors import NotServedError
 from ha_core.operations.lifecycle.aging import age
 from ha_core.operations.migration.listing import migrations
 from ha_core.operations.migration.planning import MigrationProposal, plan_migration
+from ha_core.operations.migration.settling import advance_once, crossing_operations
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.switch import steps
 from stack.harness import Stack
@@ -61,7 +61,7 @@ class PlantedError(Exception):
 @pytest.fixture
 def environment(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Environment]:
     monkeypatch.setattr(cuts, "LOOKS_APART_S", 0.0)
-    with connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
+    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
         yield opened
 
 
@@ -236,7 +236,7 @@ def test_dependent_groups_move_once_when_the_executor_dies_after_the_topics_have
     died_at, writer = stored_operation(environment, operation.id).state, stored_topic(environment, work.topic).writer
     # When somebody looks after what crosses over
     assert operation.id in crossing_operations(environment)
-    look = settle_once(environment, operation.id)
+    look = advance_once(environment, operation.id)
     # Then the group has followed, once
     assert (died_at, writer) == ("cut", "west")
     assert (look.ended, look.error) == (True, "")
@@ -260,7 +260,7 @@ def test_topics_stay_moved_when_a_dependent_group_fails_and_the_command_to_move_
     # When the topics are over
     with monkeypatch.context() as planted:
         planted.setattr(steps, "cut_change", fails)
-        look = settle_once(environment, operation.id)
+        look = advance_once(environment, operation.id)
     # Then they stay, and what to do next is said wherever somebody looks
     assert (look.operation.state, environment.store.load().topics[work.topic].writer) == ("succeeded", "west")
     assert stored_operation(environment, f"{operation.id}-groups").state == "undone"
@@ -279,7 +279,7 @@ def test_topics_stay_moved_when_a_dependent_group_fails_and_the_command_to_move_
     assert_followed(environment, work)
     (shown,) = (migration for migration in migrations(environment) if migration.status.topic == work.topic)
     assert (shown.blocks, shown.groups) == ((), "the groups were moved afterwards")
-    assert settle_once(environment, operation.id).error == ""
+    assert advance_once(environment, operation.id).error == ""
 
 
 def test_dependent_groups_stay_when_gateways_do_not_serve_the_cut_of_their_topics(
@@ -292,9 +292,9 @@ def test_dependent_groups_stay_when_gateways_do_not_serve_the_cut_of_their_topic
     def not_served(*_: object) -> None:
         raise NotServedError("gw-1 does not serve it.")
 
-    monkeypatch.setattr(CrossingSteps, "verify", not_served)
+    monkeypatch.setattr(CrossingSteps, "_verify", not_served)
     # When it is settled
-    look = settle_once(environment, operation.id)
+    look = advance_once(environment, operation.id)
     # Then the groups are where they were, and that is said
     assert look.operation.state == "failed"
     assert look.operation.result.startswith("gw-1 does not serve it. Groups have not followed its topics")
@@ -326,15 +326,15 @@ def test_a_group_stays_while_the_target_lacks_another_topic_that_it_reads(
 def test_a_group_without_a_known_user_stays_and_the_verdict_says_how_to_declare_one(
     environment: Environment, work: Work
 ) -> None:
-    stranger = f"stranger-{work.topic}"
-    commit(environment, stranger, work.topic)
+    other = f"other-{work.topic}"
+    commit(environment, other, work.topic)
 
     proposal = propose(environment, work.topic)
 
     assert [group.group for group in proposal.dependents] == [work.group]
-    (verdict,) = [verdict for verdict in proposal.verdicts if verdict.about == f"group {stranger}"]
+    (verdict,) = [verdict for verdict in proposal.verdicts if verdict.about == f"group {other}"]
     assert "no user of it is known" in verdict.text
-    assert f"usage declare USER --group {stranger}" in verdict.remedy
+    assert f"usage declare USER --group {other}" in verdict.remedy
 
 
 def test_each_batch_moves_the_groups_whose_topics_have_all_arrived(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSettledError, RequestRefusedError
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError, RequestRefusedError
 from ha_core.kafka.probe import Probe
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Group, KnownGroup, MoveSet
@@ -65,7 +65,7 @@ def test_illegal_topic_names_in_recorded_usage_are_not_asked_for_and_do_not_exis
     "error",
     [
         RequestRefusedError("east", "could not read the metadata of topic x: INVALID_TOPIC_EXCEPTION (17)."),
-        NotSettledError("east", "could not describe the groups within 15 s."),
+        NotReadyError("east", "could not describe the groups within 15 s."),
         ClusterUnreachableError("east", "east-2:9092", "(broker 2, as the cluster advertises it) timed out"),
     ],
 )
@@ -89,7 +89,7 @@ def test_commits_of_a_group_whose_coordinator_is_down_are_shown_as_last_seen_wit
     healthy: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known(healthy)
-    failing(monkeypatch, "describe_groups", NotSettledError("east", "it has no coordinator"))
+    failing(monkeypatch, "describe_groups", NotReadyError("east", "it has no coordinator"))
     monkeypatch.setattr(Admin, "topics", lambda *_args, **_options: {})
 
     found = lag_of(healthy, "billing")

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from ha_core.operations.environment import Connection, Environment, connect
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.inventory import lag_of, overview
 from ha_core.operations.last_seen import record
+from ha_core.operations.proposal import plan
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.proposal import plan
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, create_topic
 
@@ -22,7 +22,9 @@ pytestmark = pytest.mark.stack
 
 @pytest.fixture
 def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(Connection(stack.zookeeper, ZOOKEEPER_ROOT, session_timeout_s=6.0), by="test:operator") as opened:
+    with connect(
+        EnvironmentSettings(stack.zookeeper, ZOOKEEPER_ROOT, session_timeout_s=6.0), by="test:operator"
+    ) as opened:
         yield opened
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ha_core.model import MoveSet, Scope, SwitchOperation
 from ha_core.model.operation import Driver
 from ha_core.operations import engine
 from ha_core.operations.creating import begin
-from ha_core.operations.engine import interrupted_twin
+from ha_core.operations.engine import interrupted_twins
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.errors import RefusedError, StepFailedError
+from ha_core.operations.health import problems
+from ha_core.operations.migration.judging import scoped
+from ha_core.operations.migration.planning import Batch
+from ha_core.operations.proposal import Proposal
 from ha_core.operations.registry import running_operations
+from ha_core.operations.report import Report, report_of
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.proposal import Proposal
 from ha_core.plan.verdict import error
 from stack.memory_store import MemoryStore
 
@@ -41,11 +47,10 @@ def test_an_interrupted_equal_operation_is_found_without_reading_ended_operation
                 store.release_locks(name, epoch)
         monkeypatch.setattr(store, "operations", lambda *_: pytest.fail("all operations were read"))
         # When running operations are listed, and the same move is asked for
-        found, twin = running_operations(environment), interrupted_twin(environment, request)
+        found, twins = running_operations(environment), interrupted_twins(environment, request)
     # Then the interrupted one is found, and no ended one was read
     assert [operation.id for operation in found] == ["switch-20261101-100002-aa"]
-    assert twin is not None
-    assert twin.id == "switch-20261101-100002-aa"
+    assert [twin.id for twin in twins] == ["switch-20261101-100002-aa"]
     assert request.scope == Scope(users=("ann",))
 
 
@@ -65,10 +70,175 @@ def test_only_an_abandoned_command_with_an_equal_request_counts_as_interrupted(
         environment.now = lambda: "2026-11-01T16:00:00Z"
 
         # When the same is asked for
-        twin = interrupted_twin(environment, request)
+        twins = interrupted_twins(environment, request)
 
     # Then only the first one is taken for what was interrupted
-    assert (twin is not None) == found
+    assert [twin.id for twin in twins] == (["switch-1"] if found else [])
+
+
+MIGRATION = make_request(
+    ["topic:orders:0,2", "topic:payments", "topic:users"],
+    "east",
+    "west",
+    reason="drill",
+    cut="predicted",
+    include_other_users=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("topics", "words", "found"),
+    [
+        (("orders", "users"), {}, True),
+        (("payments",), {"cut": "barrier"}, True),  # it takes a fence after all
+        (("payments",), {"groups": "move"}, False),
+        (("payments", "others"), {}, False),
+        (("payments",), {"target": "north"}, False),
+        (("payments",), {"cut_at": {"payments": {0: 7}}}, False),  # chosen by hand, and not asked for again
+    ],
+)
+def test_batches_of_a_migration_whose_command_has_died_are_found_when_it_is_asked_for_again(
+    topics: tuple[str, ...], words: dict[str, Any], found: bool
+) -> None:
+    # Given a batch that was begun hours ago
+    partitions, cuts = {"orders": (0, 2)} if "orders" in topics else {}, words.pop("cut_at", {})
+    request = scoped(MIGRATION, topics=topics, partitions=partitions).model_copy(update=words)
+    batch = Batch(number=2, request=request, moves=MoveSet(topics=topics), cut_at=cuts)
+    with Environment(MemoryStore(), by="test") as environment:
+        environment.now = lambda: "2026-11-01T10:00:00Z"
+        begin(environment, batch, "batch-2")
+        environment.now = lambda: "2026-11-01T16:00:00Z"
+
+        # When a migration is asked for
+        twins = interrupted_twins(environment, MIGRATION.model_copy(update={"reason": "once more"}))
+
+    # Then the batch is taken for interrupted if it is one of this migration
+    assert [twin.id for twin in twins] == (["batch-2"] if found else [])
+
+
+def test_what_was_interrupted_is_continued_and_the_rest_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Environment(MemoryStore(), by="test") as environment:
+        environment.now = lambda: "2026-11-01T10:00:00Z"
+        for number, (name, result) in enumerate((("payments", "crossing"), ("users", "undone")), start=1):
+            request = scoped(MIGRATION, topics=(name,), partitions={})
+            batch = Batch(number=number, request=request, moves=MoveSet(topics=(name,)))
+            begin(environment, batch, f"{result}-{number}")
+        environment.now = lambda: "2026-11-01T16:00:00Z"
+        monkeypatch.setattr(engine, "resume", lambda _, name: Report(name, name.partition("-")[0], 0))
+
+        continued = engine.continue_twins(environment, MIGRATION)
+
+    assert [report.operation for report in continued.reports] == ["crossing-1"]
+    assert [*continued.left] == ["topic:orders:0,2", "topic:users"]
+
+
+@pytest.mark.parametrize(
+    ("begun", "asked"),
+    [
+        ({"cut": "predicted"}, {"cut": "barrier"}),
+        ({"scope": Scope(topics=("payments",), user_groups=(("ann", "readers"),))}, {"groups": "leave"}),
+    ],
+    ids=["a fence in place of a predicted cut", "groups that are to stay"],
+)
+def test_what_was_begun_otherwise_is_not_continued_in_the_name_of_what_is_asked_for_now(
+    begun: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    request = scoped(MIGRATION, topics=("payments",), partitions={})
+    batch = Batch(number=1, request=request.model_copy(update=begun), moves=MoveSet(topics=("payments",)))
+    with Environment(MemoryStore(), by="test") as environment:
+        environment.now = lambda: "2026-11-01T10:00:00Z"
+        begin(environment, batch, "batch-1")
+        environment.now = lambda: "2026-11-01T16:00:00Z"
+
+        assert interrupted_twins(environment, request.model_copy(update=asked)) == []
+
+
+def interrupted_batches(environment: Environment, *topics: str) -> None:
+    environment.now = lambda: "2026-11-01T10:00:00Z"
+    for name in topics:
+        request = scoped(MIGRATION, topics=(name,), partitions={})
+        begin(environment, Batch(number=1, request=request, moves=MoveSet(topics=(name,))), f"migrate-{name}")
+    environment.now = lambda: "2026-11-01T16:00:00Z"
+
+
+def test_what_crosses_over_by_itself_is_not_left_where_something_was_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Environment(MemoryStore(), by="test") as environment:
+        interrupted_batches(environment, "payments", "users")
+        crossing = environment.operation("migrate-payments")
+        assert crossing is not None
+        environment.store.update_operation(crossing.model_copy(update={"state": "crossing"}), 0)
+        monkeypatch.setattr(engine, "resume", lambda _, name: Report(name, "crossing", 0))
+
+        continued = engine.continue_twins(environment, MIGRATION)
+
+    assert [report.operation for report in continued.reports] == ["migrate-users"]
+    assert [*continued.left] == ["topic:orders:0,2"]
+
+
+def test_what_is_refused_after_something_was_continued_says_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given two interrupted batches, of which somebody goes on with the second by now
+    def resume(_: Environment, name: str) -> Report:
+        if name == "migrate-users":
+            raise RefusedError("Somebody works on it. Nothing was changed by this run.")
+        return Report(name, "succeeded", 7)
+
+    with Environment(MemoryStore(), by="test") as environment:
+        interrupted_batches(environment, "payments", "users")
+        monkeypatch.setattr(engine, "resume", resume)
+
+        # When both are continued
+        with pytest.raises(StepFailedError) as raised:
+            engine.continue_twins(environment, MIGRATION)
+
+    # Then nobody says that nothing was changed
+    assert str(raised.value) == "Somebody works on it. Continued before: operations migrate-payments."
+
+
+def test_the_report_of_a_continued_move_is_that_of_what_did_not_go_well() -> None:
+    wrong = Report("switch-1", "succeeded", 7, error="its groups did not follow")
+    continued = engine.Continued({}, [wrong, Report("switch-2", "succeeded", 8)])
+    assert continued.whole == wrong
+    assert engine.Continued({"topic:users": None}, [wrong]).whole is None
+    assert engine.Continued({}).whole is None
+
+
+def test_what_is_refused_after_a_crossing_was_ended_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a forced move of a topic that crosses over, and a user whom another operation has locked
+    request = make_request(["topic:orders"], "east", "west", reason="drill", mode="forced", unread="skip")
+    other = Proposal(request=request, revision=0, moves=MoveSet(topics=("orders",)))
+    proposal = other.model_copy(update={"crossings": {"orders": "migrate-1"}})
+    with Environment(MemoryStore(), by="test") as environment:
+        begin(environment, other, "switch-1")
+        ended: list[str] = []
+
+        def end(_: Environment, name: str, **_options: object) -> Report:
+            ended.append(name)
+            return Report(name, "succeeded", 7)
+
+        monkeypatch.setattr(engine, "resume", end)
+
+        # When it is started
+        with pytest.raises(StepFailedError, match="is locked by operation switch-1") as raised:
+            engine.start(environment, proposal, "switch-2", recheck=False)
+
+        # Then what was done is said, and nobody says that nothing was changed
+        assert ended == ["migrate-1"]
+        assert "migrate-1" in str(raised.value)
+        assert "Nothing was changed" not in str(raised.value)
+
+
+def test_what_stands_and_has_no_executor_is_interrupted_in_reports_and_in_the_state() -> None:
+    request = make_request(["user:ann"], "east", "west", reason="drill")
+    with Environment(MemoryStore(), by="test") as environment:
+        environment.now = lambda: "2026-11-01T10:00:00Z"
+        operation = begin(environment, Proposal(request=request, revision=0, moves=MoveSet()), "switch-1")
+        environment.now = lambda: "2026-11-01T16:00:00Z"
+        found = problems(environment, environment.store.load(), (), (), (operation,))
+
+        assert report_of(environment, operation).result == "interrupted"
+        assert [one.text for one in found if one.about == "operation switch-1"] == [
+            "It was interrupted: nobody works on it, the last was done 6 h ago; it is planned."
+        ]
 
 
 def test_a_proposal_that_was_refused_begins_nothing_even_if_it_is_not_judged_again() -> None:
@@ -92,6 +262,6 @@ def test_an_operation_held_by_a_live_command_never_counts_as_interrupted() -> No
         environment.now = lambda: "2026-11-01T16:00:00Z"
         # When it is held
         with environment.store.hold("switch-1", 0):
-            assert interrupted_twin(environment, request) is None
+            assert interrupted_twins(environment, request) == []
         # Then it counts as alive; and as interrupted, when it is not
-        assert interrupted_twin(environment, request) is not None
+        assert [twin.id for twin in interrupted_twins(environment, request)] == ["switch-1"]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSettledError, RequestRefusedError
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError, RequestRefusedError
 from ha_core.kafka.facts import CreatedTopics, TopicSpec
 from ha_core.model import Cluster, Operation, Topic
 from ha_core.model.extent import identity
@@ -89,7 +89,7 @@ def raises(error: KafkaAdminError) -> Callable[[], None]:
     "error",
     [
         ClusterUnreachableError("west", "127.0.0.1:1", "did not create topic orders"),
-        NotSettledError("west", "broker 2 knows no leaders yet for orders"),
+        NotReadyError("west", "broker 2 knows no leaders yet for orders"),
     ],
 )
 def test_after_an_unanswered_topic_creation_an_undo_keeps_the_map_that_pins_the_origin(

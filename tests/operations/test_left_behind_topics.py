@@ -7,11 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from ha_core.kafka.errors import StandsInTheWayError
+from ha_core.kafka.errors import ClusterUnreachableError, StandsInTheWayError
 from ha_core.model import Topic
 from ha_core.model.extent import identity
+from ha_core.operations import engine
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.journal import Journal
 from ha_core.operations.lifecycle.aging import delete_left_behind
 from ha_core.store.commits import Change
 from stack.memory_store import MemoryStore
@@ -45,3 +47,47 @@ def test_a_deletion_that_is_refused_tells_why_and_gives_its_locks_back(
     (operation,) = environment.store.operations(10)
     assert operation.state == "failed"
     assert environment.store.locks() == []
+
+
+@pytest.mark.parametrize(
+    ("left", "result", "words"),
+    [
+        (("orders",), "failed", "Left are: orders. `switchyard age --delete-origin` again"),
+        ((), "succeeded", ""),
+        (None, "failed", "not known which of 2 topics"),
+    ],
+)
+def test_a_deletion_that_was_killed_says_what_is_left_and_how_it_is_finished(
+    environment: Environment,
+    store: MemoryStore,
+    monkeypatch: pytest.MonkeyPatch,
+    left: tuple[str, ...] | None,
+    result: str,
+    words: str,
+) -> None:
+    # Given an executor that dies while it deletes two topics
+    def die(*_: object, **__: object) -> None:
+        raise SystemExit
+
+    for name in ("orders", "payments"):
+        topic = Topic(name=name, writer="east", partitions={0: identity("east")})
+        store.commit(Change(change_id=name, puts=(topic,), expected={(Topic, name): None}))
+    admin = SimpleNamespace(cluster=SimpleNamespace(name="west"), delete_drained_topics=die)
+    with monkeypatch.context() as killed:
+        killed.setattr(Journal, "finish", lambda *_: None)
+        with pytest.raises(SystemExit):
+            delete_left_behind(environment, cast(Any, admin), ["orders", "payments"], "test")
+
+    # When somebody goes on with it
+    def topics(names: list[str], **_: object) -> dict[str, None]:
+        if left is None:
+            raise ClusterUnreachableError("west", "h:1", "is away")
+        return {name: None for name in left if name in names}
+
+    monkeypatch.setattr(environment, "admin", lambda _cluster: SimpleNamespace(topics=topics))
+    (operation,) = environment.store.running()
+    report = engine.resume(environment, operation.id)
+
+    # Then it has not succeeded while something is left, and its locks are given back
+    assert (report.result, environment.store.locks()) == (result, [])
+    assert words in report.error

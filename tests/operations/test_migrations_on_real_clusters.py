@@ -18,7 +18,7 @@ from ha_core.operations import engine
 from ha_core.operations.crossing import below, cuts
 from ha_core.operations.crossing.ends import look
 from ha_core.operations.crossing.steps import CrossingSteps
-from ha_core.operations.environment import Connection, Environment, connect
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.migration.planning import plan_migration
 from ha_core.plan.facts import ProducerFacts
@@ -51,7 +51,7 @@ PARTITIONS, RECORDS, AHEAD = 2, 30, 10
 @pytest.fixture
 def environment(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Environment]:
     monkeypatch.setattr(cuts, "LOOKS_APART_S", 0.0)
-    with connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
+    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
         yield opened
 
 

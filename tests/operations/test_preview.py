@@ -15,7 +15,7 @@ from ha_core.model import (
     View,
 )
 from ha_core.operations.environment import Environment
-from ha_core.operations.switch.proposal import expected_fence, preview
+from ha_core.operations.proposal import expected_fence, preview
 from ha_core.plan.facts import Facts, GroupFacts, TopicFacts
 from ha_core.present.moves import preview_lines
 from tests.kit.operations import a_switch

@@ -17,6 +17,7 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.migration import planning
 from ha_core.operations.migration.planning import PartitionPlan
 from ha_core.operations.requests import make_request
+from ha_core.plan.cuts import Rate
 from ha_core.plan.facts import PartitionEnds
 
 
@@ -36,8 +37,8 @@ def test_the_summary_gives_the_upper_rates_of_the_origin_and_their_chance(tmp_pa
     # When the summary is read
     rates = from_summary(write(tmp_path, {"chance": 0.01, "partitions": rows}), "east")
     # Then each partition of the origin has the highest that is known
-    assert rates.per_s == {("orders", 0): 9.5, ("orders", 1): 4.0}
-    assert rates.of(("orders", 2)) == 0.0
+    assert {key: rate.highest for key, rate in rates.known.items()} == {("orders", 0): 9.5, ("orders", 1): 4.0}
+    assert rates.of(("orders", 2)) == Rate(0.0, 0.0)
     assert "rates.json" in rates.words
     assert "0.01" in rates.words
 
@@ -50,9 +51,7 @@ def test_a_default_rate_of_the_job_does_not_count_as_a_recorded_rate(tmp_path: P
 
     rates = from_summary(write(tmp_path, {"chance": 0.01, "partitions": rows}), "east")
 
-    assert rates.per_s == {("orders", 1): 9.0}
-    assert rates.sources == {("orders", 1): "history, few"}
-    assert rates.expected(("orders", 1)) == 4.0
+    assert rates.known == {("orders", 1): Rate(highest=9.0, expected=4.0, source="history, few")}
 
 
 class Log:
@@ -81,7 +80,7 @@ def test_without_recorded_rates_planning_measures_log_ends_and_says_so(
     # When rates are asked for
     found = planning._rates(environment, environment.store.load(), request, [("t", 0)], file)
     # Then the ends of the log were looked at twice, and no history is claimed
-    assert (found.of(("t", 0)), found.expected(("t", 0)), found.sources["t", 0]) == (40.0, 20.0, "two looks")
+    assert found.of(("t", 0)) == Rate(highest=40.0, expected=20.0, source="two looks")
     assert "recorded history" not in found.words
 
 

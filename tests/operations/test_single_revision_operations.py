@@ -186,7 +186,7 @@ def test_an_operation_interrupted_after_its_revision_is_finished_by_resume(
     environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(single, "settle", lambda _journal: None)
+        patched.setattr(single, "await_served", lambda _journal: None)
         report = mask_cluster(environment, "east", "power failure").report
     assert report is not None
     assert environment.store.locks() != []

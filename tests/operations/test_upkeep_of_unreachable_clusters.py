@@ -100,11 +100,9 @@ def test_a_forced_request_takes_the_groups_of_every_user_bound_to_the_dead_clust
     declare_usage(environment, "ann", ("orders",), ("billing",))
     declare_usage(environment, "bob+x", ("orders",), ("billing",))
     # When its topic is to move with its groups
-    request = fault_request(
-        environment, ["orders"], "east", "west", unread="wait", reason="rack fire", with_groups=True
-    )
+    request = fault_request(environment, ["orders"], "east", "west", unread="wait", reason="rack fire", groups=True)
     # Then the first is taken along for both users, and the other one is named
     assert request.scope.topics == ("orders",)
     assert request.scope.user_groups == (("ann", "billing"), ("bob+x", "billing"))
-    assert (request.mode, request.include_followers) == ("forced", True)
+    assert (request.mode, request.include_other_users) == ("forced", True)
     assert any("group orphan stays" in line for line in said)

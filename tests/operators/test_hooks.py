@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ha_core.kafka.errors import SecurityProfileError
-from ha_core.operations.environment import Connection
+from ha_core.operations.environment import EnvironmentSettings
 from ha_core.provider import get_provider_info
 from ha_core.wire.sasl import SecurityProfile
 from tests.dags import airflow_home
@@ -59,9 +59,9 @@ def test_brokers_that_do_not_answer_fail_the_connection_test(monkeypatch: pytest
 
 
 def test_a_scheduled_run_does_not_create_a_mistyped_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[Connection] = []
+    opened: list[EnvironmentSettings] = []
 
-    def connect(connection: Connection, _by: str, **_options: Any) -> SimpleNamespace:
+    def connect(connection: EnvironmentSettings, _by: str, **_options: Any) -> SimpleNamespace:
         opened.append(connection)
         return SimpleNamespace(profiles={})
 

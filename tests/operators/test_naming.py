@@ -13,7 +13,7 @@ assert airflow_home  # before anything of airflow: the package below imports it
 
 from ha_core.operators.dag_run import MAX_ATTEMPTS, base_id, current_id, known_ids  # noqa: E402
 
-RUN = ("switch", "manual__2026-01-02T03:04:05+00:00", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+RUN = ("switch", "moves", "manual__2026-01-02T03:04:05+00:00", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 
 
 class Operations:
@@ -33,8 +33,9 @@ class Operations:
 
 def test_the_operation_id_of_a_run_is_stable_and_differs_between_runs() -> None:
     assert base_id(*RUN) == base_id(*RUN)
-    assert base_id(*RUN) != base_id(RUN[0], RUN[1] + "x", RUN[2])
+    assert base_id(*RUN) != base_id(*RUN[:2], RUN[2] + "x", RUN[3])
     assert base_id(*RUN).startswith("switch-20260102-030405-")
+    assert base_id("mirror", *RUN[1:]) == base_id(*RUN).replace("switch", "mirror")
 
 
 def test_the_id_of_the_last_attempt_is_a_legal_operation_id() -> None:

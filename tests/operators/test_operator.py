@@ -23,7 +23,7 @@ class Working(SwitchyardOperator):
         super().__init__(**kwargs)
         self.does = does
 
-    def work(self, context: Any) -> Any:
+    def work(self) -> Any:
         return self.does()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ha_core.model import MoveRequest, Scope
 from ha_core.model.operation import MoveSet
-from ha_core.operations.switch.proposal import Proposal
+from ha_core.operations.proposal import Proposal
 from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it

@@ -6,8 +6,8 @@ import pytest
 
 from ha_core.model import MoveRequest, MoveSet, Scope
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.proposal import Proposal
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.proposal import Proposal
 from ha_core.plan.verdict import Verdict
 from tests.dags import airflow_home
 
@@ -26,7 +26,7 @@ FORM: dict[str, Any] = {
     "mode": "planned",
     "reason": "a test",
     "drain_timeout_s": 10,
-    "include_followers": False,
+    "include_other_users": False,
     "unread": None,
 }
 
@@ -36,7 +36,8 @@ def request_of(form: dict[str, Any], **arguments: Any) -> MoveRequest:
     task = PlanSwitchOperator(task_id="plan", **arguments)
     task.render_template_fields({"params": form})
     task.read_arguments()
-    return task.request(None)  # type: ignore[arg-type]  # a request of a switch needs nothing of the world
+    request: MoveRequest = task.request()
+    return request
 
 
 def proposal(*verdicts: Verdict, **reasons: str) -> Proposal:

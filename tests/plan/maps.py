@@ -21,5 +21,5 @@ def cut(extents: Sequence[Extent], origin_end: int, target: str, base: int) -> t
 
 def pruned(extents: Sequence[Extent], log_starts: Mapping[str, int]) -> tuple[Extent, ...]:
     """`drop` of what retention has taken: the cluster's log start has passed the extent's end."""
-    gone = [e.term for e in extents if e.clip(log_starts.get(e.cluster, e.base)) == e.end]
+    gone = [e.start for e in extents if e.clip(log_starts.get(e.cluster, e.base)) == e.end]
     return drop(extents, gone)

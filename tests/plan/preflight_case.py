@@ -22,7 +22,8 @@ from ha_core.model import (
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
 from ha_core.plan.preflight import Case as Judged
-from ha_core.plan.preflight import Verdict, preflight
+from ha_core.plan.preflight import preflight
+from ha_core.plan.verdict import Verdict
 
 MASK = Mask(since="2026-01-01T00:00:00Z", reason="rack fire", by="ops")
 SINCE = "2026-01-02T00:00:00Z"

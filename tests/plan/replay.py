@@ -18,9 +18,12 @@ from ha_core.model import (
     Identity,
     LastSequences,
     Lock,
+    LostTail,
+    Mirror,
     MoveRequest,
     MoveSet,
     Operation,
+    Run,
     Scope,
     SwitchOperation,
     Topic,
@@ -30,15 +33,23 @@ from ha_core.model import (
 from ha_core.model.extent import Place, check, identity, live, locate
 from ha_core.model.operation import AdoptedGroup
 from ha_core.plan.closure import lock_keys
-from ha_core.plan.facts import PartitionEnds
-from ha_core.plan.move import Step, cut_change, fence_change, quiesce_change, resume, undo_change
+from ha_core.plan.copies import hold_change, to_hold
+from ha_core.plan.facts import CopyFacts, Partition, PartitionEnds
+from ha_core.plan.move import Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
 from ha_core.plan.pinning import pin_change, to_pin, unpin_change
 from ha_core.plan.resolve import cluster_for_group
 from ha_core.plan.revision import Documents
 
 TOPIC, GROUP, ALICE = "orders", "billing", Identity("alice", "app")
 PARTITIONS = (0, 1)
-_KINDS = {Topic: "topics", Group: "groups", LastSequences: "sequences", UserBindings: "bindings"}
+MARKER = "marker"
+_KINDS = {
+    Topic: "topics",
+    Group: "groups",
+    LastSequences: "sequences",
+    UserBindings: "bindings",
+    Mirror: "mirrors",
+}
 
 
 class BrokenError(AssertionError):
@@ -53,6 +64,32 @@ class Transaction:
     left: int
     partitions: set[int] = field(default_factory=set)
     """Where its records lie."""
+
+
+@dataclass
+class CopyOf:
+    """The copy of a partition in west. `epoch` is that of who took it over last: nobody else can append."""
+
+    runs: list[Run] = field(default_factory=list)
+    source: int = 0
+    epoch: int = 0
+
+    def take_over(self, log: list[str]) -> int:
+        """The epoch of who does; his marker lies in the log."""
+        self.epoch += 1
+        log.append(MARKER)
+        return self.epoch
+
+
+@dataclass
+class Copier:
+    """A task of the job: told that a partition is its own, it takes it over, is asked once more, and copies. It may
+    stand still between any two of these."""
+
+    partition: int
+    told: bool = False
+    fenced: int = 0
+    copying: int = 0
 
 
 @dataclass
@@ -107,8 +144,45 @@ class World:
         self.gateways = [Gateway(self.view) for _ in range(3)]
         self.sent = 0
         self.locks: dict[str, Lock] = {}
+        self.copies: dict[int, CopyOf] = {}
+        self.copiers: list[Copier] = []
+        self.asks_twice = True
+        """Whether a copier asks behind its take-over."""
+        self.tails: dict[str, LostTail] = {}
         self.operation: SwitchOperation
         self.begin(origin, target)
+
+    def mirror(self) -> None:
+        """The topic is pinned to east, has an empty copy in west, and two tasks for each partition, one of them old."""
+        self.topics.add("west")
+        pinned = Topic(name=TOPIC, writer="east", partitions={p: identity("east") for p in PARTITIONS})
+        mirror = Mirror.of(TOPIC, "east", "west", "link-1", "now", "t")
+        self.publish(Documents((pinned, mirror)))
+        for gateway in self.gateways:
+            gateway.view, gateway.revision = self.view, self.revision
+        for partition in PARTITIONS:
+            self.logs["west", partition] = []
+            self.copies[partition] = CopyOf()
+        self.copiers = [Copier(partition) for partition in (*PARTITIONS, *PARTITIONS)]
+
+    def copy(self, copier: Copier) -> None:
+        """The next thing that a copier does."""
+        mirror = self.view.mirrors.get(f"{TOPIC}@west")
+        free = mirror is not None and mirror.held is None
+        copy, log = self.copies[copier.partition], self.logs["west", copier.partition]
+        if copier.copying and copier.copying == copy.epoch:
+            source = self.logs["east", copier.partition]
+            if copy.source < len(source):
+                copy.runs.append(Run(copy.source, len(log), 1))
+                log.append(source[copy.source])
+                copy.source += 1
+        elif copier.fenced:
+            copier.copying = copier.fenced if free or not self.asks_twice else 0
+            copier.told, copier.fenced = False, 0
+        elif copier.told:
+            copier.fenced = copy.take_over(log)
+        else:
+            copier.told, copier.copying = free, 0
 
     def begin(self, origin: str, target: str, unread: str = "wait") -> None:
         """A new operation, with its locks."""
@@ -151,6 +225,9 @@ class World:
             if self.random.random() < 0.5:
                 self.transact(gateway)
             self.require_one_writer()
+        for copier in self.random.sample(self.copiers, len(self.copiers)):
+            if self.random.random() < 0.7:
+                self.copy(copier)
 
     @property
     def wished(self) -> str:
@@ -236,8 +313,10 @@ class World:
         for document in documents.puts:
             if isinstance(document, Operation):
                 self.operation = document
+            elif isinstance(document, LostTail):
+                self.tails[document.key] = document
             else:
-                name = document.user if isinstance(document, UserBindings) else document.name  # type: ignore[attr-defined]
+                name = getattr(document, type(document).KEY)
                 tables[_KINDS[type(document)]][name] = document
         for kind, name in documents.deletes:
             del tables[_KINDS[kind]][name]
@@ -253,6 +332,7 @@ class World:
     def run(self, plan: Iterable[Step], skip: frozenset[str] = frozenset()) -> Iterator[str]:
         """Takes the steps of the plan; yields between effects."""
         self.ends: dict[tuple[str, int], PartitionEnds] = {}
+        self.taken: dict[Partition, CopyFacts] = {}
         for step in plan:
             if step not in skip:
                 yield f"before {step}"
@@ -289,6 +369,29 @@ class World:
         yield "joining"
         self.members[target] = {m: f"{m}-{target}" for m in self.members[origin].values()}
 
+    def _hold(self) -> Iterator[str]:
+        if mirrored := to_hold(self.operation, self.view.mirrors.values()):
+            self.operation = self.operation.noting(mirrored=mirrored)
+            yield "what is mirrored is noted first"
+            self.publish(hold_change(self.operation, self.view))
+            yield "held"
+            self._take_over()
+
+    def _take_over(self) -> None:
+        for partition in PARTITIONS:
+            copy = self.copies[partition]
+            copy.take_over(self.logs["west", partition])
+            self.taken[TOPIC, partition] = CopyFacts(copy.source, tuple(copy.runs), whole=True)
+
+    def _level(self) -> Iterator[str]:
+        yield "nothing is mirrored"
+
+    def _mirrored(self) -> Iterator[str]:
+        yield "nothing is mirrored"
+
+    def _reverse(self) -> Iterator[str]:
+        yield "nothing is mirrored"
+
     def _warm(self) -> Iterator[str]:
         yield "nothing is written"
 
@@ -313,6 +416,9 @@ class World:
 
     def _ends(self) -> Iterator[str]:
         origin, target = self._sides
+        if self.operation.evidence.mirrored and not self.taken:
+            self._take_over()
+            yield "taken over"
         while self.open_in(origin) and origin != self.dead:
             yield "a transaction is open"
         for partition in PARTITIONS:
@@ -333,7 +439,7 @@ class World:
         origin, target = self._sides
         members = {m: self.members[target][m] for m in self.members[origin].values() if m in self.members[target]}
         adopted = {} if self.dead or not members else {GROUP: AdoptedGroup(2, 1, members)}
-        documents = cut_change(self.operation, self.view, self.ends, {}, adopted)
+        documents = cut_change(self.operation, self.view, self.ends, {}, adopted, copies=self.taken)
         yield "about to cut"
         if not self.dead and self.open_in(origin):
             raise BrokenError(f"a transaction is open in {origin} below the cut: nobody could read past it")
@@ -414,15 +520,45 @@ class World:
             raise BrokenError("an undone first move leaves groups behind")
         if self.operation.state == "undone" and bool(self.view.topics) != (self.topics != {"east"}):
             raise BrokenError(f"an undone first move leaves {self.view.topics} and copies in {self.topics}")
-        for (partition, offset), record in self.acknowledged.items():
-            place = locate(extents_now(self.view, partition), offset)
-            if not isinstance(place, Place):
-                raise BrokenError(f"{record} at {offset} has become a hole")
-            if self.logs[place.extent.cluster, partition][place.physical : place.physical + 1] != [record]:
-                raise BrokenError(f"{record} is not what is read at {offset}")
+        if held := [mirror.key for mirror in self.view.mirrors.values() if mirror.held is not None]:
+            raise BrokenError(f"a hold is left on {held}")
+        self.require_readable()
+        for partition in PARTITIONS if self.tails else ():
+            read = self.read(partition)
+            if len(read) != len(set(read)) or self.lost.intersection(read):
+                raise BrokenError(f"partition {partition} gives readers {read}, and {self.lost} are lost")
         coordinator = cluster_for_group(self.view, ALICE, GROUP)
         if not self.dead and self.last_commit and self.committed.get(coordinator or "") != self.last_commit:
             raise BrokenError(f"the group's last commit {self.last_commit} is not in {coordinator}")
+
+    def require_readable(self) -> None:
+        """Every acknowledged record is read where it was said to be, if it is not lost."""
+        for (partition, offset), record in self.acknowledged.items():
+            place = locate(extents_now(self.view, partition), offset)
+            if not isinstance(place, Place):
+                if record in self.lost:
+                    continue
+                raise BrokenError(f"{record} at {offset} has become a hole")
+            if self.logs[place.extent.cluster, partition][place.physical : place.physical + 1] != [record]:
+                raise BrokenError(f"{record} is not what is read at {offset}")
+
+    @property
+    def lost(self) -> set[str]:
+        """What the lost cluster has beyond its copies, by the documents of the forced switches."""
+        return {
+            record
+            for document in self.tails.values()
+            for partition, tail in document.partitions.items()
+            for record in self.logs[document.cluster, partition][tail.mirrored :]
+        }
+
+    def read(self, partition: int) -> list[str]:
+        """What a reader from the beginning gets, markers left out."""
+        found: list[str] = []
+        for extent in extents_now(self.view, partition):
+            log = self.logs[extent.cluster, partition]
+            found += log[extent.base : len(log) if extent.physical_end is None else extent.physical_end]
+        return [record for record in found if record != MARKER]
 
 
 def advance(world: World, work: Iterator[str], effects: int | None, meanwhile: Callable[[int], None]) -> bool:
@@ -433,3 +569,30 @@ def advance(world: World, work: Iterator[str], effects: int | None, meanwhile: C
         meanwhile(count)
         world.tick()
     return True
+
+
+BEYOND = 400
+"""More effects than any run has."""
+
+
+def start(world: World) -> tuple[Step, ...]:
+    """All steps of the move."""
+    return steps(world.operation.request)
+
+
+def nothing(_count: int) -> None:
+    pass
+
+
+def bring_to_an_end(world: World) -> None:
+    """What a rerun does, as often as it takes."""
+    for _ in range(3):
+        decision = world.decide()
+        assert advance(world, world.run(decision), None, nothing)
+        if decision == ("release",):
+            break
+    for _ in range(5):
+        world.tick()
+    world.settle()
+    world.require_one_writer()
+    world.require_sound_end()

@@ -606,7 +606,7 @@ class World:
             raise BrokenError("an undone migration leaves another map behind than it found")
         if topic is not None and (topic.crossing is not None or topic.fence is not None):
             raise BrokenError("a crossing or a fence is left")
-        if set(stages(self.operation, self.view.topics).values()) - {"settled", "ahead"}:
+        if set(stages(self.operation, self.view.topics).values()) - {"settled", "before"}:
             raise BrokenError("a topic is left between two stages")
         self.check(end=True)
         for partition in self.partitions:

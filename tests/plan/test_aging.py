@@ -168,7 +168,7 @@ def test_the_open_extent_of_the_writer_never_ages() -> None:
     with pytest.raises(ValueError, match="writer"):
         blocks((OLD, LIVE), LIVE, DRAINED, (), NOW_MS)
     with pytest.raises(ValueError, match="writer"):
-        drop((OLD, LIVE), {1})
+        drop((OLD, LIVE), {100})
 
 
 def test_a_reader_below_a_dropped_extent_continues_at_the_next_one() -> None:

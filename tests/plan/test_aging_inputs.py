@@ -165,7 +165,7 @@ def by_job(facts: Facts) -> list[str] | None:
     below = [one for one in commits if counts(one, homes) and one.offset < closed.end]  # type: ignore[arg-type]
     masked = dict.fromkeys(facts.masked, "rack fire")
     row = Evidence(
-        *(getattr(closed, name) for name in ("partition", "term", "extents", "crossed_ms")),
+        *(getattr(closed, name) for name in ("partition", "start", "extents", "crossed_ms")),
         topic.partitions if topic is not None and topic.exists is not None else None,
         topic.config if topic is not None else None,
         start,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ha_core.model import MoveRequest, Scope, Usage, Use, UserBindings, View
-from ha_core.plan.closure import Closure, Stranger, closure
+from ha_core.plan.closure import Closure, OtherUser, closure
 
 How = Literal["produce", "fetch", "commit", "join", "declared"]
 
@@ -38,7 +38,7 @@ def test_a_user_takes_along_all_topics_and_groups_that_it_uses_declared_or_seen(
 
     assert found.moves.topics == ("audit", "orders", "plans")
     assert found.moves.groups == ("billing", "etl")
-    assert found.strangers == ()
+    assert found.other_users == ()
     assert found.shared_groups == ()
 
 
@@ -64,7 +64,7 @@ def test_an_instance_takes_along_only_its_own_topics_and_other_instances_stay_ou
 
     assert found.moves.topics == ("orders",)
     assert found.moves.groups == ("etl",)
-    assert found.strangers == (Stranger("orders", "alice", "app-2", "2026-01-01T00:00:00Z"),)
+    assert found.other_users == (OtherUser("orders", "alice", "app-2", "2026-01-01T00:00:00Z"),)
 
 
 def test_a_fine_bound_topic_or_group_is_not_pulled_in_by_its_user() -> None:
@@ -91,7 +91,7 @@ def test_moving_a_fine_bound_topic_pulls_in_nothing_else() -> None:
 
     assert found.moves.topics == ("audit",)
     assert found.moves.groups == ()
-    assert found.strangers == ()
+    assert found.other_users == ()
 
 
 def test_a_group_of_a_user_moves_alone_whatever_its_members_read() -> None:
@@ -106,7 +106,7 @@ def test_a_topic_moves_alone_and_every_user_of_it_is_outside_of_the_scope() -> N
 
     assert found.moves.topics == ("orders",)
     assert found.moves.groups == ()
-    assert [(s.user, s.instance) for s in found.strangers] == [("alice", "app-1"), ("alice", "app-2")]
+    assert [(s.user, s.instance) for s in found.other_users] == [("alice", "app-1"), ("alice", "app-2")]
 
 
 def test_users_outside_of_the_scope_are_named_with_their_first_use() -> None:
@@ -121,7 +121,7 @@ def test_users_outside_of_the_scope_are_named_with_their_first_use() -> None:
     # When the scope is closed
     found = close(Scope(users=("alice",)), ALICE, bob)
     # Then he is named with the earlier use
-    assert found.strangers == (Stranger("orders", "bob", "b", "2026-02-01T00:00:00Z"),)
+    assert found.other_users == (OtherUser("orders", "bob", "b", "2026-02-01T00:00:00Z"),)
 
 
 def test_an_instance_with_a_binding_of_its_own_stays_when_its_user_moves() -> None:
@@ -131,7 +131,7 @@ def test_an_instance_with_a_binding_of_its_own_stays_when_its_user_moves() -> No
 
     assert found.moves.topics == ("orders", "plans")
     assert found.moves.groups == ("etl",)
-    assert [(s.name, s.instance) for s in found.strangers] == [("orders", "app-2")]
+    assert [(s.name, s.instance) for s in found.other_users] == [("orders", "app-2")]
 
 
 def test_an_instance_with_a_binding_of_its_own_moves_when_the_scope_names_it() -> None:
@@ -140,7 +140,7 @@ def test_an_instance_with_a_binding_of_its_own_moves_when_the_scope_names_it() -
     found = close(Scope(users=("alice",), instances=(("alice", "app-2"),)), ALICE, bindings=(bound,))
 
     assert found.moves.topics == ("audit", "orders", "plans")
-    assert found.strangers == ()
+    assert found.other_users == ()
 
 
 def test_a_user_with_a_fine_binding_of_a_topic_that_another_user_takes_along_is_outside() -> None:
@@ -149,7 +149,7 @@ def test_a_user_with_a_fine_binding_of_a_topic_that_another_user_takes_along_is_
 
     found = close(Scope(users=("alice", "bob")), ALICE, bob, bindings=(bound,))
 
-    assert [(s.name, s.user) for s in found.strangers] == [("orders", "bob")]
+    assert [(s.name, s.user) for s in found.other_users] == [("orders", "bob")]
 
 
 def test_a_group_with_members_of_a_user_who_stays_is_shared() -> None:
@@ -158,7 +158,7 @@ def test_a_group_with_members_of_a_user_who_stays_is_shared() -> None:
     alone = close(Scope(users=("alice",)), ALICE, bob)
     together = close(Scope(users=("alice",), user_groups=(("bob", "etl"),)), ALICE, bob)
 
-    assert alone.shared_groups == (Stranger("etl", "bob", "b", "2026-01-01T00:00:00Z"),)
+    assert alone.shared_groups == (OtherUser("etl", "bob", "b", "2026-01-01T00:00:00Z"),)
     assert together.shared_groups == ()
 
 

@@ -34,7 +34,7 @@ from ha_core.plan.crossing import (
 )
 from ha_core.plan.crossing_stages import resume, stage
 from ha_core.plan.crossing_without_origin import crossed_with
-from ha_core.plan.cuts import Rates, cut_ahead, doubled_records
+from ha_core.plan.cuts import Rate, Rates, cut_ahead, doubled_records
 from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, Surplus, TopicFacts
 from ha_core.plan.migration_status import status_of
 from ha_core.plan.pinning import pinned_map
@@ -157,7 +157,7 @@ def test_partitions_added_during_a_crossing_stay_in_the_origin_when_it_settles()
 
 def test_partitions_added_during_a_crossing_stay_in_the_origin_when_a_barrier_ends_it() -> None:
     operation, view = opened()
-    held, fenced = written(hold_change(operation, view, ["orders"]), view)
+    held, fenced = written(hold_change(operation, view, ["orders"], "open"), view)
 
     done, over = written(finish_change(held, fenced, ["orders"], ends(60), {"orders": 2}, {}), fenced)
 
@@ -187,7 +187,7 @@ def test_an_operation_is_cut_when_the_last_of_its_topics_has_crossed_over() -> N
 def test_a_barrier_lowers_a_cut_that_was_not_reached_to_the_log_end() -> None:
     # Given an open crossing under its fence, which cannot end once the target has records of others
     operation, view = opened()
-    held, fenced = written(hold_change(operation, view, ["orders"]), view)
+    held, fenced = written(hold_change(operation, view, ["orders"], "open"), view)
     with pytest.raises(MoveDamagedError, match="without passing the gateways"):
         finish_change(held, fenced, ["orders"], ends(60, target=8), ONE, {})
     # When it ends below its cut
@@ -202,7 +202,7 @@ def test_a_barrier_lowers_a_cut_that_was_not_reached_to_the_log_end() -> None:
 def test_an_empty_partition_crosses_over_without_an_extent_of_the_origin() -> None:
     operation, view = written(propose_change(an_operation(), View(), ["orders"], ends(0), {KEY: 1}))
     operation, view = written(open_change(operation, view, ["orders"], ends(0), ONE), view)
-    held, fenced = written(hold_change(operation, view, ["orders"]), view)
+    held, fenced = written(hold_change(operation, view, ["orders"], "open"), view)
 
     _, over = written(finish_change(held, fenced, ["orders"], ends(0), ONE, {}), fenced)
 
@@ -270,9 +270,9 @@ def test_a_cut_lies_ahead_by_the_expected_growth_and_at_least_by_one() -> None:
 
 
 def test_doubled_records_are_those_of_busy_partitions_until_the_last_reaches_its_cut() -> None:
-    assert doubled_records({0: 100, 1: 100}, {0: 10.0, 1: 5.0}) == pytest.approx(100.0)
-    assert doubled_records({0: 100, 1: 1}, {0: 10.0, 1: 0.0}) is None
-    assert doubled_records({0: 1}, {0: 0.0}) == 0.0
+    assert doubled_records([(100, 10.0), (100, 5.0)]) == pytest.approx(100.0)
+    assert doubled_records([(100, 10.0), (1, 0.0)]) is None
+    assert doubled_records([(1, 0.0)]) == 0.0
 
 
 def test_the_status_of_a_migration_is_derived_from_map_and_log_ends() -> None:
@@ -356,7 +356,7 @@ def test_gateways_without_crossings_and_topics_already_crossing_over_are_refused
 
 def test_a_cut_given_by_hand_must_lie_above_its_log_end_and_idle_partitions_are_named() -> None:
     given = {KEY: 50, ("orders", 9): 70}
-    rates = Rates({KEY: 1.0}, "a test")
+    rates = Rates({KEY: Rate(1.0, 1.0)}, "a test")
     found = judge(CUT_RULES, Cuts(View(), REQUEST, {KEY: 50, ("orders", 3): 7}, rates, given))
     assert [v.level for v in found] == ["error", "error", "info"]
     assert "does not lie above its log's end, 50" in found[0].text

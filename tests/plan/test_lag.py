@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.model import Extent
-from ha_core.plan.lag import Behind, Held, behind
+from ha_core.model import Extent, Topic, View
+from ha_core.model.extent import identity
+from ha_core.plan.lag import Behind, Held, behind, topic_row
 
 EAST, WEST = "east", "west"
 AT_100 = (
@@ -68,3 +69,14 @@ def test_lag_does_not_count_the_hole_below_a_forced_cut() -> None:
 
 def test_end_and_lag_are_unknown_when_the_writer_does_not_answer() -> None:
     assert look(AT_100, 120, east=(0, 100), west=None) == Behind(None, None, WEST)
+
+
+def test_a_topic_is_written_where_its_sound_partitions_are() -> None:
+    # Given a topic of two partitions, of one of which nobody can say who writes it
+    (stay,) = identity(EAST)
+    maps = {0: (stay.changed(end=100),), 1: identity(WEST)}
+    view = View(topics={"orders": Topic(name="orders", writer=WEST, partitions=maps)})
+    # When it is listed
+    row = topic_row(view, "orders", {}, {EAST: {"orders": {0: Held(0, 100)}}, WEST: {"orders": {1: Held(0, 7)}}})
+    # Then it is written where the other one is, and what the damaged map says of older records is shown
+    assert (row.partitions, row.written_in, row.older_in) == (2, (WEST,), (EAST,))

@@ -77,3 +77,14 @@ def test_affected_topics_groups_and_users_are_lists_in_json() -> None:
     depends = Affected(written=("orders",), users={"alice": ("topic orders",)})
 
     assert depends.to_json() == {"written": ["orders"], "older": [], "groups": [], "users": {"alice": ["topic orders"]}}
+
+
+def test_a_partition_that_nobody_knows_the_writer_of_is_written_in_no_masked_cluster() -> None:
+    # Given a topic of two partitions, one of which has a damaged map that ends in east
+    (stay,) = identity("east")
+    maps = {0: (stay.changed(end=10),), 1: identity("west")}
+    view = View(clusters=CLUSTERS, topics={"broken": Topic(name="broken", writer="west", partitions=maps)})
+    # When either cluster is to be masked
+    east, west = (affected(view, {}, cluster, {}) for cluster in ("east", "west"))
+    # Then the topic is written where the sound one is, and older records of it are in the other
+    assert (east, west) == (Affected(older=("broken",)), Affected(written=("broken",)))

@@ -25,7 +25,7 @@ from ha_core.model import (
 from ha_core.model.extent import identity, live
 from ha_core.model.operation import AdoptedGroup, Cut, OperationState
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
-from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, Ended, carry_sequences, compose_aliases, merge_sequences
+from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, carry_sequences, compose_aliases, merge_sequences
 from ha_core.plan.cuts import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE
 from ha_core.plan.facts import PartitionEnds, ProducerFacts
 from ha_core.plan.move import UNDO, cut_change, fence_change, quiesce_change, resume, steps, undo_change
@@ -39,6 +39,7 @@ D = TypeVar("D")
 PLANNED = MoveRequest(scope=Scope(users=("u",)), origin="east", target="west", reason="r")
 FORCED = PLANNED.model_copy(update={"mode": "forced"})
 P1, P2 = FIRST_CLIENT_ID + 1, FIRST_CLIENT_ID + 2
+CUTS = [Cut(0, 10, 0, 1), Cut(2, 10, 0, 1)]
 
 
 def operation(state: OperationState = "planned", scope: Scope = Scope(users=("u",)), **changes: Any) -> SwitchOperation:  # noqa: B008
@@ -73,9 +74,11 @@ def test_a_forced_move_has_the_steps_of_a_planned_one_except_those_that_wait_for
     planned = steps(PLANNED)
     forced = steps(FORCED)
 
-    before, after = ("pin", "prepare", "adopt", "warm", "quiesce", "fence"), ("drain", "ends", "offsets", "cut")
-    assert planned == (*before, *after, "verify", "groups", "record")
-    assert forced == tuple(step for step in planned if step not in {"adopt", "quiesce"})
+    before = ("pin", "prepare", "adopt", "hold", "level", "warm", "quiesce", "fence")
+    after = ("drain", "ends", "mirrored", "offsets", "cut")
+    assert planned == (*before, *after, "verify", "reverse", "groups", "record")
+    living = {"adopt", "level", "quiesce", "mirrored", "reverse"}
+    assert forced == tuple(step for step in planned if step not in living)
 
 
 def test_every_written_document_is_among_those_that_the_move_named_before() -> None:
@@ -308,7 +311,8 @@ DEAD = steps(FORCED)
         (operation("running", request=FORCED_REQUEST), {}, {}, DEAD),
         # One of bindings alone has no fence, and is behind it all the same: the way to its beginning is closed
         (operation("fenced", request=FORCED_REQUEST, moves=MoveSet()), {}, {}, ("warm", *DEAD[DEAD.index("drain") :])),
-        (operation("cut"), {}, {}, ("verify", "groups", "record")),
+        (operation("cut"), {}, {}, ("verify", "reverse", "groups", "record")),
+        (operation("running", evidence={"mirrored": ("t",)}), {}, {}, UNDO),
         (operation("succeeded"), {}, {}, ("release",)),
         (operation("failed"), FENCED, {}, UNDO),
     ],
@@ -349,7 +353,7 @@ def test_last_sequences_are_bounded_and_the_newest_kept() -> None:
     found = [ProducerFacts(FIRST_CLIENT_ID + n, 0, 1, n) for n in range(MAX_SEQUENCES + 5)]
     old = LastSequences(name="t", partitions={0: {P1: (0, 1), FIRST_CLIENT_ID + 10**6: (0, 1)}}, terms={1: 3})
 
-    merged = carry_sequences("t", old, {0: Ended(0, 1, found), 2: Ended(0, 1, found[:7])}, None)
+    merged = carry_sequences("t", old, CUTS, {("t", 0): found, ("t", 2): found[:7]}, None)
 
     assert merged is not None
     assert len(merged.partitions[0]) == MAX_SEQUENCES
@@ -364,7 +368,7 @@ def test_a_producer_of_records_with_old_timestamps_is_carried_over() -> None:
     now, year = 10**12, 365 * 86_400_000
     found = [ProducerFacts(P1, 0, 5, now), ProducerFacts(P2, 0, 6, now - year)]
 
-    carried = carry_sequences("t", None, {0: Ended(0, 1, found)}, now)
+    carried = carry_sequences("t", None, CUTS, {("t", 0): found}, now)
 
     assert carried is not None
     assert (carried.partitions, carried.terms) == ({0: {P1: (0, 5), P2: (0, 6)}}, {0: 1})
@@ -376,18 +380,18 @@ def test_sequences_carried_days_ago_are_not_carried_again() -> None:
     now, day = 10**12, 86_400_000
     found = [ProducerFacts(P1, 0, 5, now)]
     other = FIRST_CLIENT_ID + 99
-    first = carry_sequences("t", None, {0: Ended(0, 1, found)}, now)
+    first = carry_sequences("t", None, CUTS, {("t", 0): found}, now)
     # Then it is kept with the time of the cut
     assert first is not None
     assert (first.partitions, first.read_ms) == ({0: {P1: (0, 5)}}, {0: now})
     # When the next cut comes within a day, with another producer
     soon = [ProducerFacts(upstream_id(other, 1), 0, 7, now + 9)]
-    second = carry_sequences("t", first, {0: Ended(1, 2, soon)}, now + day)
+    second = carry_sequences("t", first, [Cut(0, 20, 0, 2)], {("t", 0): soon}, now + day)
     # Then both are carried
     assert second is not None
     assert second.partitions == {0: {other: (0, 7), P1: (0, 5)}}
     # When a third one comes days after that
-    third = carry_sequences("t", second, {0: Ended(2, 3, [])}, now + 3 * day)
+    third = carry_sequences("t", second, [Cut(0, 30, 0, 3)], {("t", 0): []}, now + 3 * day)
     # Then neither is, and all are known
     assert third is not None
     assert (third.partitions, third.terms) == ({}, {0: 3})

@@ -6,21 +6,20 @@ import pytest
 
 from ha_core.model.extent import live
 from ha_core.plan.facts import PartitionEnds
-from ha_core.plan.move import UNDO, Step, steps
+from ha_core.plan.move import UNDO
 from ha_core.plan.revision import MoveDamagedError
-from tests.plan.replay import PARTITIONS, TOPIC, BrokenError, World, advance, extents_now
-
-BEYOND = 400
-"""More effects than any run has."""
-
-
-def start(world: World) -> tuple[Step, ...]:
-    """All steps of the move."""
-    return steps(world.operation.request)
-
-
-def nothing(_count: int) -> None:
-    pass
+from tests.plan.replay import (
+    BEYOND,
+    PARTITIONS,
+    TOPIC,
+    BrokenError,
+    World,
+    advance,
+    bring_to_an_end,
+    extents_now,
+    nothing,
+    start,
+)
 
 
 def a_world(seed: int, dead: bool) -> World:
@@ -31,20 +30,6 @@ def a_world(seed: int, dead: bool) -> World:
         world.dead = "east"
         world.begin("east", "west")
     return world
-
-
-def bring_to_an_end(world: World) -> None:
-    """What a rerun does, as often as it takes."""
-    for _ in range(3):
-        decision = world.decide()
-        assert advance(world, world.run(decision), None, nothing)
-        if decision == ("release",):
-            break
-    for _ in range(5):
-        world.tick()
-    world.settle()
-    world.require_one_writer()
-    world.require_sound_end()
 
 
 @pytest.mark.parametrize("dead", [False, True], ids=["planned", "forced"])
@@ -84,6 +69,84 @@ def test_a_rerun_that_is_killed_as_well_is_continued_or_undone_by_the_next_one(s
             break
     else:
         pytest.fail("the move never came to its end")
+
+
+def a_mirrored_world(seed: int) -> World:
+    """The topic is copied, but for its last records; copiers stand still somewhere, and its cluster is dead."""
+    world = World(seed)
+    world.mirror()
+    for _ in range(15):
+        world.tick()
+    world.copiers, standing = [], world.copiers
+    for _ in range(10):
+        world.tick()
+    world.copiers = standing
+    world.dead = "east"
+    world.begin("east", "west")
+    return world
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_switch_to_a_copy_killed_anywhere_loses_what_was_not_copied_and_doubles_nothing(seed: int) -> None:
+    lost = read = 0
+    for prefix in range(0, BEYOND, 2):
+        world = a_mirrored_world(seed)
+        finished = advance(world, world.run(start(world)), prefix, nothing)
+        world.tick()
+        # Its cluster may be back by then: what it has is copied no more
+        world.dead = "east" if prefix % 4 else None
+        for _ in range(4):
+            world.tick()
+        world.dead = "east"
+        bring_to_an_end(world)
+        assert world.operation.state == "succeeded"
+        assert {e.cluster for p in PARTITIONS for e in extents_now(world.view, p)} == {"west"}
+        assert not world.view.mirrors
+        for _ in range(30):
+            world.tick()
+        world.settle()
+        world.require_sound_end()
+        lost, read = lost + len(world.lost), read + sum(len(world.read(p)) for p in PARTITIONS)
+        if finished:
+            break
+    else:
+        pytest.fail("the switch never came to its end")
+    assert lost > 0
+    assert read > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_forced_switch_that_is_undone_gives_its_copies_back(seed: int) -> None:
+    for prefix in range(BEYOND):
+        world = a_mirrored_world(seed)
+        finished = advance(world, world.run(start(world)), prefix, nothing)
+        if world.operation.state in {"cut", "succeeded"}:
+            break
+        assert advance(world, world.run(UNDO), None, nothing)
+        before = sum(copy.source for copy in world.copies.values())
+        world.dead = None
+        for _ in range(60):
+            world.tick()
+        assert not any(mirror.held for mirror in world.view.mirrors.values())
+        assert sum(copy.source for copy in world.copies.values()) > before
+        assert not finished
+
+
+def test_a_copier_that_does_not_ask_behind_its_take_over_is_seen_by_the_checker() -> None:
+    broken = 0
+    for seed in range(20):
+        world = a_mirrored_world(seed)
+        world.asks_twice = False
+        try:
+            advance(world, world.run(start(world)), None, nothing)
+            world.dead = None
+            for _ in range(30):
+                world.tick()
+            world.settle()
+            world.require_sound_end()
+        except BrokenError:
+            broken += 1
+    assert broken > 0
 
 
 @pytest.mark.parametrize("seed", range(6))

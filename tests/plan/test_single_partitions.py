@@ -162,7 +162,7 @@ def test_moving_partitions_are_found_for_many_topics_at_once() -> None:
 def named(*partitions: int, topic: Topic | None = None, **request: str) -> Case:
     scope = Scope(topics=("orders",), partitions={"orders": partitions})
     return replace(
-        Case(), scope=scope, request={"include_followers": True, **request}, topics=(topic,) if topic else ()
+        Case(), scope=scope, request={"include_other_users": True, **request}, topics=(topic,) if topic else ()
     )
 
 

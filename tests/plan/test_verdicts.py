@@ -21,8 +21,8 @@ from ha_core.model import (
 from ha_core.model.extent import append, identity
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import GroupFacts
-from ha_core.plan.preflight import Verdict, outside_topics
-from ha_core.plan.verdict import Code
+from ha_core.plan.preflight.case import outside_topics
+from ha_core.plan.verdict import Code, Verdict
 from tests.plan.maps import cut
 from tests.plan.preflight_case import EMPTY, HERE, MASK, MEMBERS, NOWHERE, SINCE, SOUND, Case
 
@@ -45,6 +45,22 @@ def only(case: Case, level: str, about: str, *words: str) -> Verdict:
 def test_a_sound_move_has_no_verdict() -> None:
     assert SOUND.judge() == []
     assert SOUND.moved() == (("orders",), ("billing",))
+
+
+def test_what_brokers_and_copiers_keep_for_themselves_is_left_out_and_refused_by_name() -> None:
+    # Given a user that reads offsets, as a monitor does
+    (alice,) = SOUND.usage
+    use = (Use(instance="app", how="fetch", since=SINCE),)
+    monitor = replace(SOUND, usage=(alice.changed(topics={**alice.topics, "__consumer_offsets": use}),)).with_topic(
+        "east", HERE, "__consumer_offsets"
+    )
+    # When it moves, they stay
+    assert [(one.level, one.code) for one in monitor.judge()] == [("info", "internal-topic")]
+    assert monitor.moved() == SOUND.moved()
+    # When they are named, the move is refused
+    for name in ("__consumer_offsets", "switchyard-copies"):
+        named = replace(SOUND, scope=Scope(topics=(name,))).with_topic("east", HERE, name)
+        assert "internal-topic" in [one.code for one in errors(named)]
 
 
 @pytest.mark.parametrize("side", ["origin", "target"])
@@ -213,9 +229,9 @@ def test_users_outside_of_the_scope_are_an_error_unless_they_are_included() -> N
     bob = Usage(user="bob", topics={"orders": (Use(instance="b", how="fetch", since=SINCE),)})
     case = replace(SOUND, usage=(*SOUND.usage, bob))
 
-    only(case, "error", "topic orders", f"bob+b (since {SINCE})", "--include-followers")
-    only(case.asking(include_followers=True), "info", "topic orders", "They follow the topic")
-    assert errors(case.asking(include_followers=True)) == []
+    only(case, "error", "topic orders", f"bob+b (since {SINCE})", "--include-other-users")
+    only(case.asking(include_other_users=True), "info", "topic orders", "They come along")
+    assert errors(case.asking(include_other_users=True)) == []
 
 
 def test_a_topic_that_is_in_the_target_already_is_left_out() -> None:

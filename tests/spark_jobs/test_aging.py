@@ -179,11 +179,11 @@ def test_what_is_masked_is_not_asked_and_what_is_refused_is_no_evidence(spark: S
 def test_a_map_of_several_stays_gives_one_row_for_each_closed_extent() -> None:
     found = list(closed_extents([moved("t", "east", "west", "east", partitions=2)], {}))
 
-    assert [(one.partition, one.cluster, one.end, one.term, one.mapped_end) for one in found] == [
+    assert [(one.partition, one.cluster, one.end, one.start, one.mapped_end) for one in found] == [
         (0, "east", 100, 0, None),
-        (0, "west", 200, 1, 100),
+        (0, "west", 200, 100, 100),
         (1, "east", 100, 0, None),
-        (1, "west", 200, 1, 100),
+        (1, "west", 200, 100, 100),
     ]
 
 

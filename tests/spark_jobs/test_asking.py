@@ -88,7 +88,7 @@ class SlowDisks(FakeAdmin):
     ) -> dict[Partition, RecordTimes]:
         assert timeout_s is not None
         SlowDisks.granted_s.append(timeout_s)
-        time.sleep(min(0.15, timeout_s))
+        time.sleep(min(0.7, timeout_s))
         return super().record_times(ends, timeout_s)
 
 
@@ -100,12 +100,12 @@ def test_a_cluster_has_one_timeout_in_all_for_its_timestamps() -> None:
     # Given a cluster that takes most of the timeout for the timestamps of one request
     SlowDisks.granted_s.clear()
     topics = {f"t{n}": [[0, 5, 1, 2]] for n in range(4)}
-    reach = fleet({"east": {"topics": topics}})._replace(connect=slow_disks, timeout_s=0.2)
+    reach = fleet({"east": {"topics": topics}})._replace(connect=slow_disks, timeout_s=1.0)
     # When four requests are needed
     found = list(read_topics(reach, [TopicAsked("east", name, PARTITIONS_PER_REQUEST) for name in topics], True))
     # Then two of them had time to ask, and all have their ends
     assert len(SlowDisks.granted_s) == 2
-    assert SlowDisks.granted_s[1] < 0.1
+    assert SlowDisks.granted_s[1] <= 0.3
     assert sorted(one.newest_record_ms for one in found if one.newest_record_ms != [None]) == [[2], [2]]
     assert [one.ends for one in found] == [[5]] * 4
 

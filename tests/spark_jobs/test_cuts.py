@@ -78,14 +78,6 @@ def test_what_has_no_end_or_no_room_gets_no_cut(end: int | None, age_s: float) -
     assert suggest(end, age_s, windows([], []), Demand()) == NO_CUT
 
 
-@pytest.mark.parametrize(
-    "demand", [Demand(chance=0), Demand(chance=1), Demand(-1), Demand(math.inf), Demand(default_rate=math.nan)]
-)
-def test_an_impossible_demand_is_refused_by_name(demand: Demand) -> None:
-    with pytest.raises(ValueError, match="is not"):
-        demand.checked()
-
-
 @settings(deadline=None)
 @given(st.integers(0, 2**50), rates, demands, st.floats(0, 1e6))
 def test_a_cut_is_never_below_the_end_and_adds_up(

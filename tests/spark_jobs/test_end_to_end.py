@@ -21,7 +21,7 @@ from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, History
 from spark_jobs.questions import Questions
 from stack.harness import Stack
-from stack.java import find_java
+from stack.java import SHORT_LIVED, find_java
 from stack.layout import PROJECT
 from stack.spark_java import spark_environment
 from tests.kit.running import create_topic
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.stack
 TOPICS = ("orders", "bills")
 CUT = 30
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_JVM = " ".join(SHORT_LIVED)
 SETTINGS = (
     "spark.log.level=WARN",
     "spark.ui.enabled=false",
-    f"spark.driver.extraJavaOptions={_SHORT_LIVED}",
-    f"spark.executor.extraJavaOptions={_SHORT_LIVED}",
+    f"spark.driver.extraJavaOptions={_JVM}",
+    f"spark.executor.extraJavaOptions={_JVM}",
     "spark.sql.codegen.wholeStage=false",
 )
 WRITTEN_MS = time.time_ns() // 1_000_000 - 3_600_000

@@ -48,7 +48,7 @@ def test_each_of_fifty_thousand_partitions_gets_one_cut_above_its_end(spark: Spa
     rows, troubles = offsets.pipeline(
         Questions(spark, reach, Folder(str(tmp_path))),
         History(str(tmp_path / "none")),
-        offsets.Selection(),
+        (),
         DEMAND,
         NOW_MS,
         window_s=3600,

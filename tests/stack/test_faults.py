@@ -86,6 +86,12 @@ def _gone(processes: list[Identity]) -> bool:
     return True
 
 
+def test_a_broker_maps_its_classes_in_place_of_reading_them(small: Stack) -> None:
+    (pid,) = [part["pid"] for part in small.status() if part["part"].startswith("cluster/")]
+    assert "/classes/kafka-3.9.2-" in Path(f"/proc/{pid}/maps").read_text("utf-8")
+    assert "[warning][cds" not in small.logs("cluster/east")
+
+
 def test_a_cluster_serves_producers_and_groups_directly(small: Stack) -> None:
     values = [b"%d" % number for number in range(100)]
     _produce(small, "served", values)

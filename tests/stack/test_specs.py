@@ -66,6 +66,12 @@ def test_a_stack_spec_is_read_back_from_its_json() -> None:
     assert StackSpec.from_json(spec.to_json()) == spec
     interactive = stack_spec([parse_cluster("east=3.9.2")], 0, False, "none", spark_connect=True)
     assert StackSpec.from_json(interactive.to_json()) == interactive
+    mirroring = stack_spec([parse_cluster("east=3.9.2")], 0, False, "none", mirror=True)
+    assert StackSpec.from_json(mirroring.to_json()) == mirroring
+    soon = stack_spec([parse_cluster("east=3.9.2")], 0, False, "none", full_speed=False)
+    assert StackSpec.from_json(soon.to_json()) == soon != stack_spec([parse_cluster("east=3.9.2")], 0, False, "none")
+    assert mirroring.mirror
+    assert not mirroring.spark
     assert interactive.spark, "Spark Connect comes with a master and a worker"
 
 

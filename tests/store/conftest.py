@@ -14,7 +14,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperPro
     server = ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper"))
     server.start()
     yield server
-    server.stop()
+    server.close()
 
 
 @pytest.fixture(params=["memory", "zookeeper"])

@@ -12,6 +12,7 @@ from ha_core.store.zookeeper import connect
 from stack.memory_store import MemoryStore
 
 from .fault_proxy import FaultProxy
+from .waiting import DEADLINE_S
 from .zookeeper_process import ZooKeeperProcess
 
 
@@ -69,7 +70,7 @@ class ZooKeeperSession:
         self._server, self._root = server, root
         self._proxy = FaultProxy(server.port) if proxied else None
         hosts = f"127.0.0.1:{self._proxy.port}" if self._proxy else server.hosts
-        self.store = connect(hosts, root=root, session_timeout_s=4.0, connect_timeout_s=20.0, patience_s=10.0)
+        self.store = connect(hosts, root=root, session_timeout_s=4.0, connect_timeout_s=DEADLINE_S, patience_s=10.0)
 
     def expire(self) -> None:
         """End the session at the server, as its timeout would: with a second connection of the same session."""

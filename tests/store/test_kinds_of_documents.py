@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ha_core.model import Document, Operation, View
-from ha_core.model.document import KINDS
+from ha_core.model.document import DOCUMENT_KINDS
 from ha_core.store.commits import Change
 from ha_core.store.paths import name_of, parse, path_of
 from stack.memory_store import MemoryStore
@@ -27,7 +27,7 @@ def toy() -> Iterator[type[Document]]:
         parts: tuple[str, ...] = ()
 
     yield Toy
-    del KINDS[Toy.FOLDER]
+    del DOCUMENT_KINDS[Toy.FOLDER]
 
 
 def put(document: Document, version: int | None = None) -> Change:
@@ -55,8 +55,8 @@ def test_a_kind_that_no_revision_changes_is_refused(toy: type[Document]) -> None
 
 
 def test_every_field_of_a_view_is_of_a_replicated_kind() -> None:
-    named = {kind for kind in KINDS.values() if kind.REPLICATED}
+    named = {kind for kind in DOCUMENT_KINDS.values() if kind.REPLICATED}
 
-    assert {kind.__name__ for kind in named} == {"Cluster", "UserBindings", "Topic", "Group", "LastSequences"}
+    assert {kind.__name__ for kind in named} == {"Cluster", "UserBindings", "Topic", "Group", "LastSequences", "Mirror"}
     assert View.of(1, {kind: {} for kind in named}) == View(1)
     assert View.of(1, {Operation: {}}) == View(1)

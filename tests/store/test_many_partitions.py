@@ -16,7 +16,7 @@ from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 
 from .documents import put
-from .waiting import delivered
+from .waiting import DEADLINE_S, delivered
 from .zookeeper_process import ZooKeeperProcess
 
 TOPICS, PARTITIONS = 1_000, 50
@@ -31,14 +31,14 @@ def root() -> str:
 
 @pytest.fixture
 def store(zookeeper: ZooKeeperProcess, root: str) -> Iterator[Store]:
-    opened = connect(zookeeper.hosts, root=root, connect_timeout_s=20.0)
+    opened = connect(zookeeper.hosts, root=root, connect_timeout_s=DEADLINE_S)
     yield opened
     opened.close()
 
 
 @pytest.fixture
 def other(zookeeper: ZooKeeperProcess, root: str) -> Iterator[Store]:
-    opened = connect(zookeeper.hosts, root=root, connect_timeout_s=20.0)
+    opened = connect(zookeeper.hosts, root=root, connect_timeout_s=DEADLINE_S)
     yield opened
     opened.close()
 

@@ -27,7 +27,7 @@ MANY = 100_000
 
 @pytest.fixture
 def store(zookeeper: ZooKeeperProcess) -> Iterator[Store]:
-    opened = connect(zookeeper.hosts, root=f"/test-{uuid.uuid4().hex[:8]}", connect_timeout_s=20.0)
+    opened = connect(zookeeper.hosts, root=f"/test-{uuid.uuid4().hex[:8]}", connect_timeout_s=DEADLINE_S)
     yield opened
     opened.close()
 
@@ -53,17 +53,17 @@ def test_connecting_to_a_mistyped_root_creates_nothing_and_suggests_the_most_sim
     # Given many states, and a look at one of them only
     root = f"/test-{uuid.uuid4().hex[:8]}"
     for known in (f"/a-{root[1:]}-elsewhere", root):
-        connect(zookeeper.hosts, root=known, connect_timeout_s=20.0).close()
+        connect(zookeeper.hosts, root=known, connect_timeout_s=DEADLINE_S).close()
     monkeypatch.setattr("ha_core.store.zookeeper._MAX_ROOTS", 1)
 
     for _ in range(2):
         with pytest.raises(NoStateError, match=f"no state of Switchyard at {root}x.*{root}.*Correct --root"):
-            connect(zookeeper.hosts, root=f"{root}x", connect_timeout_s=20.0, create=False)
-    connect(zookeeper.hosts, root=root, connect_timeout_s=20.0, create=False).close()
+            connect(zookeeper.hosts, root=f"{root}x", connect_timeout_s=DEADLINE_S, create=False)
+    connect(zookeeper.hosts, root=root, connect_timeout_s=DEADLINE_S, create=False).close()
 
 
 def test_a_closed_store_fails_at_once(zookeeper: ZooKeeperProcess) -> None:
-    store = connect(zookeeper.hosts, root="/closed", connect_timeout_s=20.0, patience_s=10 * DEADLINE_S)
+    store = connect(zookeeper.hosts, root="/closed", connect_timeout_s=DEADLINE_S, patience_s=10 * DEADLINE_S)
     store.close()
 
     with pytest.raises(StoreUnavailableError, match="the session was closed"):
@@ -72,10 +72,10 @@ def test_a_closed_store_fails_at_once(zookeeper: ZooKeeperProcess) -> None:
 
 def test_two_stores_on_an_empty_tree_have_the_same_state(zookeeper: ZooKeeperProcess) -> None:
     root = f"/test-{uuid.uuid4().hex[:8]}"
-    first = connect(zookeeper.hosts, root=root, connect_timeout_s=20.0)
+    first = connect(zookeeper.hosts, root=root, connect_timeout_s=DEADLINE_S)
     first.commit(put(binding()))
 
-    second = connect(zookeeper.hosts, root=root, connect_timeout_s=20.0)
+    second = connect(zookeeper.hosts, root=root, connect_timeout_s=DEADLINE_S)
 
     assert second.load() == first.load()
     first.close()
@@ -86,7 +86,7 @@ def test_state_locks_and_gateways_survive_a_restart_of_zookeeper(tmp_path: Path)
     # Given a state with a document, an operation with its lock, and a gateway
     server = ZooKeeperProcess(tmp_path, durable=True)
     server.start()
-    store = connect(server.hosts, session_timeout_s=30.0, connect_timeout_s=20.0, patience_s=DEADLINE_S)
+    store = connect(server.hosts, session_timeout_s=60.0, connect_timeout_s=DEADLINE_S, patience_s=DEADLINE_S)
     states: list[str] = []
     watcher = store.watch(lambda view, changed: None, states.append)
     store.commit(put(binding("ann")))
@@ -103,7 +103,7 @@ def test_state_locks_and_gateways_survive_a_restart_of_zookeeper(tmp_path: Path)
     assert [lock.key for lock in store.locks()] == ["user:ann"]
     assert store.gateways() == [gateway()]
     store.close()
-    server.stop()
+    server.close()
 
 
 def test_a_hundred_thousand_bindings_are_loaded(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

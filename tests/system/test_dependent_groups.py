@@ -23,7 +23,7 @@ HEARTBEAT_S = 4.0
 
 def produce_more(producers: list[Client]) -> None:
     for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + MORE, "acknowledged", timeout_s=30)
+        producer.wait_for(producer.count("acknowledged") + MORE, "acknowledged")
 
 
 def migrate(run: Run, topic: str, origin: str, target: str, *more: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from ha_core.bindings_file import parse
 from ha_core.cli.exits import ATTENTION
 from ha_core.operations import registry
 from ha_core.operations.bindings import apply_bindings, plan_bindings
-from ha_core.operations.environment import Connection, Environment, connect
-from ha_core.operations.lifecycle.given_up import give_up, plan_giving_up
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.given_up import give_up, plan_giving_up
 from ha_core.operations.lifecycle.returned import check_origins
 from stack.clients.process import Client
 from stack.harness import Stack
@@ -78,7 +78,7 @@ def test_producers_continue_at_once_and_records_of_a_returned_cluster_are_read_i
     stack.kill("cluster/east")
     document = migrate(run, name, "wait")
     assert document["result"] == "succeeded"
-    producer.wait_for(producer.count("acknowledged") + 300, "acknowledged", timeout_s=30)
+    producer.wait_for(producer.count("acknowledged") + 300, "acknowledged")
 
     # While east is away, nobody who is below the cut gets anything, and nobody jumps over it
     cut = cuts(run, name)
@@ -90,7 +90,7 @@ def test_producers_continue_at_once_and_records_of_a_returned_cluster_are_read_i
     assert {partition["outcome"] for partition in checked["returned"]} == {"whole"}
     assert sum(partition["beyond"] for partition in checked["returned"]) > 0
     assert cuts(run, name) == cut
-    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
+    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
     producer.stop()
 
     # Then its records are read in their place, then what west has; late produce never got there
@@ -128,7 +128,7 @@ def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_o
     migrate_from_fault(run, name, "skip")
     # Then readers go on in the new cluster
     for consumer in (member, reader):
-        consumer.wait_for(consumer.count("delivered") + 200, "delivered", timeout_s=30)
+        consumer.wait_for(consumer.count("delivered") + 200, "delivered")
     cut = cuts(run, name)
     # When the old one returns
     stack.restart("cluster/east")
@@ -171,7 +171,7 @@ def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_
     assert sum(partition["missing"] for partition in lost.value.document["returned"]) >= 200
     cut = cuts(run, name)
     before = len(given(reader))
-    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
+    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
     assert len(given(reader)) == before
     assert all(record.offset < cut[record.partition] for record in given(member))
     # When the operator accepts it
@@ -194,7 +194,7 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     producer, member, reader = at_work(run, name)
     stack.kill("cluster/east")
     migrate_from_fault(run, name, "wait")
-    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged", timeout_s=30)
+    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
     cut = cuts(run, name)
     assert all(record.offset < cut[record.partition] for consumer in (member, reader) for record in given(consumer))
     words = ("origins", "give-up", "east", name, "--reason", "the hall has burnt down")
@@ -209,7 +209,7 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     assert {group["group"] for group in counted["groups"]} == {name}
     assert (given_up["result"], given_up["extents"]) == ("succeeded", counted["extents"])
     # Readers go on at the target's start, and miss nothing of what is there
-    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged", timeout_s=30)
+    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
     producer.stop()
     promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
     for consumer in (reader, member):
@@ -221,7 +221,7 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     assert_one_record_per_offset(member)
 
     # When nothing refers to it any more, it can be removed; if it comes back all the same, nothing of it is served
-    with connect(Connection(stack.zookeeper), by="test:operator") as environment:
+    with connect(EnvironmentSettings(stack.zookeeper), by="test:operator") as environment:
         nothing_refers_to_east(environment)
         registry.remove_cluster(environment, "east", force=True)  # whatever other tests have made there
         registry.add_cluster(environment, "east", bootstrap(stack, "east"), default=True)

@@ -74,8 +74,8 @@ def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missi
     producer, consumer = at_work(run, name)
     # When their cluster dies, and they are moved by force
     kill_and_force(run, name, mask=True, unread="skip")
-    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
-    consumer.wait_for(consumer.count("delivered") + 200, "delivered", timeout_s=30)
+    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
+    consumer.wait_for(consumer.count("delivered") + 200, "delivered")
     producer.stop()
     cut = {cut.partition: cut.cut for cut in run.cuts([name])}
     promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
@@ -106,7 +106,7 @@ def test_readers_that_wait_for_a_dead_cluster_skip_nothing_until_it_returns(run:
     # When their cluster dies, and they are moved by force, to wait for what is unread
     kill_and_force(run, name, mask=False, unread="wait")
     before = given(reader)
-    producer.wait_for(producer.count("acknowledged") + 300, "acknowledged", timeout_s=30)
+    producer.wait_for(producer.count("acknowledged") + 300, "acknowledged")
     producer.stop()
     cut = {cut.partition: cut.cut for cut in run.cuts([name])}
     promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from ha_core.operations import engine as moves
-from ha_core.operations.environment import Connection, Environment, connect
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.proposal import plan
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.proposal import plan
 from ha_core.plan.move import TASKS
 from stack.harness import Stack
 from tests.kit.running import Run, bind
@@ -22,12 +22,12 @@ GAP_S = 3.0
 
 @pytest.fixture
 def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(Connection(stack.zookeeper), by="test:operator") as opened:
+    with connect(EnvironmentSettings(stack.zookeeper), by="test:operator") as opened:
         yield opened
 
 
 def begin(environment: Environment, topic: str) -> str:
-    request = make_request([f"topic:{topic}"], "east", "west", reason="test", include_followers=True)
+    request = make_request([f"topic:{topic}"], "east", "west", reason="test", include_other_users=True)
     return moves.start(environment, plan(environment, request)).id
 
 

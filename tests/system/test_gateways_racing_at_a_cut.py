@@ -17,9 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.composed.handlers import NodeAddress
-from gateway.driver.peers import Peer, ranked
-from ha_core.model import identify
+from gateway.driver.peers import ranked
+from ha_core.model import GatewayRecord, identify
 from stack.clients.process import Client
 from stack.harness import Stack
 from tests.kit.running import Run, bootstrap, create_topic
@@ -69,7 +68,7 @@ def chance(request: pytest.FixtureRequest) -> random.Random:
 
 def client_ids() -> list[str]:
     """One for each gateway, whose clients are sent to its ports."""
-    peers = [Peer(f"gw-{number}", NodeAddress(0, "", 0), 0, frozenset()) for number in range(1, GATEWAYS + 1)]
+    peers = [GatewayRecord(id=f"gw-{number}", node_id=0, host="", port=0) for number in range(1, GATEWAYS + 1)]
     found: dict[str, str] = {}
     for number in itertools.count():
         client_id = f"racer-{number}"

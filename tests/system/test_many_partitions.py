@@ -63,7 +63,7 @@ def test_thousands_of_partitions_cross_over_in_batches_under_load(stack: Stack, 
     # A topic that never held a record leaves nothing in its origin.
     assert status == {name: ("Migrated" if name == names[0] else "Aged", PARTITIONS) for name in names}
     # And the clients have noticed nothing
-    producer.wait_for(producer.count("acknowledged") + 100, "acknowledged", timeout_s=30)
+    producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
     run.finish([producer], [consumer])
     result = run.verdict(names[0], complete=[f"{user}-r"])
     assert result.sound, str(result)

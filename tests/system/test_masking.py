@@ -53,7 +53,7 @@ def test_a_cluster_masked_by_force_stops_only_its_own_clients(
     assert answered_at_once(writer, name)
     assert written(writer, name) is not None, "a write to a masked cluster is acknowledged"
     assert reader.poll(1.0) is None
-    elsewhere.wait_for(before + 50, "acknowledged", timeout_s=20)
+    elsewhere.wait_for(before + 50, "acknowledged")
     # When it is unmasked
     switchyard(stack, "unmask", "east")
     # Then all of them go on

@@ -41,7 +41,7 @@ def test_topics_cross_over_and_back_under_load(run: Run, stack: Stack, name: str
         batch = migrate(run, name, origin, target, "--preparation", "4", "--wait")
         assert batch["result"] == "succeeded", batch
         for producer in producers:
-            producer.wait_for(producer.count("acknowledged") + 40, "acknowledged", timeout_s=30)
+            producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
     run.finish(producers, consumers)
     # Then every record is there once, where it was said to be, in order, and no client has failed
     result = run.verdict(name, complete=[f"{name}-{kind}" for kind in CONSUMERS])

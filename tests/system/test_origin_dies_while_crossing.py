@@ -114,7 +114,7 @@ def test_migrate_from_fault_ends_a_crossing_whose_origin_died_above_its_cuts_wit
     assert document["result"] == "succeeded"
     assert migration.state == "succeeded"
     for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
+        producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
     assert known_ends(stack, name) == {p: (cut, cut) for p, cut in cuts.items()}
     stack.restart("cluster/east")
     checked = switchyard(stack, "origins", "check", name)
@@ -143,7 +143,7 @@ def test_a_crossing_below_its_cuts_ends_without_its_dead_origin_and_records_the_
     # Then producers go on at the same cuts, and the history has what was known of the origin
     assert document["result"] == "succeeded"
     for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
+        producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
     ends = known_ends(stack, name)
     assert {p: cut for p, (_, cut) in ends.items()} == cuts
     assert all(0 < (known or 0) < cut for known, cut in ends.values())

@@ -82,7 +82,7 @@ def test_one_gateway_records_facts_and_another_takes_over_while_it_is_down(stack
     # When it is killed
     os.kill(stack.gateways[0]["pid"], signal.SIGKILL)
     killed_at = time.monotonic()
-    until(lambda: not Path(f"/proc/{first}").exists(), "its process ends with it", 5.0)
+    until(lambda: not Path(f"/proc/{first}").exists(), "its process ends with it")
     until(lambda: those_that_record(stack) == ["gw-2"], "the other one records", SESSION_S + STARTING_S)
     print(f"taken over after {time.monotonic() - killed_at:.1f} s")
 
@@ -95,4 +95,4 @@ def test_one_gateway_records_facts_and_another_takes_over_while_it_is_down(stack
     # And when the first one is back, there is one again
     stack.restart("gateway/1")
     until(lambda: those_that_record(stack) == ["gw-1"], "the first one records again", STARTING_S)
-    until(lambda: len(recorders(stack)) == 1, "there is one process", 5.0)
+    until(lambda: len(recorders(stack)) == 1, "there is one process")

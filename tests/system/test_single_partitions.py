@@ -39,7 +39,7 @@ def test_partitions_migrate_one_by_one_and_clients_see_the_whole_topic(run: Run,
 
     def more() -> None:
         for producer in producers:
-            producer.wait_for(producer.count("acknowledged") + 40, "acknowledged", timeout_s=30)
+            producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
 
     # When one migrates without a fence, and another behind one
     migrate(stack, f"{name}:1", "east", "west", "--cut", "predicted", "--preparation", "2", "--wait")

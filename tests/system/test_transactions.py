@@ -46,7 +46,7 @@ def test_transactions_are_committed_once_or_not_at_all_while_their_user_is_switc
         assert "quiesce" in {step["name"] for step in document["steps"]}
         # Then each producer goes on
         for producer, count in zip(producers, before, strict=True):
-            producer.wait_for(producer.count("acknowledged") + 60, "acknowledged", timeout_s=30)
+            producer.wait_for(producer.count("acknowledged") + 60, "acknowledged")
             assert outcomes(producer)[count:].count("committed") >= 3
     run.finish(producers, [clean, dirty])
 

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Collection
 
 from ha_core.store.zookeeper import connect
-from stack.clients.process import Client, history_of
+from stack.clients.process import PATIENCE_S, Client, history_of
 from stack.harness import Stack
 from stack.history.events import Acked, Delivered, Failed, Noted
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, switchyard
 
 
-def until(holds: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+def until(holds: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
     """Wait for a condition; an AssertionError names it."""
     deadline = time.monotonic() + timeout_s
     while not holds():

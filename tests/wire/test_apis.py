@@ -24,6 +24,7 @@ from tests.wire.samples import seeds
 EVERYTHING = {int(key): (0, 20) for key in ApiKey}
 FIRST_FIELD = {Route.GROUP: "group_id", Route.TRANSACTION: "transactional_id"}
 """By which a request is routed: found without decoding the rest of it."""
+GENERATIONS = {"generation_id", "generation_id_or_member_epoch"}
 SESSION_KEYS = frozenset(requests.HANDLERS) | {ApiKey.API_VERSIONS}
 TRANSACTION_KEYS = frozenset(transactions.HANDLERS)
 
@@ -83,6 +84,13 @@ def _faults(row: Api, table: Table) -> Iterable[str]:
             yield f"routed by {FIRST_FIELD[row.route]}, which is not the first field of its request"
         if row.error is None:
             yield "sent to a coordinator without an error shape"
+    named = {field.name for field in schema.fields("request")}
+    if row.route is Route.TRANSACTION and "producer_id" not in named:
+        yield "led by its producer's id, which its request does not name"
+    if row.route is Route.GROUP and named & GENERATIONS and "member_id" not in named:
+        yield "a member's request that does not name the member"
+    if row.rebalance is not None and (row.error is None or row.error.topics or not {*row.error.echo} <= {"member_id"}):
+        yield "refused while it waits in a rebalance, when no more is known of it than its member"
     if row.route is Route.GROUP and row.fenced is None:
         yield "sent to a group's coordinator without an answer under a fence"
     if row.fenced is not None and row.error is None:
@@ -134,6 +142,8 @@ def test_the_table_of_apis_is_complete() -> None:
 
 
 _NO_GROUP = SCHEMAS[ApiKey.HEARTBEAT].request.replace("group_id ", "group_name ")
+_NO_MEMBER = SCHEMAS[ApiKey.HEARTBEAT].request.replace("member_id ", "member ")
+_NO_PRODUCER = SCHEMAS[ApiKey.END_TXN].request.replace("producer_id ", "producer ")
 
 
 @pytest.mark.parametrize(
@@ -147,6 +157,9 @@ _NO_GROUP = SCHEMAS[ApiKey.HEARTBEAT].request.replace("group_id ", "group_name "
         (Table().schema(ApiKey.HEARTBEAT, request=_NO_GROUP), "HEARTBEAT: routed by group_id"),
         (Table().row(ApiKey.METADATA, route=Route.TRANSACTION), "METADATA: routed by transactional_id"),
         (Table().row(ApiKey.HEARTBEAT, fenced=None), "HEARTBEAT: sent to a group's coordinator without an answer"),
+        (Table().schema(ApiKey.END_TXN, request=_NO_PRODUCER), "END_TXN: led by its producer's id"),
+        (Table().schema(ApiKey.HEARTBEAT, request=_NO_MEMBER), "HEARTBEAT: a member's request that does not name"),
+        (Table().row(ApiKey.OFFSET_FETCH, rebalance="waits"), "OFFSET_FETCH: refused while it waits"),
         (Table().row(ApiKey.SYNC_GROUP, error=None), "SYNC_GROUP: an answer under a fence without an error shape"),
         (Table().row(ApiKey.END_TXN, error=None), "END_TXN: sent to a coordinator without an error shape"),
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.session import answers, exchange
 from gateway.session.commands import BrokerLane, Refresh
-from gateway.session.fetch.known import FetchSession
+from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
 from gateway.session.request import Message, Request, text
@@ -23,6 +23,9 @@ MAX_DELAY_S = 1.0
 MAX_COLD_BYTES = 16 << 20
 """That one request reads from a closed extent: that answer is held in memory whole."""
 
+MAX_COPY_BYTES = 4 << 20
+"""The same where copies are read, which is done all the time: others wait for as long as the answer is worked on."""
+
 
 def fetch(session: ConnectionState, request: Request) -> None:
     """A whole fetch request."""
@@ -37,8 +40,7 @@ def fetch(session: ConnectionState, request: Request) -> None:
     topics = scan.topics
     for topic in topics:
         session.notice(request, "topic", topic, "fetch")
-    passes = routes.plain or routes.reads(topics) if request.passes is None else request.passes
-    if passes and not (session.fetch_session is not None and session.fetch_session.ends):
+    if routes.reads(topics) and not (session.fetch_session is not None and session.fetch_session.ends):
         _pass(session, request, scan, topics)
     elif incremental:
         # KIP-227: the client now sends all its partitions, and the answer switches its session off.
@@ -50,9 +52,8 @@ def fetch(session: ConnectionState, request: Request) -> None:
 
 def reads_here(session: ConnectionState, request: Request) -> bool:
     """Whether a fetch goes to the port's broker as it is."""
-    routes = session.routes(request.client_id)
     scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
-    return routes.plain or routes.reads(scan.topics)
+    return session.routes(request.client_id).reads(scan.topics)
 
 
 def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: list[bytes]) -> None:
@@ -75,7 +76,7 @@ def _empty(error: ErrorCode) -> Message:
 def _read(session: ConnectionState, request: Request, routes: Routes) -> None:
     """Reads topics of which at least one is mapped, or elsewhere, or refuses all of them."""
     message = request.decode()
-    plan = FetchPlan(message, routes, session.gaps)
+    plan = FetchPlan(message, routes, session.gaps, session.shared.copies, session.now)
     if plan.refused:
         session.count_refused(plan.refused.values())
     wait_ms = message["max_wait_ms"]
@@ -95,31 +96,42 @@ def _read(session: ConnectionState, request: Request, routes: Routes) -> None:
         pending = Patched(request, reads=tuple({topic.encode() for topic in topics}), shifts=plan.shifts())
         session.pass_on(pending, lane, request.rewritten(part))
         return
-    most_wait_ms = min(wait_ms, CROSSING_WAIT_MS if plan.both and len(plan.parts) > 1 else COLD_WAIT_MS)
-    hurry = bool(plan.refused) or (not plan.both and len(plan.parts) > len(plan.closed) > 0)
+    exchange.begin(session, request, _gather(session, request, message, plan))
+
+
+def _gather(session: ConnectionState, request: Request, message: Message, plan: FetchPlan) -> Exchange:
+    parts, closed, wait_ms = plan.parts, frozenset(plan.closed), message["max_wait_ms"]
+    wait_s = wait_ms / 1000
+    most_wait_ms = min(wait_ms, CROSSING_WAIT_MS if plan.both and len(parts) > 1 else COLD_WAIT_MS)
+    hurry = bool(plan.refused) or (not plan.both and len(parts) > len(closed) > 0)
     # Of all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
-    most = min(max(message["max_bytes"] // len(plan.parts), 1), MAX_COLD_BYTES)
-    frames: dict[BrokerLane, bytes] = {}
-    for lane, topics in plan.parts.items():
-        part_wait_ms = 0 if hurry and lane not in plan.closed else most_wait_ms
-        frames[lane] = request.rewritten(part_of(message, topics, part_wait_ms, most))
-    exchange.begin(session, request, _gather(session, request, plan, frames, wait_ms / 1000))
-
-
-def _gather(
-    session: ConnectionState, request: Request, plan: FetchPlan, frames: dict[BrokerLane, bytes], wait_s: float
-) -> Exchange:
-    closed = frozenset(plan.closed)
-    told = yield Send(frames, closed.issuperset(frames), spared=closed, patience_s=wait_s + answers.PATIENCE_S)
-    decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in told.items()}
+    bound = MAX_COPY_BYTES if plan.copies else MAX_COLD_BYTES
+    most = min(max(message["max_bytes"] // len(parts), 1), bound)
+    waits = {lane: 0 if hurry and lane not in closed else most_wait_ms for lane in parts}
+    frames = {lane: request.rewritten(part_of(message, parts[lane], waits[lane], most)) for lane in parts}
+    answered = yield Send(frames, closed.issuperset(frames), spared=closed, patience_s=wait_s + answers.PATIENCE_S)
+    decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in answered.items()}
     merged, stale = merge(plan, decoded, session.gaps, session.snapshot.view)
+    _account(session, plan, merged)
     for lane in dict.fromkeys(plan.gone.values()):
-        question = Request.own(ApiKey.LIST_OFFSETS, 1, session.settings.limits)
+        question = Request.own(ApiKey.LIST_OFFSETS, 1, session.shared.limits)
         exchange.ask_aside(session, question, _log_starts(session, plan, lane, question))
     if stale:
         session.emit(Refresh())
-    delay_s = STALE_DELAY_S if stale or plan.gone else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
+    again = bool(stale or plan.gone or plan.doubted)
+    delay_s = STALE_DELAY_S if again else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
     return Answer(request.answer(merged), delay_s)
+
+
+def _account(session: ConnectionState, plan: FetchPlan, merged: Message) -> None:
+    """What copies have given, and what they have not."""
+    for key in plan.doubted:
+        session.shared.copies.doubt(plan.copies[key].mirror, key[1], session.now)
+    for topic in merged["responses"] if plan.copies else ():
+        for entry in topic["partitions"]:
+            read = plan.copies.get((topic["topic"], entry["partition_index"]))
+            if read is not None:
+                session.shared.counts.mirror_fetch_bytes[read.cluster] += len(entry["records"])
 
 
 def wake_readers(session: ConnectionState, before: View) -> None:
@@ -148,12 +160,12 @@ def _log_starts(session: ConnectionState, plan: FetchPlan, lane: BrokerLane, que
     body = list_offsets((key for key, other in plan.gone.items() if other == lane), EARLIEST)
     frames = yield Send({lane: question.rewritten(body)}, survives_loss=True)
     for topic in () if frames[lane] is None else question.decode_answer(frames[lane])["topics"]:
-        for told in topic["partitions"]:
-            key, start = (topic["name"], told["partition_index"]), told["offset"]
+        for found in topic["partitions"]:
+            key, start = (topic["name"], found["partition_index"]), found["offset"]
             read = plan.reads.get(key)
-            extent = None if read is None or told["error_code"] else read.extent
-            if read is None or extent is None or not stands(session.snapshot.view, key, extent):
+            if read is None or found["error_code"] or not stands(session.snapshot.view, key, read.extent):
                 continue
+            extent = read.extent
             # It may have lost records at its end instead: the client learns of it, as it would of any other log.
             lost = start <= read.physical
             session.gaps[key] = Gap(read.asked, extent.to_client(read.physical) if lost else extent.clip(start), lost)

@@ -15,12 +15,14 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import NamedTuple
 
+from gateway.copies import Copies, Copy, Here
 from gateway.session.commands import BrokerLane
+from gateway.session.fetch.copied import CopyRead, translated
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message
-from gateway.session.routes import Routes, Way
+from gateway.session.routes import Routes
 from ha_core.model import Extent, Topic, View
-from ha_core.model.extent import Hole, locate
+from ha_core.model.extent import Hole, Place, locate
 from ha_core.plan.facts import Partition
 from ha_core.wire import APIS, ApiKey, ErrorCode
 from ha_core.wire.fetch import FetchShift
@@ -41,6 +43,9 @@ STALE = frozenset(
 """Errors of the cluster behind a closed extent that the client must not see: it would look for a new leader, and has
 the right one. The partition is answered empty, and the gateway asks the cluster anew."""
 
+_NO_LEADER: Message = {"leader_id": -1, "leader_epoch": -1}
+"""Its node id would be one of the broker's cluster."""
+
 
 class Gap(NamedTuple):
     """From client offset `asked` on there is no record before `resume`: readers go on there, as in a compacted log."""
@@ -52,20 +57,18 @@ class Gap(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Where one partition of a request is read."""
+    """Where one partition of a mapped topic is read."""
 
-    extent: Extent | None
-    """None: an unmapped topic, passed as it is."""
+    extent: Extent
     asked: int
     """Client offset that the client asked for."""
-    physical: int = -1
+    physical: int
     """What the cluster is asked for."""
-    closed: bool = False
-    ahead: bool = False
+    ahead: bool
     """The log still grows towards the extent's end: until it is there, the log's end is the partition's."""
-    first: bool = True
-    """The extent is the partition's only one: its log start is the client's."""
-    opens: bool = False
+    only: bool
+    """The partition has no other extent: the log's start is the client's."""
+    opens: bool
     """A reader comes here from an older extent. If retention has taken the first records of this one, that is a gap:
     an offset out of range would send the reader back and forth for ever."""
 
@@ -75,8 +78,9 @@ class FetchPlan:
 
     :ivar parts: by broker: topic → partition entries with offsets of its cluster.
     :ivar local: partitions answered here.
-    :ivar closed: brokers from which closed extents are read: their answers have to be looked at whole.
-    :ivar away: open extents that are read through the port of another cluster.
+    :ivar closed: brokers from which closed extents, or copies, are read: their answers have to be looked at whole.
+    :ivar copies: those that are read in the copy of a mirror.
+    :ivar doubted: those of them that the copy did not give.
     :ivar gone: extents whose first records are gone: their broker has to be asked where the log starts now.
     :ivar both: a cut lies ahead, and records may appear on either side of it: nothing may wait long on one side.
     :ivar refused: partitions whose errors the client should learn soon.
@@ -84,14 +88,22 @@ class FetchPlan:
     :ivar undecided: of all that was asked for nobody knows yet whether it is lost: asking again at once is of no use.
     """
 
-    def __init__(self, message: Message, routes: Routes, gaps: dict[Partition, Gap]) -> None:
-        """:param gaps: told by earlier answers of the offset that a partition is read at; forgotten when it is left."""
-        self.parts: dict[BrokerLane, dict[str, list[Message]]] = {}
+    def __init__(
+        self, message: Message, routes: Routes, gaps: dict[Partition, Gap], copies: Copies, now: float
+    ) -> None:
+        """
+        :param gaps: told by earlier answers of the offset that a partition is read at; forgotten when it is left.
+        :param copies: what is known of those of mirrors.
+        """
+        self._asks: dict[Partition, tuple[BrokerLane, Message]] = {}
         self.reads: dict[Partition, Read] = {}
         self.local: dict[Partition, Message] = {}
         self.order: list[Partition] = []
         self.closed: set[BrokerLane] = set()
-        self.away: dict[Partition, BrokerLane] = {}
+        self.copies: dict[Partition, CopyRead] = {}
+        self.doubted: list[Partition] = []
+        self._away: set[Partition] = set()
+        """Open extents that are read through the port of another cluster."""
         self.gone: dict[Partition, BrokerLane] = {}
         self.refused: dict[Partition, Refusal] = {}
         self.both = self.unreachable = self.undecided = False
@@ -105,23 +117,36 @@ class FetchPlan:
                     # It would read what is not committed, and move high watermarks on. To the broker it would be the
                     # gateway's account that says so; brokers answer so whoever lacks the right to act as one.
                     self._refuse(key, Refusal.FOLLOWER)
-                elif isinstance(route.fetch, Refusal) or routes.here is None:
-                    self._refuse(key, route.fetch if isinstance(route.fetch, Refusal) else Refusal.NO_BROKER)
-                elif route.topic is None or route.fetch is Way.PASS:
-                    self._read(key, routes.here, asked, Read(None, asked["fetch_offset"]))
+                elif route.no_fetch is not None or routes.here is None:
+                    self._refuse(key, route.no_fetch or Refusal.NO_BROKER)
+                elif route.topic is None:
+                    self._asks[key] = routes.here, asked
                 else:
-                    self._place(key, asked, route.topic, routes, gaps)
-        self._keep_one_place()
-
-    def _read(self, key: Partition, lane: BrokerLane, entry: Message, read: Read) -> None:
-        self.reads[key] = read
-        self.parts.setdefault(lane, {}).setdefault(key[0], []).append(entry)
+                    copy = copies.of(route.mirror, route.topic, key[1], now) if route.mirror is not None else None
+                    self._place(key, asked, route.topic, routes, gaps, copy)
+        # A reader whose topic has just moved is served through the port that it is on until its client asks for
+        # metadata. Where that would tie two long waits together, it is sent to the new leader at once.
+        if len({lane for lane, _ in self._asks.values()}) > 1:
+            for key in self._away:
+                del self._asks[key], self.reads[key]
+                self._refuse(key, Refusal.ELSEWHERE)
+        self.parts: dict[BrokerLane, dict[str, list[Message]]] = {}
+        for key, (lane, entry) in self._asks.items():
+            self.parts.setdefault(lane, {}).setdefault(key[0], []).append(entry)
 
     def _refuse(self, key: Partition, refusal: Refusal) -> None:
         self.local[key] = no_records(key[1], refusal.code(APIS[ApiKey.FETCH]))
         self.refused[key] = refusal
 
-    def _place(self, key: Partition, asked: Message, topic: Topic, routes: Routes, gaps: dict[Partition, Gap]) -> None:
+    def _place(
+        self,
+        key: Partition,
+        asked: Message,
+        topic: Topic,
+        routes: Routes,
+        gaps: dict[Partition, Gap],
+        copy: Copy | None,
+    ) -> None:
         partition, offset = key[1], asked["fetch_offset"]
         damaged = routes.writer(topic, partition) is Refusal.DAMAGED
         if offset < 0 or damaged:
@@ -135,6 +160,8 @@ class FetchPlan:
         place = locate(extents, offset if gap is None else gap.resume)
         extent = place.extent
         physical = extent.base if isinstance(place, Hole) else place.physical
+        if copy is not None and self._in_copy(key, asked, copy, place, routes):
+            return
         closed, crosses = extent.end is not None, topic.crosses(partition)
         if not closed and crosses and topic.crossing and topic.crossing.state == "proposed":
             # Nothing is there yet, and a higher cut may come: a read that waited there would be given the first records
@@ -142,7 +169,7 @@ class FetchPlan:
             self.local[key] = no_records(partition)
             return
         here = routes.here if routes.here is not None and extent.cluster == routes.here.cluster else None
-        lane = _holder(routes, extent.cluster, *key) if closed or here is None else here
+        lane = routes.leader(extent.cluster, *key) if closed or here is None else here
         if lane is None:
             if closed:
                 self.local[key] = no_records_of(key, extent)
@@ -155,45 +182,38 @@ class FetchPlan:
         elif crosses:
             self.both = True
         elif here is None:
-            self.away[key] = lane
+            self._away.add(key)
         follows = offset <= extent.start and any(older.start < extent.start and not older.ignored for older in extents)
         opens = follows and (gap is None or not gap.sure)
-        read = Read(extent, offset, physical, closed, closed and crosses, first=len(extents) == 1, opens=opens)
+        self.reads[key] = Read(extent, offset, physical, closed and crosses, len(extents) == 1, opens)
         entry = {**asked, "fetch_offset": physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
-        self._read(key, lane, entry, read)
+        self._asks[key] = lane, entry
 
-    def _keep_one_place(self) -> None:
-        """A reader whose topic has just moved is served through the port that it is on until its client asks for
-        metadata. Where that would tie two long waits together, it is sent to the new leader at once."""
-        if len(self.parts) < 2:
-            return
-        for key, lane in self.away.items():
-            name, partition = key
-            topics = self.parts[lane]
-            topics[name] = [entry for entry in topics[name] if entry["partition"] != partition]
-            if not topics[name]:
-                del topics[name]
-            if not topics:
-                del self.parts[lane]
-            del self.reads[key]
-            self._refuse(key, Refusal.ELSEWHERE)
+    def _in_copy(self, key: Partition, asked: Message, copy: Copy, place: Place | Hole, routes: Routes) -> bool:
+        """Reads it in the copy of a mirror, if the copy can say what is there."""
+        within = place.extent
+        offset = within.start if isinstance(place, Hole) else within.extrapolate(place.physical)
+        found = copy.find(within, offset)
+        if isinstance(found, Here):
+            lane = routes.leader(copy.cluster, *key)
+            if lane is None:
+                return False
+            self.closed.add(lane)
+            self.copies[key] = CopyRead(copy.mirror, copy.cluster, within, found.extents, copy.end)
+            entry = {**asked, "fetch_offset": found.physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
+            self._asks[key] = lane, entry
+        elif found is None or not (copy.level or routes.leader(within.cluster, *key) is None):
+            return False
+        else:
+            self.local[key] = no_records(key[1], high_watermark=found.end)
+        return True
 
     def shifts(self) -> dict[tuple[bytes, int], FetchShift]:
         """For the streaming patch of an answer that reads live extents only."""
         return {
-            (name.encode(), partition): FetchShift(read.extent.shift, log_start_unknown=not read.first)
+            (name.encode(), partition): FetchShift(read.extent.shift, log_start_unknown=not read.only)
             for (name, partition), read in self.reads.items()
-            if read.extent is not None
         }
-
-
-def _holder(routes: Routes, cluster: str, topic: str, partition: int) -> BrokerLane | None:
-    snapshot = routes.snapshot
-    known = snapshot.view.clusters.get(cluster)
-    if known is None or known.masked is not None or not snapshot.topology.reachable(cluster):
-        return None
-    leader = snapshot.topology.leader(cluster, topic, partition)
-    return None if leader is None else BrokerLane(cluster, leader)
 
 
 def no_records(partition: int, error: ErrorCode = ErrorCode.NONE, high_watermark: int = -1) -> Message:
@@ -255,18 +275,25 @@ def merge(
     for lane, answer in answers.items():
         if answer is None:
             stale.add(lane.cluster)
+            asked = ((name, entry["partition"]) for name, entries in plan.parts[lane].items() for entry in entries)
+            plan.doubted += [key for key in asked if key in plan.copies]
             continue
         throttle_ms = max(throttle_ms, answer["throttle_time_ms"])
-        told = _told(plan.parts[lane], answer)
+        conclusive = _conclusive(plan.parts[lane], answer)
         for topic in answer["responses"]:
             for entry in topic["partitions"]:
                 key = (topic["topic"], entry["partition_index"])
-                read = plan.reads.get(key)
-                if read is None or read.extent is None:
+                read, copy = plan.reads.get(key), plan.copies.get(key)
+                if copy is not None:
+                    if (found := translated(entry, copy, key in conclusive)) is None:
+                        plan.doubted.append(key)
+                    elif stands(view, key, copy.within):
+                        entries[key] = found
+                elif read is None:
                     entries[key] = entry
                 elif not stands(view, key, read.extent):
                     continue
-                elif read.closed and entry["error_code"] in STALE:
+                elif read.extent.end is not None and entry["error_code"] in STALE:
                     stale.add(lane.cluster)
                 elif read.extent.known_end is not None and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
                     # A cluster that was dead at the cut is back with less than it may have had. A client that learnt
@@ -275,7 +302,7 @@ def merge(
                 elif read.opens and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
                     plan.gone[key] = lane
                 else:
-                    entries[key], hollow = _translate(entry, read, key in told)
+                    entries[key], hollow = _translate(entry, read, key in conclusive)
                     if hollow:
                         gaps[key] = Gap(read.asked, read.extent.end or 0)
                     elif read.opens and entry["error_code"] == ErrorCode.NONE:
@@ -294,9 +321,9 @@ def merge(
     }, stale
 
 
-def _told(asked: dict[str, list[Message]], answer: Message) -> set[Partition]:
-    """The partitions whose emptiness tells something: those before the first one with records. After it used up limits
-    leave partitions empty (KIP-74). Clients let those go first, so each has its turn.
+def _conclusive(asked: dict[str, list[Message]], answer: Message) -> set[Partition]:
+    """The partitions of which the answer would show what is there: those before the first one with records. After it
+    used up limits leave partitions empty (KIP-74). Clients let those go first, so each has its turn.
     """
     full = {
         (topic["topic"], entry["partition_index"])
@@ -308,20 +335,19 @@ def _told(asked: dict[str, list[Message]], answer: Message) -> set[Partition]:
     return set(takewhile(lambda key: key not in full, order))
 
 
-def _translate(entry: Message, read: Read, told: bool) -> tuple[Message, bool]:
+def _translate(entry: Message, read: Read, conclusive: bool) -> tuple[Message, bool]:
     """The partition in client offsets; and whether its closed extent holds nothing at or after what was asked for.
 
-    :param told: if it is empty, that is because the broker has nothing to give.
+    :param conclusive: if it is empty, that is because the broker has nothing to give.
     """
     extent = read.extent
-    assert extent is not None
     shift, physical_end = extent.shift, extent.physical_end
     records = bytearray(entry["records"] or b"")
     end, hollow = len(records), False
     if physical_end is not None:
-        held, stable = entry["high_watermark"], entry["last_stable_offset"]
-        seen = min(held, stable) if stable >= 0 else held
-        hollow = told and entry["error_code"] == ErrorCode.NONE and seen >= physical_end
+        end_of_log, stable = entry["high_watermark"], entry["last_stable_offset"]
+        seen = min(end_of_log, stable) if stable >= 0 else end_of_log
+        hollow = conclusive and entry["error_code"] == ErrorCode.NONE and seen >= physical_end
         if end:
             end = trim(records, 0, end, physical_end)
             hollow = end == 0
@@ -333,15 +359,22 @@ def _translate(entry: Message, read: Read, told: bool) -> tuple[Message, bool]:
     return {
         **entry,
         **marks,
-        "log_start_offset": _mark(extent, entry["log_start_offset"]) if read.first else -1,
+        "log_start_offset": _mark(extent, entry["log_start_offset"]) if read.only else -1,
         "aborted_transactions": [
             {**aborted, "first_offset": aborted["first_offset"] + shift}
             for aborted in entry["aborted_transactions"] or ()
             if physical_end is None or aborted["first_offset"] < physical_end
         ],
+        "diverging_epoch": _moved_end(extent, entry["diverging_epoch"]),
+        "current_leader": _NO_LEADER,
+        "snapshot_id": _moved_end(extent, entry["snapshot_id"]),
         "preferred_read_replica": -1,
         "records": bytes(memoryview(records)[:end]),
     }, hollow
+
+
+def _moved_end(extent: Extent, field: Message) -> Message:
+    return {**field, "end_offset": _mark(extent, field["end_offset"])}
 
 
 def _mark(extent: Extent, physical: int) -> int:

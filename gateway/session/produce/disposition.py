@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from gateway.session.request import text
-from gateway.session.routes import Routes, Way
+from gateway.session.routes import Routes
 from ha_core.model import Extent
 from ha_core.model.extent import identity, live
 from ha_core.wire.records import Batch
@@ -51,24 +51,24 @@ def dispose(
     if topic is not None and topic.mapped:
         extents = topic.extents(partition)
     else:  # The cut was taken back: the log is ordinary again, if that is where the client writes to now.
-        extents = identity(sent.origin.cluster) if routes.topic(name).produce is Way.PASS else ()
-    held = next((extent for extent in extents if extent.same_stay(sent.origin)), None)
-    if held is not None and held.ignored:
+        extents = identity(sent.origin.cluster) if routes.writes((name,)) else ()
+    stay = next((extent for extent in extents if extent.same_stay(sent.origin)), None)
+    if stay is not None and stay.ignored:
         return Disposition.REFUSED  # readers skip what the origin alone has: it is to be written again
-    taken = Disposition.TAKEN if held is None or held.known_end is None else Disposition.STRANDED
+    taken = Disposition.TAKEN if stay is None or stay.known_end is None else Disposition.STRANDED
     if sent.origin.end is not None and after <= sent.origin.end:
         return taken  # cuts are only raised, or lowered to where the origin's log ends
-    if held is None:
+    if stay is None:
         return Disposition.REFUSED
-    if held.end is None or after <= held.end:
+    if stay.end is None or after <= stay.end:
         return taken if lease else Disposition.UNDECIDED
-    if held.known_end is not None and not held.surplus:
+    if stay.known_end is not None and not stay.surplus:
         return Disposition.REFUSED
     assert topic is not None
     ahead = topic.crosses(partition) and topic.crossing and (topic.crossing.state == "proposed" or topic.fence)
     if ahead or topic.damaged(partition):
         return Disposition.UNDECIDED
     # A transaction ends in the cluster that it began in: what passes the cut is refused until it is aborted.
-    if not lease or topic.fence is not None or sent.in_transaction or extents[-2:-1] != (held,):
+    if not lease or topic.fence is not None or sent.in_transaction or extents[-2:-1] != (stay,):
         return Disposition.REFUSED
     return live(extents)

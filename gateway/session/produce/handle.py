@@ -9,7 +9,7 @@ from gateway.session.commands import Cause
 from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send
 from gateway.session.produce.producer_order import Key
 from gateway.session.produce.split import batches_at_cuts, split
-from gateway.session.produce.verdict import Verdict, batch_of_each, judge_head, passes
+from gateway.session.produce.verdict import Judgement, batch_of_each, judge_head
 from gateway.session.reading import HalfSent
 from gateway.session.refusal import Refusal
 from gateway.session.request import Request
@@ -25,18 +25,19 @@ def produce(session: ConnectionState, request: Request) -> None:
         raise RemoteProtocolError("a produce request ends inside its partitions")
     routes = session.routes(request.client_id)
     transactional = scan.transactional_id is not None
-    ordinary = session.leased() and not transactional and not session.settings.producer_order.watches(session.now)
-    if ordinary and passes(scan, routes):
-        _pass(session, request, scan)
+    topics = {entry[0] for entry in scan.partitions}
+    ordinary = session.leased() and not transactional and not session.shared.producer_order.watches(session.now)
+    if ordinary and routes.writes(topics):
+        _pass(session, request, scan, topics)
         return
-    verdict = Verdict(session, request, batch_of_each(request, scan))
+    verdict = Judgement(session, request, batch_of_each(request, scan))
     at_cuts = batches_at_cuts(request, verdict.batches, transactional, routes)
     verdict.judge(routes, transactional)
-    crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.kept}
-    if len(verdict.kept) == len(verdict.batches):
+    crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.local}
+    if len(verdict.local) == len(verdict.batches):
         _answer(verdict, scan)
     elif crossing:
-        _notice(session, request, scan, verdict.kept)
+        _notice(session, request, scan, verdict.local)
         exchange.begin(session, request, split(verdict, scan, crossing), verdict.topics)
     else:
         _write(verdict, scan)
@@ -48,9 +49,10 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
     routes = session.routes(request.client_id)
     if scan is None or scan.transactional_id is not None or not session.leased():
         return False
-    in_order = not session.settings.producer_order.watches(session.now)
-    if in_order and (routes.plain or scan.complete) and passes(scan, routes):
-        pending = _pass(session, request, scan)
+    topics = {entry[0] for entry in scan.partitions}
+    in_order = not session.shared.producer_order.watches(session.now)
+    if in_order and (routes.plain or scan.complete) and routes.writes(topics):
+        pending = _pass(session, request, scan, topics)
     elif scan.complete and len(scan.partitions) == 1:
         verdict = judge_head(session, request, scan, routes)
         if verdict is None:
@@ -68,10 +70,9 @@ def _scan(request: Request) -> ProduceScan | None:
     return scan_produce(request.buf, start, end, request.api_version, request.body_at, end + request.missing)
 
 
-def _pass(session: ConnectionState, request: Request, scan: ProduceScan) -> InFlight | None:
+def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics: set[bytes]) -> InFlight | None:
     """Sends it as it is. None: it has no answer."""
     _notice(session, request, scan)
-    topics = {partition[0] for partition in scan.partitions}
     if scan.acks == 0:
         session.send_unacknowledged(session.broker, request.frame, topics, scan.complete)
         return None
@@ -80,10 +81,10 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan) -> InFl
     return pending
 
 
-def _write(verdict: Verdict, scan: ProduceScan) -> InFlight | None:
-    """Sends what is not kept; its answer is made anew, in client offsets. None: it has no answer."""
+def _write(verdict: Judgement, scan: ProduceScan) -> InFlight | None:
+    """Sends what is not answered here; its answer is made anew, in client offsets. None: it has no answer."""
     session, request = verdict.session, verdict.request
-    _notice(session, request, scan, verdict.kept)
+    _notice(session, request, scan, verdict.local)
     if scan.acks != 0:
         return exchange.begin(session, request, _written(verdict), verdict.topics)
     session.send_unacknowledged(session.broker, verdict.frame(), verdict.topics, complete=True)
@@ -92,24 +93,24 @@ def _write(verdict: Verdict, scan: ProduceScan) -> InFlight | None:
     return None
 
 
-def _written(verdict: Verdict) -> Exchange:
+def _written(verdict: Judgement) -> Exchange:
     request, lane = verdict.request, verdict.session.broker
     frame = (yield Send({lane: verdict.frame()}))[lane]
-    if verdict.kept or verdict.openers:
+    if verdict.local or verdict.openers:
         return Answer(request.answer(verdict.merged(frame)))
     answer = frame[4:]
     patch_produce_response(answer, request.api_version, verdict.shifts)
     return Answer(frame[:4] + answer)
 
 
-def _notice(session: ConnectionState, request: Request, scan: ProduceScan, kept: Collection[Key] = ()) -> None:
+def _notice(session: ConnectionState, request: Request, scan: ProduceScan, local: Collection[Key] = ()) -> None:
     for topic, partition, _, _ in scan.partitions:
-        if (topic, partition) not in kept:
+        if (topic, partition) not in local:
             session.notice(request, "topic", topic, "produce")
             session.damping.forwarded((topic, partition))
 
 
-def _answer(verdict: Verdict, scan: ProduceScan) -> None:
+def _answer(verdict: Judgement, scan: ProduceScan) -> None:
     """Answers a request of which nothing is forwarded: refused, or held by earlier terms."""
     session, request, refusals = verdict.session, verdict.request, verdict.refusals
     if scan.acks == 0 and refusals:

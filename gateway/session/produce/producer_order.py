@@ -55,14 +55,14 @@ class ProducerOrder:
         if not _ordered(batch):
             return
         place = (key, batch.producer_id)
-        known = self._refused.get(place)
+        earliest = self._refused.get(place)
         if (
-            known is None
-            or _expired(known, now)
-            or known.epoch < batch.producer_epoch
-            or (known.epoch == batch.producer_epoch and at_or_before(batch.base_sequence, known.sequence))
+            earliest is None
+            or _expired(earliest, now)
+            or earliest.epoch < batch.producer_epoch
+            or (earliest.epoch == batch.producer_epoch and at_or_before(batch.base_sequence, earliest.sequence))
         ):
-            if known is None and len(self._refused) >= MAX_REMEMBERED:
+            if earliest is None and len(self._refused) >= MAX_REMEMBERED:
                 self._refused = {other: at for other, at in self._refused.items() if not _expired(at, now)}
                 if len(self._refused) >= MAX_REMEMBERED:
                     self._refused.clear()
@@ -71,12 +71,12 @@ class ProducerOrder:
 
     def admit(self, key: Key, batch: Batch, now: float) -> bool:
         """Lets a batch go on, which the caller forwards, or refuses anew. False: an earlier one has to come first."""
-        known = self._refused.get((key, batch.producer_id))
-        if known is None or not _ordered(batch):
+        earliest = self._refused.get((key, batch.producer_id))
+        if earliest is None or not _ordered(batch):
             return True
-        same = known.epoch == batch.producer_epoch and not _expired(known, now)
-        if same and batch.base_sequence != known.sequence:
-            return at_or_before(batch.base_sequence, known.sequence)
+        same = earliest.epoch == batch.producer_epoch and not _expired(earliest, now)
+        if same and batch.base_sequence != earliest.sequence:
+            return at_or_before(batch.base_sequence, earliest.sequence)
         del self._refused[key, batch.producer_id]
         return True
 
@@ -138,5 +138,5 @@ def _ordered(batch: Batch) -> bool:
     return batch.magic == 2 and batch.producer_id >= 0 and batch.base_sequence >= 0
 
 
-def _expired(known: _Refused, now: float) -> bool:
-    return now - known.at > FORGET_S
+def _expired(earliest: _Refused, now: float) -> bool:
+    return now - earliest.at > FORGET_S

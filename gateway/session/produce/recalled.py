@@ -11,11 +11,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from ha_core.wire.records import Batch
-
 MAX_WAIT_S = 5.0
 """From the first retry on: a cluster that is gone must not keep its producers waiting."""
-MAX_KEPT = 10_000
+MAX_REMEMBERED = 10_000
 UNKNOWN_OFFSET = -(1 << 31)
 """No batch has so many records that a client that counts on from here comes to an offset of another record. With -1,
 Kafka's own word, librdkafka tells its records -1, 0, 1 …"""
@@ -33,35 +31,31 @@ class Held(NamedTuple):
     timestamp_ms: int
 
 
-class Known(Enum):
+class Missing(Enum):
+    """Why there is no offset."""
+
     NOT_YET = "not yet"
     NEVER = "never"
-
-
-def held(topic: bytes, partition: int, batch: Batch) -> Held:
-    producer = (batch.producer_id, batch.producer_epoch)
-    return Held(topic, partition, *producer, batch.base_sequence, batch.records_count, batch.base_timestamp)
 
 
 class Recalled:
     """Client offsets of batches that came again, as far as they were looked for."""
 
     def __init__(self) -> None:
-        self._found: dict[Held, int | Known] = {}
+        self._found: dict[Held, int | Missing] = {}
         self._since: dict[Held, float] = {}
 
-    def offset(self, wanted: Held, now: float) -> int | Known:
+    def offset(self, wanted: Held, now: float) -> int | Missing:
         """The offset of the batch's first record; NOT_YET: it has to be looked up."""
-        known = self._found.get(wanted)
-        if known is not None:
-            return known
-        if len(self._since) >= MAX_KEPT:
+        if wanted in self._found:
+            return self._found[wanted]
+        if len(self._since) >= MAX_REMEMBERED:
             self._since.clear()
-        return Known.NEVER if now - self._since.setdefault(wanted, now) > MAX_WAIT_S else Known.NOT_YET
+        return Missing.NEVER if now - self._since.setdefault(wanted, now) > MAX_WAIT_S else Missing.NOT_YET
 
     def learn(self, wanted: Held, offset: int | None) -> None:
         """What a look-up came to; None: the batch is not there, or too far away."""
-        if len(self._found) >= MAX_KEPT:
+        if len(self._found) >= MAX_REMEMBERED:
             self._found.clear()
         self._since.pop(wanted, None)
-        self._found[wanted] = Known.NEVER if offset is None else offset
+        self._found[wanted] = Missing.NEVER if offset is None else offset

@@ -12,9 +12,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from gateway.session import streaming
 from gateway.session.commands import BrokerLane, Cause, Refresh
@@ -22,7 +21,7 @@ from gateway.session.pending import Answer, Exchange, Send, StandInLine, Wait
 from gateway.session.produce.disposition import Disposition, SentBatch, dispose
 from gateway.session.produce.producer_order import Key
 from gateway.session.produce.recalled import UNKNOWN_OFFSET
-from gateway.session.produce.verdict import TAKEN, Batches, Verdict, acknowledged, entries
+from gateway.session.produce.verdict import LOGGED, Batches, Judgement, acknowledged, entries
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request
 from gateway.session.routes import Routes
@@ -53,16 +52,6 @@ _NO_ANSWER: Message = {"error_code": int(ErrorCode.NOT_LEADER_OR_FOLLOWER)}
 would take all other partitions of the origin's broker with it, until the target has elected somebody."""
 
 
-class TargetWrite(NamedTuple):
-    """A batch that goes to the target."""
-
-    key: Key
-    sent: SentBatch
-    target: Extent
-    entry: Message
-    """Its place in the answer."""
-
-
 def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, routes: Routes) -> dict[Key, SentBatch]:
     """What of a request has its cut ahead, before producer ids are changed for the origin."""
     ahead: dict[Key, SentBatch] = {}
@@ -77,25 +66,25 @@ def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, route
     return ahead
 
 
-def split(verdict: Verdict, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
-    """Sends to the port's broker what is not kept, and to the targets what turns out to belong there."""
+def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
+    """Sends to the port's broker what is not answered here, and to the targets what turns out to belong there."""
     session, request = verdict.session, verdict.request
-    order = session.settings.producer_order
-    kept_bytes = sum(len(sent.records) for sent in crossing.values())
-    session.kept_bytes += kept_bytes
+    order = session.shared.producer_order
+    buffered_bytes = sum(len(sent.records) for sent in crossing.values())
+    session.buffered_bytes += buffered_bytes
     for key, sent in crossing.items():
         order.departed(key, sent.batch, session.now)
     until = session.now + min(PROPOSED_HOLD_S, max(0, scan.timeout_ms) / 2000)
 
     frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
     answer = verdict.merged(frames[session.broker])
-    targets = _Targets(session, request, scan.timeout_ms, until, answer, dict(crossing))
+    targets = _Targets(session, request, scan.timeout_ms, until, dict(entries(answer)), dict(crossing))
     # After one that still waits it is decided in its order: what comes first may be refused by then.
-    if session.line or any(disposition is not Disposition.TAKEN for _, _, disposition in targets.dispositions()):
+    if session.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
         yield StandInLine()
         yield from targets.write()
 
-    session.kept_bytes -= kept_bytes
+    session.buffered_bytes -= buffered_bytes
     for key, sent in crossing.items():
         order.arrived(key, sent.batch)
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
@@ -108,7 +97,7 @@ class _Targets:
     """What one request writes to targets.
 
     :ivar until: what the state has not decided by then is refused.
-    :ivar answer: so far, in client offsets; what targets say is taken over into it.
+    :ivar entries: of the answer so far, in client offsets; what targets say is taken over into them.
     :ivar open_writes: what no target has taken yet.
     """
 
@@ -116,28 +105,29 @@ class _Targets:
     request: Request
     timeout_ms: int
     until: float
-    answer: Message
+    entries: dict[Key, Message]
     open_writes: dict[Key, SentBatch]
 
-    def dispositions(self) -> Iterator[tuple[Key, Message, Disposition | Extent]]:
+    def dispositions(self) -> dict[Key, Disposition | Extent]:
         """What becomes of each partition that the origin has taken, by the newest state."""
         routes = self.session.routes(self.request.client_id)
         lease = self.session.leased()
-        for key, entry in entries(self.answer):
-            sent = self.open_writes.get(key)
-            if sent is not None and entry["error_code"] == ErrorCode.NONE and entry["base_offset"] >= 0:
-                yield key, entry, dispose(sent, entry["base_offset"], *key, routes, lease)
+        return {
+            key: dispose(sent, entry["base_offset"], *key, routes, lease)
+            for key, sent in self.open_writes.items()
+            if (entry := self.entries[key])["error_code"] == ErrorCode.NONE and entry["base_offset"] >= 0
+        }
 
     def write(self) -> Exchange:
         """Writes what belongs to targets, as soon as the state has decided, and as often as leaders change."""
         session, until = self.session, self.until
         not_before = 0.0
         while True:
-            decided = list(self.dispositions())
-            lanes = {key: self._leader(key, target) for key, _, target in decided if isinstance(target, Extent)}
+            decided = self.dispositions()
+            lanes = {key: self._leader(key, target) for key, target in decided.items() if isinstance(target, Extent)}
             if session.now < until:
                 again_at = not_before
-                if any(disposition is Disposition.UNDECIDED for _, _, disposition in decided):
+                if Disposition.UNDECIDED in decided.values():
                     again_at = until
                 elif None in lanes.values():
                     again_at = max(again_at, session.now + AGAIN_S)
@@ -147,53 +137,55 @@ class _Targets:
             writes = self._sort(decided, lanes)
             if not writes:
                 return None
-            frames = yield Send({lane: self._frame(batches) for lane, batches in writes.items()}, survives_loss=True)
+            frames = yield Send({lane: self._frame(targets) for lane, targets in writes.items()}, survives_loss=True)
             for lane, frame in frames.items():
                 said = {} if frame is None else dict(entries(self.request.decode_answer(frame)))
-                for write in writes[lane]:
-                    outcome = said.get(write.key, _NO_ANSWER)
+                for key, target in writes[lane].items():
+                    outcome = said.get(key, _NO_ANSWER)
                     if outcome["error_code"] in _ELSEWHERE and session.now + AGAIN_S < until:
                         not_before = session.now + AGAIN_S
                         session.emit(Refresh())
                     else:
-                        del self.open_writes[write.key]
-                        self._take_over(write, outcome)
+                        self._take_over(key, target, outcome)
+                        del self.open_writes[key]
             if session.now >= not_before:
                 return None
 
     def _sort(
-        self, decided: list[tuple[Key, Message, Disposition | Extent]], lanes: Mapping[Key, BrokerLane | None]
-    ) -> dict[BrokerLane, list[TargetWrite]]:
+        self, decided: dict[Key, Disposition | Extent], lanes: Mapping[Key, BrokerLane | None]
+    ) -> dict[BrokerLane, dict[Key, Extent]]:
         """What is to be written, by broker; what can neither be written nor is taken is refused."""
-        writes: dict[BrokerLane, list[TargetWrite]] = {}
-        for key, entry, disposition in decided:
-            sent = self.open_writes[key]
+        writes: dict[BrokerLane, dict[Key, Extent]] = {}
+        order, now = self.session.shared.producer_order, self.session.now
+        for key, disposition in decided.items():
             if disposition is Disposition.TAKEN:
                 continue
-            order, now = self.session.settings.producer_order, self.session.now
-            early = not order.admit(key, sent.batch, now) or order.earlier_under_way(key, sent.batch, now)
+            batch = self.open_writes[key].batch
+            early = not order.admit(key, batch, now) or order.earlier_under_way(key, batch, now)
             if disposition is Disposition.STRANDED and not early:
                 continue
             lane = lanes.get(key)
             if early:
-                self._refuse(key, sent, entry, Refusal.ORDER)
+                self._refuse(key, Refusal.ORDER)
             elif not isinstance(disposition, Extent):
-                self._refuse(key, sent, entry, Refusal.CROSSING)
+                self._refuse(key, Refusal.CROSSING)
             elif lane is None:
-                self._refuse(key, sent, entry, Refusal.NO_LEADER)
+                self._refuse(key, Refusal.NO_LEADER)
             else:
-                writes.setdefault(lane, []).append(TargetWrite(key, sent, disposition, entry))
+                writes.setdefault(lane, {})[key] = disposition
         return writes
 
     def _leader(self, key: Key, target: Extent) -> BrokerLane | None:
         leader = self.session.snapshot.topology.leader(target.cluster, key[0].decode(), key[1])
         if leader is None:
             self.session.emit(Refresh())
-        return None if leader is None else BrokerLane(target.cluster, leader, _LANE)
+            return None
+        return BrokerLane(target.cluster, leader, _LANE)
 
-    def _frame(self, writes: list[TargetWrite]) -> bytes:
+    def _frame(self, targets: dict[Key, Extent]) -> bytes:
         topics: dict[bytes, list[Message]] = {}
-        for (name, partition), sent, target, _ in writes:
+        for (name, partition), target in targets.items():
+            sent = self.open_writes[name, partition]
             records = bytearray(sent.records)
             if is_gateway_id(sent.batch.producer_id):
                 rewrite_producer_id(records, 0, upstream_id(sent.batch.producer_id, target.term))
@@ -202,26 +194,25 @@ class _Targets:
         body = {"transactional_id": None, "acks": _ALL, "timeout_ms": self.timeout_ms, "topic_data": data}
         return self.request.rewritten(body)
 
-    def _take_over(self, write: TargetWrite, said: Message) -> None:
+    def _take_over(self, key: Key, target: Extent, said: Message) -> None:
         """What a target said goes into the answer, in client offsets."""
-        key, sent, target, entry = write
-        error = said["error_code"]
-        if error not in TAKEN:
+        error, producer_id = said["error_code"], self.open_writes[key].batch.producer_id
+        if error not in LOGGED:
             # The client asked the right broker, and its retry meets a target that is known better by then.
             retriable = error in _ELSEWHERE or error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-            self._refuse(key, sent, entry, Refusal.CROSSING if retriable else error)
+            self._refuse(key, Refusal.CROSSING if retriable else error)
             self.session.emit(Refresh())
             return
-        self.session.settings.terms.opened(key, target.term, sent.batch.producer_id)
+        self.session.shared.terms.opened(key, target.term, producer_id)
         offset = UNKNOWN_OFFSET if said["base_offset"] < 0 else target.extrapolate(said["base_offset"])
-        unknown = offset < 0 and sent.batch.producer_id >= 0
+        unknown = offset < 0 <= producer_id
         error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER if unknown else ErrorCode.NONE
-        entry.update(error_code=int(error), base_offset=offset, log_start_offset=-1)
+        self.entries[key].update(error_code=int(error), base_offset=offset, log_start_offset=-1)
 
-    def _refuse(self, key: Key, sent: SentBatch, entry: Message, why: Refusal | int) -> None:
+    def _refuse(self, key: Key, why: Refusal | int) -> None:
         """:param why: a number is an error of the target, for the client."""
         if isinstance(why, Refusal):
             self.session.count_refused((why,))
             why = why.code(self.request.api)
-        entry.update(error_code=int(why), base_offset=-1)
-        self.session.settings.producer_order.refused(key, sent.batch, self.session.now)
+        self.entries[key].update(error_code=int(why), base_offset=-1)
+        self.session.shared.producer_order.refused(key, self.open_writes[key].batch, self.session.now)

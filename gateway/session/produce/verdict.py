@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from gateway.session.commands import Inquire, LookUp
 from gateway.session.produce.producer_order import Key
-from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Known, held
+from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Missing
 from gateway.session.produce.terms import opens
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
-from gateway.session.routes import Routes, Way
+from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
 from ha_core.model import LastSequences
 from ha_core.model.producer import is_gateway_id, upstream_id
@@ -27,13 +27,8 @@ from ha_core.wire.sequences import at_or_before, last_sequence
 
 Batches = Mapping[Key, Batch | None]
 """Of a whole request, by partition; None where it names no records."""
-TAKEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+LOGGED = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 """A broker's words for what is in the log."""
-
-
-def passes(scan: ProduceScan, routes: Routes) -> bool:
-    """Whether everything seen so far may be forwarded as it is."""
-    return routes.plain or all(routes.topic(partition[0]).produce is Way.PASS for partition in scan.partitions)
 
 
 def batch_of_each(request: Request, scan: ProduceScan) -> Batches:
@@ -54,7 +49,7 @@ def batch_of_each(request: Request, scan: ProduceScan) -> Batches:
     return batches
 
 
-def judge_head(session: ConnectionState, request: Request, scan: ProduceScan, routes: Routes) -> Verdict | None:
+def judge_head(session: ConnectionState, request: Request, scan: ProduceScan, routes: Routes) -> Judgement | None:
     """Judges a request of one partition and one batch of which only the beginning has arrived.
 
     None if that is not enough to decide, or if it is refused: then the whole request has to be read first.
@@ -64,12 +59,12 @@ def judge_head(session: ConnectionState, request: Request, scan: ProduceScan, ro
     batch = first_batch(request.buf, at, request.end, at + length) if length > 0 else None
     if (
         batch is None
-        or isinstance(route.produce, Refusal)
-        or _holds(route.sequences, partition, batch)  # from the first look on, time to look it up runs
+        or route.no_produce is not None
+        or _held(route.sequences, (topic, partition), batch)  # from the first look on, time to look it up runs
         or (route.topic is not None and route.topic.crosses(partition))
     ):
         return None
-    verdict = Verdict(session, request, {(topic, partition): batch})
+    verdict = Judgement(session, request, {(topic, partition): batch})
     return verdict if verdict._judge(routes, (topic, partition), batch) is None else None
 
 
@@ -81,35 +76,31 @@ class Duplicate(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Verdict:
+class Judgement:
     """What becomes of the partitions of a request; those that no field names are forwarded as they are.
 
-    :ivar kept: partitions that are not forwarded, and why.
+    :ivar local: partitions that are answered here, and not forwarded: why.
     :ivar shifts: forwarded partitions whose answered offsets have to be raised by so much.
     :ivar openers: forwarded partitions whose (term, producer) is opened once the broker acknowledges.
-    :ivar early: refused partitions whose producer has not opened the term yet, as far as is known here.
-    :ivar look_up: batches of which an earlier term knows the offset: refused until it is known here.
     :ivar fence: operation whose fence refused something.
     """
 
     session: ConnectionState
     request: Request
     batches: Batches
-    kept: dict[Key, Refusal | Duplicate] = field(default_factory=dict)
+    local: dict[Key, Refusal | Duplicate] = field(default_factory=dict)
     shifts: dict[Key, int] = field(default_factory=dict)
     openers: dict[Key, tuple[int, int]] = field(default_factory=dict)
-    early: list[Key] = field(default_factory=list)
-    look_up: list[Held] = field(default_factory=list)
     fence: str | None = None
 
     @property
     def topics(self) -> tuple[bytes, ...]:
         """Those of which something is forwarded."""
-        return tuple({key[0] for key in self.batches if key not in self.kept})
+        return tuple({key[0] for key in self.batches if key not in self.local})
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        return tuple(outcome for outcome in self.kept.values() if isinstance(outcome, Refusal))
+        return tuple(outcome for outcome in self.local.values() if isinstance(outcome, Refusal))
 
     # -- judging ------------------------------------------------------------------------------------------------
 
@@ -121,57 +112,48 @@ class Verdict:
         leased = self.session.leased()
         for key, batch in self.batches.items():
             outcome = self._judge(routes, key, batch) if leased else Refusal.LEASE
-            if outcome is not None:
-                self.kept[key] = outcome
             if batch is not None and isinstance(outcome, Refusal):
-                self.session.settings.producer_order.refused(key, batch, self.session.now)
-        if transactional:
-            self._judge_issuers()
-        for wanted in self.look_up:
-            self.session.emit(LookUp(wanted))
-        for topic, partition in self.early:
-            self.session.emit(Inquire(self.session.broker.cluster, text(topic), partition))
-        if self.kept:
-            self.session.count_refused(self.refusals)
+                self.session.shared.producer_order.refused(key, batch, self.session.now)
+            elif batch is not None and outcome is None and transactional:
+                outcome = self._judge_issuer(batch)
+            if outcome is not None:
+                self.local[key] = outcome
+        self.session.count_refused(self.refusals)
 
     def _judge(self, routes: Routes, key: Key, batch: Batch | None) -> Refusal | Duplicate | None:
         """Why the partition is not forwarded; None: it is."""
-        settings, now = self.session.settings, self.session.now
-        order, recalled = settings.producer_order, settings.recalled
+        shared, now = self.session.shared, self.session.now
+        order, recalled = shared.producer_order, shared.recalled
         name, partition = key
         route = routes.topic(name)
         topic, sequences = route.topic, route.sequences
+        held = None if batch is None else _held(sequences, key, batch)
         if batch is not None and not order.admit(key, batch, now):
-            wanted = held(name, partition, batch)
-            if _holds(sequences, partition, batch) and recalled.offset(wanted, now) is Known.NOT_YET:
-                self.look_up.append(wanted)  # while it waits
+            if held is not None and recalled.offset(held, now) is Missing.NOT_YET:
+                self.session.emit(LookUp(held))  # while it waits
             return Refusal.ORDER
-        if route.produce is Way.PASS:
-            return None
-        if isinstance(route.produce, Refusal):
+        if route.no_produce is not None or topic is None:
             self.fence = route.fence or self.fence
-            return route.produce
-        assert topic is not None
+            return route.no_produce
         extent = routes.writer(topic, partition)
         if isinstance(extent, Refusal):
             return extent
         if batch is not None and not topic.crosses(partition) and not order.admit_to_target(key, batch, now):
             return Refusal.ORDER
         if batch is not None and extent.term > 0 and is_gateway_id(batch.producer_id):
-            if _holds(sequences, partition, batch):
-                wanted = held(name, partition, batch)
-                offset = recalled.offset(wanted, now)
-                if offset is Known.NOT_YET:
-                    self.look_up.append(wanted)
+            if held is not None:
+                offset = recalled.offset(held, now)
+                if offset is Missing.NOT_YET:
+                    self.session.emit(LookUp(held))
                     return Refusal.LOOK_UP
-                if offset is Known.NEVER:
+                if offset is Missing.NEVER:
                     return Duplicate(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET)
                 return Duplicate(ErrorCode.NONE, offset)
             # Where the origin could not be asked what it had, nobody knows what has to come first.
-            known = sequences is not None and sequences.terms.get(partition) == extent.term
-            if known and settings.terms.watched(key, extent.term, batch.producer_id, now):
+            asked = sequences is not None and sequences.terms.get(partition) == extent.term
+            if asked and shared.terms.watched(key, extent.term, batch.producer_id, now):
                 if not opens(batch, _last(sequences, partition, batch)):
-                    self.early.append(key)
+                    self.session.emit(Inquire(extent.cluster, text(name), partition))
                     return Refusal.NEW_TERM
                 self.openers[key] = (extent.term, batch.producer_id)
             rewrite_producer_id(self.request.buf, batch.at, upstream_id(batch.producer_id, extent.term))
@@ -179,40 +161,38 @@ class Verdict:
             self.shifts[key] = extent.shift
         return None
 
-    def _judge_issuers(self) -> None:
-        """Producer ids become those of the port's cluster, and what another cluster's producer wrote is refused. A
-        partition that is refused already keeps its answer: the client has to find the leader first."""
-        for key, batch in self.batches.items():
-            if batch is None or key in self.kept or batch.producer_id < 0 or is_gateway_id(batch.producer_id):
-                continue
-            issued = self.session.settings.issued(batch.producer_id)
-            if issued.cluster == self.session.port.cluster:
-                rewrite_producer_id(self.request.buf, batch.at, issued.own)
-            else:
-                self.kept[key] = Refusal.FOREIGN_PRODUCER
+    def _judge_issuer(self, batch: Batch) -> Refusal | None:
+        """Its producer's id becomes that of the port's cluster; what another cluster's producer wrote is refused. What
+        is refused already keeps its answer: the client has to find the leader first."""
+        if batch.producer_id >= 0 and not is_gateway_id(batch.producer_id):
+            issued = self.session.shared.issued(batch.producer_id)
+            if issued.cluster != self.session.port.cluster:
+                return Refusal.FOREIGN_PRODUCER
+            rewrite_producer_id(self.request.buf, batch.at, issued.own)
+        return None
 
     # -- forwarding and answering -------------------------------------------------------------------------------
 
     def frame(self, **changed: Any) -> bytes | memoryview:
-        """The request less what is kept.
+        """The request less what is answered here.
 
         :param changed: fields that the broker is to be told in place of the client's.
         """
-        if not self.kept and not changed:
+        if not self.local and not changed:
             return self.request.frame
         message = self.request.decode() | changed
         topics = message["topic_data"]
         for topic in topics:
             name = topic["name"].encode()
-            topic["partition_data"] = [p for p in topic["partition_data"] if (name, p["index"]) not in self.kept]
+            topic["partition_data"] = [p for p in topic["partition_data"] if (name, p["index"]) not in self.local]
         message["topic_data"] = [topic for topic in topics if topic["partition_data"]]
         return self.request.rewritten(message)
 
     def merged(self, frame: bytearray) -> Message:
-        """One answer of what the broker said, in client offsets, and of what was kept here."""
+        """One answer of what the broker said, in client offsets, and of what is answered here."""
         answer = self.request.decode_answer(frame)
         for key in acknowledged(answer) & self.openers.keys():
-            self.session.settings.terms.opened(key, *self.openers[key])
+            self.session.shared.terms.opened(key, *self.openers[key])
         said = dict(entries(answer))
         for key in self.shifts.keys() & said.keys():
             entry = said[key]
@@ -224,12 +204,12 @@ class Verdict:
     def answer(self, said: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
         topics: dict[bytes, list[Message]] = {}
         for key in self.batches:
-            topics.setdefault(key[0], []).append(said.get(key) or self._kept(key))
+            topics.setdefault(key[0], []).append(said.get(key) or self._answer_here(key))
         responses = [{"name": text(name), "partition_responses": entries} for name, entries in topics.items()]
         return {"throttle_time_ms": throttle_time_ms, "responses": responses}
 
-    def _kept(self, key: Key) -> Message:
-        outcome = self.kept.get(key, Refusal.NO_LEADER)  # where the broker left it out
+    def _answer_here(self, key: Key) -> Message:
+        outcome = self.local.get(key, Refusal.NO_LEADER)  # where the broker left it out
         error, offset = (outcome.code(self.request.api), -1) if isinstance(outcome, Refusal) else outcome
         return {"index": key[1], "error_code": int(error), "base_offset": offset}
 
@@ -239,18 +219,19 @@ def _last(sequences: LastSequences | None, partition: int, batch: Batch) -> tupl
     return None if sequences is None else sequences.partitions.get(partition, {}).get(batch.producer_id)
 
 
-def _holds(sequences: LastSequences | None, partition: int, batch: Batch) -> bool:
-    """Whether an earlier term holds the batch: no cut runs through one."""
-    last = _last(sequences, partition, batch) if is_gateway_id(batch.producer_id) else None
-    if last is None or last[0] != batch.producer_epoch:
-        return False
+def _held(sequences: LastSequences | None, key: Key, batch: Batch) -> Held | None:
+    """The batch, if an earlier term holds it: no cut runs through one."""
+    last = _last(sequences, key[1], batch) if is_gateway_id(batch.producer_id) else None
     count = max(batch.records_count, batch.last_offset_delta + 1)
-    return at_or_before(last_sequence(batch.base_sequence, count), last[1])
+    epoch, sequence = batch.producer_epoch, batch.base_sequence
+    if last is None or last[0] != epoch or not at_or_before(last_sequence(sequence, count), last[1]):
+        return None
+    return Held(*key, batch.producer_id, epoch, sequence, batch.records_count, batch.base_timestamp)
 
 
 def acknowledged(answer: Message) -> set[Key]:
     """Partitions of a decoded answer whose batch is in the log."""
-    return {key for key, entry in entries(answer) if entry["error_code"] in TAKEN}
+    return {key for key, entry in entries(answer) if entry["error_code"] in LOGGED}
 
 
 def entries(answer: Message) -> list[tuple[Key, Message]]:

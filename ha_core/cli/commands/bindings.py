@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from typer import Argument, BadParameter
 
 from ha_core import bindings_file
 from ha_core.bindings_file import Declared
-from ha_core.cli.command import Answer, DryRun, Reason, Session, Yes, code_of, command, option, plain
+from ha_core.cli.command import Answer, DryRun, Reason, Session, Yes, code_of, command, option
 from ha_core.cli.exits import BAD_INPUT
 from ha_core.operations import registry
-from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level
+from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level, with_read
 from ha_core.present.moves import single_page
 from ha_core.present.page import Marked
 from ha_core.present.state import bindings_page, bindings_plan_page, usage_page
@@ -20,13 +21,14 @@ from ha_core.present.state import bindings_page, bindings_plan_page, usage_page
 _Users = Annotated[list[str] | None, Argument(metavar="[USER]…")]
 _Level = Annotated[str, Argument(metavar="WHO", help="user:NAME, user:NAME+INSTANCE, …#TOPIC or …##GROUP")]
 
+_Known = TypeVar("_Known")
+
 
 @command("bindings list", "All bindings, or those of some users.")
 def list_bindings(session: Session, users: _Users = None) -> Answer:
     view = session.environment.store.load()
-    chosen = {name: one for name, one in sorted(view.bindings.items()) if not users or name in users}
-    document = {"revision": view.revision, "bindings": {name: plain(one) for name, one in chosen.items()}}
-    return Answer(document, bindings_page(chosen.values()))
+    chosen = _of(users, view.bindings)
+    return Answer({"revision": view.revision, "bindings": chosen}, bindings_page(chosen.values()))
 
 
 @command("bindings set", "Bind a user, instance, topic or group to a cluster; or apply a declared YAML file.")
@@ -35,30 +37,40 @@ def set_bindings(
     who: Annotated[str | None, Argument(metavar="[WHO]", help="user:NAME, user:NAME+INSTANCE, …")] = None,
     cluster: Annotated[str | None, Argument(metavar="[CLUSTER]")] = None,
     file: Annotated[Path | None, option("Declared bindings (YAML).")] = None,
+    read: Annotated[
+        str | None, option("Read mirrored topics from the copy in this cluster, or from the nearest one: `nearest`.")
+    ] = None,
     reason: Reason = "set by hand",
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Answer:
-    if (file is None) == (who is None or cluster is None):
-        raise BadParameter("give either WHO and CLUSTER, or --file FILE")
+    said = [what for what in (cluster, read, file) if what is not None]
+    if len(said) != 1 or (file is None) != (who is not None):
+        raise BadParameter("give either WHO and CLUSTER, or WHO and --read WHERE, or --file FILE")
     if file is not None:
         return _change(session, bindings_file.read(file), reason, dry_run, yes)
-    declared = with_level(session.environment.store.load(), who or "", cluster or "")
+    view = session.environment.store.load()
+    declared = with_level(view, who or "", cluster or "") if read is None else with_read(view, who or "", read)
     return _change(session, declared, reason, dry_run, yes)
 
 
 @command("bindings delete", "Remove a binding: the next coarser level decides again.")
 def delete(
-    session: Session, who: _Level, reason: Reason = "deleted by hand", dry_run: DryRun = False, yes: Yes = False
+    session: Session,
+    who: _Level,
+    read: Annotated[bool, option("Where mirrored topics are read: again where they are written.", "--read")] = False,
+    reason: Reason = "deleted by hand",
+    dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> Answer:
-    return _change(session, with_level(session.environment.store.load(), who, None), reason, dry_run, yes)
+    view = session.environment.store.load()
+    return _change(session, with_read(view, who, None) if read else with_level(view, who, None), reason, dry_run, yes)
 
 
 @command("usage list", "Topics and groups of all users, or of some.")
 def list_usage(session: Session, users: _Users = None) -> Answer:
-    usage = session.environment.store.usage()
-    chosen = {name: one for name, one in sorted(usage.items()) if not users or name in users}
-    return Answer({"usage": {name: plain(one) for name, one in chosen.items()}}, usage_page(chosen))
+    chosen = _of(users, session.environment.store.usage())
+    return Answer({"usage": chosen}, usage_page(chosen))
 
 
 @command("usage declare", "Declare topics and groups of a user before its first request shows them.")
@@ -77,10 +89,14 @@ def declare(
     return Answer({"user": user, "topics": topics, "groups": groups}, [f"{user} uses {uses}."])
 
 
+def _of(users: list[str] | None, known: Mapping[str, _Known]) -> dict[str, _Known]:
+    return {name: one for name, one in sorted(known.items()) if not users or name in users}
+
+
 def _change(session: Session, declared: Declared, reason: str, dry_run: bool, yes: bool) -> Answer:
     plan = plan_bindings(session.environment, declared)
     if dry_run or not plan.differences:
-        return Answer(plan.to_json(), bindings_plan_page(plan))
+        return Answer(plan, bindings_plan_page(plan))
     session.out.page(bindings_plan_page(plan))
     if plan.warnings and not (yes or session.out.confirm("Apply it?")):
         error = Marked("Nothing was changed: the warnings above need --yes.", "error")

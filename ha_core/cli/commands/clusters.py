@@ -14,7 +14,7 @@ from ha_core.present.state import clusters_page, depends_lines
 @command("clusters list", "All clusters, and whether they answer.")
 def list_clusters(session: Session) -> Answer:
     states = registry.cluster_states(session.environment)
-    return Answer({"clusters": [state.to_json() for state in states]}, clusters_page(states))
+    return Answer({"clusters": states}, clusters_page(states))
 
 
 @command("clusters add", "Register a cluster, or change how it is reached.")
@@ -24,13 +24,16 @@ def add(
     bootstrap: Annotated[str, option("host:port[,host:port…]")],
     security: Annotated[str, option("Name of a security profile.")] = "none",
     default: Annotated[bool | None, option("Serve identities without a binding.", "--default/--no-default")] = None,
+    zone: Annotated[
+        str | None, option("Where it runs, as gateways there are configured; empty: nowhere. Default: as it is.")
+    ] = None,
     unprobed: Annotated[bool, option("Do not probe it: it is not running yet, for example.", "--unprobed")] = False,
     reason: Reason = "registered by hand",
 ) -> Answer:
     session.found_state()
     if not unprobed:
         session.out.progress(f"{name}: {registry.require_alive(session.environment, name, bootstrap, security)}")
-    revision, changed = registry.add_cluster(session.environment, name, bootstrap, security, default, reason)
+    revision, changed = registry.add_cluster(session.environment, name, bootstrap, security, default, reason, zone)
     text = f"Cluster {name} is registered (revision {revision})." if changed else f"Cluster {name} is as said."
     return Answer({"cluster": name, "revision": revision, "changed": changed}, [text])
 
@@ -56,7 +59,7 @@ def mask(
 ) -> Answer:
     if dry_run:
         depends = who_depends(session.environment, cluster)
-        return Answer({"cluster": cluster, "depends": depends.to_json()}, depends_lines(cluster, depends))
+        return Answer({"cluster": cluster, "depends": depends}, depends_lines(cluster, depends))
     return _changed(cluster, mask_cluster(session.environment, cluster, reason, force))
 
 
@@ -70,5 +73,5 @@ def _changed(cluster: str, outcome: MaskOutcome) -> Answer:
     if report is None:
         return Answer({"operation": None, "result": "succeeded", "changed": False, "words": words}, [words])
     depends = depends_lines(cluster, outcome.depends) if outcome.depends.anything else ()
-    document = {**report.to_json(), "changed": True, "depends": outcome.depends.to_json()}
+    document = {**report.to_json(), "changed": True, "depends": outcome.depends}
     return Answer(document, [words, *depends, *single_page(report)], code_of(report))

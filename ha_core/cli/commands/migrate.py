@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument
 
@@ -24,10 +25,10 @@ from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE
 from ha_core.model import MoveOperation
 from ha_core.operations import engine
 from ha_core.operations.crossing.migrate import would_roll_back
-from ha_core.operations.crossing.settling import crossing_operations, wait_for
 from ha_core.operations.dependents import failure, words
 from ha_core.operations.migration.listing import migrations
-from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationProposal, plan_migration
+from ha_core.operations.migration.planning import TOPICS_PER_BATCH, Batch, plan_migration, whole_request
+from ha_core.operations.migration.settling import crossing_operations, wait_for
 from ha_core.operations.report import Report
 from ha_core.operations.requests import parse_cuts
 from ha_core.present.moves import batches_page, migration_page
@@ -61,24 +62,32 @@ def migrate(
     wait: Annotated[bool, option("Wait until every topic has crossed over.", "--wait")] = False,
     yes: Yes = False,
 ) -> Answer:
-    proposal = plan_migration(
-        session.environment,
-        topics,
-        origin,
-        target,
-        reason=reason,
-        cut=cut,
-        preparation_s=preparation,
-        finish_after_s=finish_after,
-        drain_timeout_s=drain_timeout,
-        cut_at=parse_cuts(cut_at or ()),
-        rates=rates,
-        topics_per_batch=batch_topics,
-        groups=groups,
-    )
-    if answer := session.judge(proposal, migration_page(proposal), "Migrate them now?", dry_run, yes):
-        return answer
-    return _carry_out(session, proposal, wait, pause, recheck=not yes)
+    environment, cuts = session.environment, parse_cuts(cut_at or ())
+    asked: dict[str, Any] = {
+        "reason": reason,
+        "cut": cut,
+        "preparation_s": preparation,
+        "finish_after_s": finish_after,
+        "drain_timeout_s": drain_timeout,
+        "groups": groups,
+    }
+    continued = engine.Continued({})
+    if not (dry_run or cuts):  # cuts are not in the request: which ones an interrupted operation has, is not compared
+        _, _, whole = whole_request(environment, environment.store.load(), topics, origin, target, **asked)
+        continued = engine.continue_twins(environment, whole)
+        topics = [entry.removeprefix("topic:") for entry in continued.left] if continued.reports else topics
+    batches: tuple[Batch, ...] = ()
+    if topics:
+        with continued.before():
+            proposal = plan_migration(
+                environment, topics, origin, target, **asked, cut_at=cuts, rates=rates, topics_per_batch=batch_topics
+            )
+            if continued.reports and proposal.nothing_to_do:  # batches before the one that was interrupted
+                return carry_out_batches(session, (), wait, pause, recheck=not yes, continued=continued.reports)
+            if answer := session.judge(proposal, migration_page(proposal), "Migrate them now?", dry_run, yes):
+                return answer
+        batches = proposal.batches
+    return carry_out_batches(session, batches, wait, pause, recheck=not yes, continued=continued.reports)
 
 
 @command("rollback", "Take a migration back, as long as nothing was written to the target.")
@@ -96,7 +105,7 @@ def show(
 ) -> Answer:
     found = migrations(session.environment, running)
     nothing = "no topic crosses over" if running else "no topic was ever moved"
-    return Answer({"migrations": [one.to_json() for one in found]}, migrations_page(found) if found else [nothing])
+    return Answer({"migrations": found}, migrations_page(found) if found else [nothing])
 
 
 @command("settle", "End the crossings that have reached their cuts; continue interrupted ones.")
@@ -108,33 +117,26 @@ def settle(
 ) -> Answer:
     chosen = tuple(operations) if operations else crossing_operations(session.environment)
     looks = wait_for(session.environment, chosen, timeout if wait else 0.0)
-    rows = [
-        {
-            "operation": look.operation.id,
-            "state": look.operation.state,
-            "progress": look.progress.words if look.progress else "",
-            "error": look.error,
-        }
-        for look in looks
-    ]
     failed = any(look.error or look.operation.state == "failed" or (wait and not look.ended) for look in looks)
-    return Answer({"operations": rows}, looks_page(looks), FAILURE if failed else SUCCESS)
+    return Answer({"operations": looks}, looks_page(looks), FAILURE if failed else SUCCESS)
 
 
-def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_s: float, recheck: bool) -> Answer:
+def carry_out_batches(
+    session: Session, batches: Sequence[Batch], wait: bool, pause_s: float, recheck: bool, continued: Iterable[Report]
+) -> Answer:
     """One batch after the other. What has been started goes on by itself, also when this process is stopped."""
     environment, out = session.environment, session.out
-    reports: list[Report] = []
+    reports = list(continued)
     code = SUCCESS
-    for batch in proposal.batches:
+    for batch in batches:
         if reports and pause_s:
             environment.sleep(pause_s)
         operation = engine.start(environment, batch, recheck=recheck)
-        which = f"batch {batch.number} of {len(proposal.batches)}"
+        which = f"batch {batch.number} of {len(batches)}"
         out.progress(f"{which}: operation {operation.id}, {len(batch.moves.topics)} topics")
         report = engine.resume(environment, operation.id)
         reports.append(report)
-        out.progress(f"{which}: {report.result} {report.error}".rstrip())
+        out.progress(f"{which}: {report.words}")
         if report.result not in {"succeeded", "crossing"} or report.error:
             out.error(f"{report.error} The batches after it were not started.")
             code = UNDONE if report.result == "undone" and len(reports) == 1 else FAILURE
@@ -151,5 +153,5 @@ def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_
             code = FAILURE
     groups = {one.id: words(one) for one in ended if words(one)}
     result = "failed" if code else "crossing" if any(one.result == "crossing" for one in reports) else "succeeded"
-    document = {"batches": [report.to_json() for report in reports], "result": result}
+    document = {"batches": reports, "result": result}
     return Answer({**document, "groups": groups} if groups else document, batches_page(reports, groups), code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal, cast
 
 from typer import Argument
@@ -14,16 +15,20 @@ from ha_core.cli.command import (
     Reason,
     Session,
     Yes,
+    carry_out,
     command,
     of_report,
     option,
 )
+from ha_core.cli.commands.migrate import carry_out_batches
 from ha_core.model import MoveRequest
 from ha_core.operations import engine
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.migration.planning import TOPICS_PER_BATCH
+from ha_core.operations.proposal import plan
 from ha_core.operations.requests import fault_request, make_request
-from ha_core.operations.switch.proposal import plan
-from ha_core.present.moves import proposal_page
+from ha_core.operations.whole_cluster import continue_interrupted, plan_cluster, require_whole
+from ha_core.present.moves import cluster_page, proposal_page
 
 UNREAD = "Readers that have not read all: wait (until the origin is back) | skip (go on at the cut)."
 
@@ -32,7 +37,8 @@ UNREAD = "Readers that have not read all: wait (until the origin is back) | skip
 def switch(
     session: Session,
     scope: Annotated[
-        list[str], Argument(metavar="SCOPE…", help="user:NAME[+INSTANCE | #TOPIC | ##GROUP] or topic:NAME.")
+        list[str],
+        Argument(metavar="SCOPE…", help="user:NAME[+INSTANCE | #TOPIC | ##GROUP], topic:NAME; or cluster:NAME alone."),
     ],
     origin: Annotated[str, option("Cluster that serves them now.", "--from")],
     target: Annotated[str, option("Cluster that is to serve them.", "--to")],
@@ -40,21 +46,28 @@ def switch(
     mode: Annotated[str, option("planned | forced (the origin is dead).")] = "planned",
     dry_run: DryRun = False,
     yes: Yes = False,
-    include_followers: Annotated[bool, option("Others who use the topics come along.", "--include-followers")] = False,
+    include_other_users: Annotated[
+        bool, option("Others who use the topics come along.", "--include-other-users")
+    ] = False,
     unread: Annotated[str | None, option(f"Forced, required. {UNREAD}")] = None,
+    batch_topics: Annotated[
+        int, option("cluster:NAME: topics and groups in one operation, at most.", min=1, max=10_000)
+    ] = TOPICS_PER_BATCH,
+    pause: Annotated[float, option("cluster:NAME: seconds between two operations.", min=0.0)] = 0.0,
     drain_timeout: DrainTimeout = 10.0,
 ) -> Answer:
-    request = make_request(
-        scope,
-        origin,
-        target,
-        mode=mode,
-        reason=reason,
-        drain_timeout_s=drain_timeout,
-        include_followers=include_followers,
-        unread=unread,
-    )
-    return _carry_out(session, request, dry_run, yes)
+    asked = {"mode": mode, "reason": reason, "drain_timeout_s": drain_timeout, "unread": unread}
+    if require_whole(scope, origin):
+        environment = session.environment
+        continued = [] if dry_run else continue_interrupted(environment, origin, target)
+        proposal = plan_cluster(environment, origin, target, topics_per_batch=batch_topics, **asked)
+        if continued and proposal.nothing_to_do:
+            return carry_out_batches(session, (), wait=False, pause_s=0, recheck=False, continued=continued)
+        if answer := session.judge(proposal, cluster_page(proposal), "Move all of it now?", dry_run, yes):
+            return answer
+        return carry_out_batches(session, proposal.batches, False, pause, recheck=not yes, continued=continued)
+    request = make_request(scope, origin, target, **asked, include_other_users=include_other_users)
+    return _move(session, request, dry_run, yes)
 
 
 @command("migrate-from-fault", "Give topics of a dead cluster a new home: producers go on at once.")
@@ -81,10 +94,10 @@ def migrate_from_fault(
         unread=unread,
         reason=reason,
         force=force,
-        with_groups=groups,
+        groups=groups,
         drain_timeout_s=drain_timeout,
     )
-    return _carry_out(session, request, dry_run, yes)
+    return _move(session, request, dry_run, yes)
 
 
 @command("resume", "Continue an interrupted operation, or undo what it left behind.")
@@ -111,14 +124,5 @@ def undo(session: Session, operation: OperationId) -> Answer:
     return of_report(engine.undo(session.environment, operation), wanted="undone")
 
 
-def _carry_out(session: Session, request: MoveRequest, dry_run: bool, yes: bool) -> Answer:
-    """Judge, show, ask and move. An interrupted move of the same scope is brought to its end first."""
-    environment = session.environment
-    if not dry_run and (continued := engine.settle_interrupted(environment, request)):
-        return of_report(continued)
-    proposal = plan(environment, request, read=True)
-    if answer := session.judge(proposal, proposal_page(proposal), "Move them now?", dry_run, yes):
-        return answer
-    operation = engine.start(environment, proposal, recheck=not yes)
-    session.out.progress(f"operation {operation.id}")
-    return of_report(engine.resume(environment, operation.id))
+def _move(session: Session, request: MoveRequest, dry_run: bool, yes: bool) -> Answer:
+    return carry_out(session, request, partial(plan, read=True), proposal_page, "Move them now?", dry_run, yes)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from ha_core.cli.command import Answer, Cluster, DryRun, Patterns, Reason, Session, Yes, code_of, command, option
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
+from ha_core.operations.given_up import NOT_SERVED, end_interrupted, give_up, plan_giving_up, require_reason
 from ha_core.operations.lifecycle.aging import age
-from ha_core.operations.lifecycle.given_up import NOT_SERVED, end_interrupted, give_up, plan_giving_up, require_reason
 from ha_core.operations.lifecycle.returned import check_origins
 from ha_core.present.lifecycle import aging_page, given_up_page, giving_up_page, returned_page
 
@@ -32,7 +32,7 @@ def check(
         reason=reason,
     )
     code = code_of(*result.reports) or (ATTENTION if result.unaccepted else SUCCESS)
-    return Answer(result.to_json(), returned_page(result), code)
+    return Answer(result, returned_page(result), code)
 
 
 @command(
@@ -57,7 +57,7 @@ def give_up_now(
         return Answer({**plan.to_json(), "result": "planned" if plan.losses else "succeeded", "changed": False})
     session.confirm(yes, f"Give up what {cluster} holds of them for good? {NOT_SERVED}.")
     done = give_up(environment, plan, reason)
-    return Answer(done.to_json(), given_up_page(done), SUCCESS if done.succeeded else FAILURE)
+    return Answer(done, given_up_page(done), SUCCESS if done.succeeded else FAILURE)
 
 
 @command("age", "Drop the extents that nobody can read or needs any more; say what keeps the others.")
@@ -77,4 +77,4 @@ def age_now(
         dry_run=dry_run,
         reason=reason,
     )
-    return Answer(result.to_json(), aging_page(result, dry_run), code_of(*result.reports))
+    return Answer(result, aging_page(result, dry_run), code_of(*result.reports))

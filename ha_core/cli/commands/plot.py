@@ -53,15 +53,13 @@ def plot(session: Session, operation: OperationId, out: Annotated[Path, option("
 def approaches_of(operation: MigrateOperation, entries: Iterable[HistoryEntry]) -> tuple[Approach, ...]:
     """One for each partition whose cut and ends are recorded, all in client offsets, whatever became of the maps. A cut
     that was lowered behind a fence, because its log would not have got there, is drawn where it came to lie."""
-    started = datetime.fromisoformat(operation.started)
     cuts: dict[tuple[str, int], int] = {}
     ends: dict[tuple[str, int], list[tuple[float, int]]] = {}
     for entry in entries:
-        at_s = (datetime.fromisoformat(entry.at) - started).total_seconds()
         cuts.update(_rows(entry, "cuts"))
         cuts.update(_rows(entry, "lowered_to"))
         for key, end in _rows(entry, "client_ends").items():
-            ends.setdefault(key, []).append((at_s, end))
+            ends.setdefault(key, []).append((_at_s(operation, entry), end))
     return tuple(Approach(*key, cut, ends[key]) for key, cut in sorted(cuts.items()) if key in ends)
 
 
@@ -80,10 +78,9 @@ def draw(operation: MigrateOperation, approaches: Iterable[Approach], entries: I
         name = f"{one.topic}-{one.partition}, cut {one.cut:,}"
         axes.plot(times, beyond, marker="o", markersize=4, color=COLOURS[number % len(COLOURS)], label=name)
     axes.axhline(0, color="#222222", linewidth=1, linestyle=(0, (6, 3)))
-    started = datetime.fromisoformat(operation.started)
     for entry in entries:
         if entry.outcome == "done" and entry.step in {"open", "settle", "finish"}:
-            at_s = (datetime.fromisoformat(entry.at) - started).total_seconds()
+            at_s = _at_s(operation, entry)
             axes.axvline(at_s, color="#8a8a8a", linewidth=0.8, linestyle=":")
             axes.annotate(entry.step, (at_s, 1), xycoords=("data", "axes fraction"), xytext=(-3, -5), rotation=90,
                           textcoords="offset points", ha="right", va="top", fontsize=8.5, color="#555555")  # fmt: skip
@@ -96,6 +93,10 @@ def draw(operation: MigrateOperation, approaches: Iterable[Approach], entries: I
     if len(lines) <= MAX_NAMED:
         axes.legend(frameon=False, fontsize=9)
     return figure
+
+
+def _at_s(operation: MigrateOperation, entry: HistoryEntry) -> float:
+    return (datetime.fromisoformat(entry.at) - datetime.fromisoformat(operation.started)).total_seconds()
 
 
 def _rows(entry: HistoryEntry, name: str) -> dict[tuple[str, int], int]:

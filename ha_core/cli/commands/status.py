@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from typer import Argument
 
-from ha_core.cli.command import Answer, Cluster, Session, command, option, plain
+from ha_core.cli.command import Answer, Cluster, Session, command, option
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
 from ha_core.model import KnownGroup, KnownTopic, Operation
 from ha_core.operations import registry
@@ -37,14 +36,14 @@ def status(
     running, locks = registry.running_operations(environment), store.locks()
     found = problems(environment, view, states, gateways, running)
     document = {
-        "problems": [asdict(one) for one in found],
+        "problems": found,
         "revision": view.revision,
-        "clusters": [state.to_json() for state in states],
-        "gateways": [plain(one) for one in gateways],
+        "clusters": states,
+        "gateways": gateways,
         "operations": [
             {"operation": o.id, "kind": o.kind, "state": o.state, "by": o.by, "reason": o.reason} for o in running
         ],
-        "locks": [plain(lock) for lock in locks],
+        "locks": locks,
     }
     if check:
         return Answer(document, problems_page(found), ATTENTION if found else SUCCESS)
@@ -63,23 +62,23 @@ def history(
     if operation is None:
         operations = store.operations(limit, before)
         older = [f"older ones: switchyard history --before {operations[-1].id}"] if len(operations) == limit else []
-        return Answer({"operations": [plain(one) for one in operations]}, [*operations_page(operations), *older])
+        return Answer({"operations": operations}, [*operations_page(operations), *older])
     found = registry.known_operation(session.environment, operation, Operation)
     entries = store.history(operation)
-    document = {"operation": plain(found), "history": [plain(entry) for entry in entries]}
+    document = {"operation": found, "history": entries}
     return Answer(document, history_page(found, entries))
 
 
 @command("topics", "All topics of all clusters: where they are written, what they hold, how far readers lag.")
 def topics(session: Session) -> Answer:
     found = overview(session.environment)
-    return Answer(found.to_json(), topics_page(found))
+    return Answer(found, topics_page(found))
 
 
 @command("group", "A group's committed offsets, its lag, and where the record to be read next lies.")
 def group(session: Session, name: Annotated[str, Argument(metavar="GROUP")]) -> Answer:
     found = lag_of(session.environment, name)
-    return Answer(found.to_json(), group_page(found))
+    return Answer(found, group_page(found))
 
 
 @command("groups", "All groups of all clusters with their lag.")
@@ -87,7 +86,7 @@ def groups(session: Session) -> Answer:
     view = session.environment.store.load()
     look = look_at_groups(session.environment, view)
     found = lags(session.environment, view, look)
-    document = {"groups": [one.to_json() for one in found], "unasked": dict(look.why)}
+    document = {"groups": found, "unasked": dict(look.why)}
     return Answer(document, groups_page(found, look.why))
 
 
@@ -101,7 +100,7 @@ def record_now(
         record_always(session.environment, every, clusters or None)
     looks = record(session.environment, clusters or None)
     failed = any(look.error for look in looks)
-    return Answer({"looks": [asdict(look) for look in looks]}, code=FAILURE if failed else SUCCESS)
+    return Answer({"looks": looks}, code=FAILURE if failed else SUCCESS)
 
 
 @command("facts show", "What is known of a topic or group in a cluster, and how old that is.")
@@ -111,7 +110,7 @@ def show(
     names: Annotated[list[str] | None, Argument(metavar="[NAME]…", help="Topics and groups. Default: all.")] = None,
 ) -> Answer:
     environment, wanted = session.environment, names or None
-    topics = environment.store.known(KnownTopic, cluster, wanted).values()
-    groups = environment.store.known(KnownGroup, cluster, wanted).values()
-    document = {"topics": [plain(one) for one in topics], "groups": [plain(one) for one in groups]}
+    topics = [*environment.store.known(KnownTopic, cluster, wanted).values()]
+    groups = [*environment.store.known(KnownGroup, cluster, wanted).values()]
+    document = {"topics": topics, "groups": groups}
     return Answer(document, known_page(cluster, topics, groups, environment.age_s))

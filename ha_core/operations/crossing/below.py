@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import astuple
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import UnsupportedByClusterError
 from ha_core.model import MigrateOperation, Topic
-from ha_core.operations.crossing.ends import Progress
+from ha_core.operations.crossing.ends import CrossingProgress
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.revisions import by_topic
 from ha_core.plan.carry import below_cut
 from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.facts import Partition, ProducerFacts
+from ha_core.plan.verdict import listed
 
 READ_S = 60.0
 ATTEMPTS = 3
@@ -52,7 +54,7 @@ def read_below(origin: Admin, cuts: Mapping[Partition, int]) -> Below:
         found |= {key: below_cut(known[key], surplus[key]) for key in same}
         left = [key for key in cuts if key not in found]
     if left:
-        named = ", ".join(f"{topic}-{partition}" for topic, partition in left[:5])
+        named = listed(f"{topic}-{partition}" for topic, partition in left)
         raise StepFailedError(
             f"The leaders of {named} changed while they were asked for their producers. Try again: nothing is lost."
         )
@@ -70,16 +72,15 @@ def physical_cuts(topics: Mapping[str, Topic], names: Collection[str]) -> dict[P
     return cuts
 
 
-def keep_below(journal: Journal[MigrateOperation], topics: Mapping[str, Topic], progress: Progress) -> None:
+def keep_below(journal: Journal[MigrateOperation], topics: Mapping[str, Topic], progress: CrossingProgress) -> None:
     """Read what producers had below cuts that were reached since the last look, of topics that others keep open."""
-    if not unread_below(journal.operation, progress):
+    if not (unread := unread_below(journal.operation, progress)):
         return
-    kept = kept_below(journal)
-    fresh = {(one.topic, one.partition) for one in progress.partitions if one.reached and one.topic in topics}
-    names = {name for name, _ in fresh} - set(progress.ready)
-    cuts = {key: cut for key, cut in physical_cuts(topics, names).items() if key in fresh and key not in kept}
-    kept |= read_below(journal.origin, cuts)
-    below = by_topic({key: None if known is None else tuple(map(_row, known)) for key, known in kept.items()})
+    cuts = {key: cut for key, cut in physical_cuts(topics, {name for name, _ in unread}).items() if key in unread}
+    kept = kept_below(journal) | read_below(journal.origin, cuts)
+    below = by_topic(
+        {key: None if known is None else tuple(astuple(one)[:4] for one in known) for key, known in kept.items()}
+    )
     if len(json.dumps(below)) > MAX_KEPT_BYTES:
         journal.note(below_is_full=True)
         return
@@ -87,16 +88,19 @@ def keep_below(journal: Journal[MigrateOperation], topics: Mapping[str, Topic], 
     journal.append("reached", "note", detail={"partitions": [f"{name}-{part}" for name, part in sorted(cuts)]})
 
 
-def unread_below(operation: MigrateOperation, progress: Progress) -> bool:
-    """Whether a cut was reached since the last look, of a topic that other partitions keep open."""
+def unread_below(operation: MigrateOperation, progress: CrossingProgress) -> set[Partition]:
+    """What has reached its cut since the last look, of topics that other partitions keep open."""
     if operation.evidence.below_is_full:
-        return False
+        return set()
     kept = operation.evidence.below
-    return any(
-        one.reached and one.partition not in kept.get(one.topic, {})
+    return {
+        (one.topic, one.partition)
         for one in progress.partitions
-        if progress.stages[one.topic] == "open" and one.topic not in progress.ready
-    )
+        if progress.stages[one.topic] == "open"
+        and one.topic not in progress.ready
+        and one.reached
+        and one.partition not in kept.get(one.topic, {})
+    }
 
 
 def kept_below(journal: Journal[MigrateOperation], wanted: Collection[Partition] | None = None) -> Below:
@@ -109,16 +113,7 @@ def kept_below(journal: Journal[MigrateOperation], wanted: Collection[Partition]
     }
 
 
-def known_below(below: Below) -> dict[Partition, tuple[ProducerFacts, ...]]:
-    """Without the partitions of which nobody can say."""
-    return {key: found for key, found in below.items() if found is not None}
-
-
 def without_below(operation: MigrateOperation, names: Collection[str]) -> MigrateOperation:
     """The operation without what is kept of `names`: it is written with their sequences now."""
     left = {name: kept for name, kept in operation.evidence.below.items() if name not in names}
     return operation.noting(below=left)
-
-
-def _row(one: ProducerFacts) -> tuple[int, int, int, int]:
-    return one.producer_id, one.epoch, one.last_sequence, one.last_timestamp_ms

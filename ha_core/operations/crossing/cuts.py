@@ -12,14 +12,13 @@ from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.model import MigrateOperation, Topic
-from ha_core.model.topic import client_end
-from ha_core.operations.crossing.ends import Sides
+from ha_core.operations.crossing.ends import EndsOfBoth, as_clients
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.revisions import Touched
 from ha_core.plan.crossing_stages import crossings
-from ha_core.plan.cuts import Rates, cut_ahead, outrun_margin
+from ha_core.plan.cuts import Rate, Rates, cut_ahead, outrun_margin
 from ha_core.plan.facts import Partition
 from ha_core.plan.moving import of_all
 
@@ -27,15 +26,15 @@ OUTRUN = 4
 """A log that passed its cut is given so many times what it has grown since the cut was chosen."""
 
 
-def client_ends(journal: Journal[MigrateOperation], topics: Mapping[str, Topic], sides: Sides) -> dict[Partition, int]:
+def client_ends(
+    journal: Journal[MigrateOperation], topics: Mapping[str, Topic], sides: EndsOfBoth
+) -> dict[Partition, int]:
     """The origin's ends of what moves, as client offsets: other partitions of a topic may be elsewhere."""
-    return {
-        key: client_end(topics.get(key[0]), key[1], sides.origin[key].log_end)
-        for key in of_all(journal.request, topics, sides.origin)
-    }
+    keys = of_all(journal.request, topics, sides.origin)
+    return as_clients(topics, {key: sides.origin[key].log_end for key in keys})
 
 
-def first_cuts(journal: Journal[MigrateOperation], sides: Sides) -> dict[Partition, int]:
+def first_cuts(journal: Journal[MigrateOperation], sides: EndsOfBoth) -> dict[Partition, int]:
     """A cut for each partition: the one that was asked for, else by its rate.
 
     :raises StepFailedError: a log has passed the cut that was asked for.
@@ -108,10 +107,8 @@ def looked_at(environment: Environment, origin: Admin, partitions: Collection[Pa
     elapsed_s = max(environment.monotonic() - begun, 0.001)
     seen = {key: max(0, second[key].log_end - first[key].log_end) / elapsed_s for key in partitions}
     return Rates(
-        {key: rate * SAFETY for key, rate in seen.items()},
+        {key: Rate(rate * SAFETY, rate, "two looks") for key, rate in seen.items()},
         f"twice what the logs grew between two looks {elapsed_s:.1f} s apart, for want of a history",
-        expected_per_s=seen,
-        sources=dict.fromkeys(seen, "two looks"),
     )
 
 
@@ -125,13 +122,11 @@ def from_summary(path: Path, cluster: str) -> Rates:
     try:
         document = json.loads(path.read_text())
         rows: list[dict[str, Any]] = document["partitions"]
-        measured = {
-            (str(row["topic"]), int(row["partition"])): row
+        known = {
+            (str(row["topic"]), int(row["partition"])): _recorded(row)
             for row in rows
             if row.get("cluster") == cluster and row.get("how") != "default"
         }
-        rates = {key: float(row.get("upper_rate") or row.get("rate") or 0.0) for key, row in measured.items()}
-        means = {key: float(row["rate"]) for key, row in measured.items() if row.get("rate") is not None}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RefusedError(
             f"The rates in {path} cannot be used ({type(error).__name__}: {error}). Give the summary of the job "
@@ -139,5 +134,10 @@ def from_summary(path: Path, cluster: str) -> Rates:
         ) from error
     chance = document.get("chance")
     stated = f", passed too early with a chance of {chance:g}" if isinstance(chance, int | float) else ""
-    sources = {key: f"history, {row['how']}" if row.get("how") else "history" for key, row in measured.items()}
-    return Rates(rates, f"the recorded history in {path.name}{stated}", means, sources)
+    return Rates(known, f"the recorded history in {path.name}{stated}")
+
+
+def _recorded(row: Mapping[str, Any]) -> Rate:
+    highest = float(row.get("upper_rate") or row.get("rate") or 0.0)
+    expected = highest if row.get("rate") is None else float(row["rate"])
+    return Rate(highest, expected, f"history, {row['how']}" if row.get("how") else "history")

@@ -15,10 +15,11 @@ from ha_core.model.topic import client_end
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.sides import admin_of, described
-from ha_core.plan.crossing_maps import added
+from ha_core.plan.crossing import added
 from ha_core.plan.crossing_stages import Stage, crossing_partitions, crossings, stages
 from ha_core.plan.cuts import reached_words
 from ha_core.plan.facts import Partition, PartitionEnds
+from ha_core.plan.verdict import listed
 
 ENDS_S = 30.0
 NAMED = 5
@@ -27,7 +28,7 @@ MIN_MEASURED_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class EndsOfBoth:
     """Log ends of both clusters."""
 
     origin: Mapping[Partition, LogEnds]
@@ -46,7 +47,7 @@ class Sides:
 
 def read_sides(
     environment: Environment, operation: MigrateOperation, topics: Collection[str], timeout_s: float = ENDS_S
-) -> Sides:
+) -> EndsOfBoth:
     """Ends of all partitions of `topics`, the target's before the origin's.
 
     :raises StepFailedError: a topic is missing, or its partitions are not as many on both sides.
@@ -67,12 +68,17 @@ def read_sides(
 
 def read_ends(
     environment: Environment, operation: MigrateOperation, partitions: Collection[Partition], timeout_s: float = ENDS_S
-) -> Sides:
+) -> EndsOfBoth:
     """As `read_sides`, of partitions that are known to exist on both sides: those that cross over, whatever their topic
     has got since; and behind a fence every question counts."""
     origin, target = _admins(environment, operation)
     there = target.ends(partitions, timeout_s=timeout_s)
-    return Sides(origin.ends(partitions, timeout_s=timeout_s), there)
+    return EndsOfBoth(origin.ends(partitions, timeout_s=timeout_s), there)
+
+
+def as_clients(topics: Mapping[str, Topic], ends: Mapping[Partition, int]) -> dict[Partition, int]:
+    """The origin's ends as client offsets."""
+    return {(name, p): client_end(topics.get(name), p, end) for (name, p), end in ends.items()}
 
 
 def _admins(environment: Environment, operation: MigrateOperation) -> tuple[Admin, Admin]:
@@ -101,23 +107,19 @@ class PartitionProgress:
         return max(0, self.cut - self.end)
 
     @property
-    def words(self) -> str:
-        """What it lacks, and when it gets there, for people."""
-        return f"{self.topic}-{self.partition} lacks {self.missing}, reached {self.when}"
-
-    @property
-    def when(self) -> str:
-        return reached_words(self.missing, self.rate_per_s, self.rate_from)
+    def lacks(self) -> str:
+        """How much, and when it gets there, for people."""
+        when = reached_words(self.missing, self.rate_per_s, self.rate_from)
+        return f"lacks {self.missing}, reached {when}"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """One look at a crossing. `ends` are the origin's replicated ones."""
+class CrossingProgress:
+    """One look at a crossing."""
 
     operation: MigrateOperation
     stages: Mapping[str, Stage]
     partitions: tuple[PartitionProgress, ...] = ()
-    ends: Mapping[Partition, PartitionEnds] = field(default_factory=dict)
     added: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """topic → partitions that it has got since its cuts were proposed: they remain in the origin."""
 
@@ -144,26 +146,26 @@ class Progress:
             text += f", {done} of {len(self.stages)} topics have crossed over"
         missing = sorted((row for row in self.partitions if not row.reached), key=lambda row: -row.missing)
         if missing:
-            named = "; ".join(row.words for row in missing[:NAMED])
+            named = "; ".join(f"{row.topic}-{row.partition} {row.lacks}" for row in missing[:NAMED])
             text += f"; {named}" + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
         if self.added:
             text += f"; {withheld_words(self.operation, self.added)}"
         return text
 
 
-def look(environment: Environment, operation: MigrateOperation) -> Progress:
+def look(environment: Environment, operation: MigrateOperation) -> CrossingProgress:
     """How far the operation's crossing is. Changes nothing, and takes nothing over."""
     found = environment.pool.map(lambda name: environment.store.read(Topic, name), operation.moves.topics)
     topics = {one[0].name: one[0] for one in found if one is not None}
     return progress_of(environment, operation, topics)
 
 
-def progress_of(environment: Environment, operation: MigrateOperation, topics: Mapping[str, Topic]) -> Progress:
+def progress_of(environment: Environment, operation: MigrateOperation, topics: Mapping[str, Topic]) -> CrossingProgress:
     """`look` on documents that were read already."""
     request, at = operation.request, stages(operation, topics)
     crossing = [name for name, one in at.items() if one in {"proposed", "open"}]
     if not crossing:
-        return Progress(operation, at)
+        return CrossingProgress(operation, at)
     try:
         ends = read_ends(environment, operation, crossing_partitions(topics, crossing)).replicated
         counts = admin_of(environment, request.origin).partition_counts(crossing)
@@ -173,7 +175,7 @@ def progress_of(environment: Environment, operation: MigrateOperation, topics: M
         raise StepFailedError(f"{error} {way_on(operation)}") from error
     rows = tuple(_rows(environment, operation, (topics[name] for name in crossing), ends))
     grown = {name: new for name in crossing if (new := added(request, topics[name], counts))}
-    return Progress(operation, at, rows, ends, grown)
+    return CrossingProgress(operation, at, rows, grown)
 
 
 def _rows(
@@ -200,10 +202,9 @@ def _rows(
 def withheld_words(operation: MigrateOperation, grown: Mapping[str, Collection[int]]) -> str:
     """What becomes of partitions that topics have got while they cross over."""
     origin = operation.request.origin
-    named = ", ".join(format_topic(name, tuple(new)) for name, new in list(grown.items())[:NAMED])
-    more = f" and those of {len(grown) - NAMED} more topics" if len(grown) > NAMED else ""
+    named = listed(format_topic(name, tuple(new)) for name, new in grown.items())
     seen = f"came to {origin} meanwhile: clients see them when the crossing has ended, and they remain in {origin}"
-    return f"{named}{more} {seen}"
+    return f"{named} {seen}"
 
 
 def remaining_words(operation: MigrateOperation) -> str:

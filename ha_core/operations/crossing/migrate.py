@@ -11,19 +11,18 @@ from collections.abc import Mapping, Sequence
 
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import MigrateOperation, Topic
-from ha_core.model.operation import Unread
+from ha_core.model.operation import UnreadPolicy
 from ha_core.operations.crossing.ends import overdue, read_ends, way_on
 from ha_core.operations.crossing.fence import lift
 from ha_core.operations.crossing.steps import CrossingSteps
-from ha_core.operations.crossing.without_origin import end_without_origin
+from ha_core.operations.crossing.without_origin import StepsWithoutOrigin, afterwards, require_lost
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError, StepFailedError
+from ha_core.operations.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.journal import ASKED_FOR, Journal
-from ha_core.operations.kind import Work
 from ha_core.operations.moving import MoveKind
 from ha_core.operations.revisions import Touched
-from ha_core.plan.crossing_stages import BACK, crossing_partitions, crossings, fenced, plan, stages
-from ha_core.plan.revision import FINAL
+from ha_core.plan.crossing_stages import BACK, crossing_partitions, crossings, plan, plan_without_origin, stages
+from ha_core.plan.revision import FINAL, fenced
 from ha_core.plan.verdict import listed
 
 
@@ -33,15 +32,13 @@ class Migrate(MoveKind):
     names = ("migrate",)
     taken_back = "The migration was undone: nothing has moved, no lock is left."
 
-    def advance(self, journal: Journal[MigrateOperation], at_once: bool = False) -> Work:
+    def advance(self, journal: Journal[MigrateOperation], at_once: bool = False) -> None:
         """
         :raises MoveError, KafkaAdminError, MoveDamagedError: before the crossing was open it is undone; after that it
             goes on another time.
         """
         effects = CrossingSteps(journal, "interrupted on the way back")
-        return self.take(
-            effects, plan(effects.look, lambda: at_once or overdue(journal.environment, journal.operation))
-        )
+        self.take(effects, plan(effects.look, lambda: at_once or overdue(journal.environment, journal.operation)))
 
     def take_back(self, journal: Journal[MigrateOperation], why: str) -> bool:
         """From wherever the crossing is.
@@ -58,7 +55,7 @@ class Migrate(MoveKind):
         if journal.operation.state in FINAL - {"succeeded"}:
             return
         topics = Touched.read(journal).view.topics
-        if any(fenced(journal.operation, topic) for topic in topics.values()):
+        if fenced(journal.operation, topics, {}):
             lift(journal)
         require_way_back(journal.environment, journal.operation, topics)
         self.take_back(journal, ASKED_FOR)
@@ -68,8 +65,24 @@ class Migrate(MoveKind):
         proposed = journal.operation.state not in {"planned", "running"}
         return not proposed and self.take_back(journal, "released before its cuts were proposed")
 
-    def end_without_origin(self, journal: Journal[MigrateOperation], unread: Unread, force: bool) -> None:
-        end_without_origin(journal, unread, force)
+    def end_without_origin(self, journal: Journal[MigrateOperation], unread: UnreadPolicy, force: bool) -> None:
+        """End the crossing of every topic of the operation that stands in it; what has crossed over stays as it is.
+
+        :param unread: what readers below the cuts do.
+        :param force: take the origin for dead although it answers.
+        :raises RefusedError: the origin answers, or no cut of the operation was ever proposed.
+        :raises StepFailedError: it was on its way back, and is undone.
+        :raises NotDrainedError, KafkaAdminError: the crossing stands as before.
+        """
+        if journal.operation.state in FINAL | {"cut"}:
+            return
+        require_lost(journal, force)
+        effects = StepsWithoutOrigin(journal, unread)
+        for step in plan_without_origin(effects.look):
+            effects.perform(step)
+        if journal.operation.state in FINAL:
+            gone = f"Operation {journal.operation.id} was on its way back, and is undone now."
+            raise StepFailedError(f"{gone} {afterwards(journal.request.origin)}")
 
 
 def require_way_back(environment: Environment, operation: MigrateOperation, topics: Mapping[str, Topic]) -> None:
@@ -103,9 +116,7 @@ def would_roll_back(environment: Environment, operation_id: str) -> str:
     """
     operation = environment.operation_of(MigrateOperation, operation_id)
     if operation is None:
-        raise RefusedError(
-            f"Nothing was changed. There is no migration {operation_id!r}. `switchyard migrations` lists them."
-        )
+        raise unchanged(f"There is no migration {operation_id!r}. `switchyard migrations` lists them.")
     if operation.state in FINAL - {"succeeded"}:
         return f"{operation_id} has ended as {operation.state}: nothing is to be taken back"
     require_way_back(environment, operation, environment.store.load().topics)
@@ -115,8 +126,8 @@ def would_roll_back(environment: Environment, operation_id: str) -> str:
 
 def _no_way_back(operation: MigrateOperation, names: Sequence[str]) -> RefusedError:
     origin, target = operation.route
-    return RefusedError(
-        f"Nothing was changed. {listed(names)} of operation {operation.id} has records in {target} already, "
+    return unchanged(
+        f"{listed(names)} of operation {operation.id} has records in {target} already, "
         f"which clients were told of: there is no way back without them. Let it end (`switchyard resume "
         f"{operation.id}`), then migrate it back: "
         f"`switchyard migrate {' '.join(names[:5])} --from {target} --to {origin}`."

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MigrateOperation, Topic
-from ha_core.model.topic import client_end
 from ha_core.operations import dependents
-from ha_core.operations.crossing.below import (
-    keep_below,
-    kept_below,
-    known_below,
-    physical_cuts,
-    read_below,
-    without_below,
-)
+from ha_core.operations.crossing.below import keep_below
 from ha_core.operations.crossing.cuts import client_ends, first_cuts, higher_cuts
-from ha_core.operations.crossing.ends import Sides, progress_of, read_ends, read_sides, remaining_words
-from ha_core.operations.crossing.fence import BehindFence, lift, not_known
+from ha_core.operations.crossing.ends import EndsOfBoth, as_clients, progress_of, read_ends, read_sides, remaining_words
+from ha_core.operations.crossing.fence import BehindFence, CrossingEnd, lift
 from ha_core.operations.errors import NotDrainedError, StepFailedError
 from ha_core.operations.gateways import require_drained
 from ha_core.operations.journal import Journal
 from ha_core.operations.moving import MoveSteps
-from ha_core.operations.revisions import Touched, bounded, commit_now, in_parts, in_revisions
+from ha_core.operations.revisions import Touched, bounded, commit_now, write_all
 from ha_core.plan.crossing import (
     open_change,
     propose_change,
@@ -37,6 +29,7 @@ from ha_core.plan.crossing import (
 from ha_core.plan.crossing_stages import BEFORE_OPEN, crossing_partitions, passed, stages
 from ha_core.plan.facts import Partition, PartitionEnds
 from ha_core.plan.revision import MoveDamagedError
+from ha_core.plan.verdict import listed
 
 LEADERS_S = 180.0
 """Until a cluster leads thousands of partitions that were made a moment ago. Nobody waits for it."""
@@ -63,7 +56,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         return self.journal.operation, topics
 
     def propose(self) -> None:
-        names = self.at("ahead")
+        names = self.at("before")
         with self.journal.step("propose") as seen:
             sides = read_sides(self.environment, self.journal.operation, names, LEADERS_S)
             seen.update(self._publish(names, sides, first_cuts(self.journal, sides)))
@@ -97,7 +90,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
             return
         with journal.step("open") as seen:
             if late:
-                named = ", ".join(f"{name}-{p}" for name, p in sorted(late)[:5])
+                named = listed(f"{name}-{p}" for name, p in sorted(late))
                 raise StepFailedError(
                     f"The logs of {len(late)} partitions ({named}) passed their cuts {MAX_PROPOSALS} times before "
                     "every gateway served them. Take a longer --preparation, or a higher rate."
@@ -115,8 +108,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         progress = progress_of(self.environment, operation, topics)
         self.environment.say(progress.words)
         keep_below(self.journal, topics, progress)
-        for names in in_revisions(self.journal, progress.ready, topics):
-            in_parts(names, self._settle)
+        write_all(self.journal, progress.ready, topics, self._settle)
 
     def end(self) -> None:
         """End the crossing of every open topic behind a fence.
@@ -126,8 +118,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         self.environment.say("what has not reached its cut is cut at its log's end now, behind a fence")
         operation, topics = self.look()
         keep_below(self.journal, topics, progress_of(self.environment, operation, topics))
-        for run in in_revisions(self.journal, self.at("open", topics), topics):
-            in_parts(run, lambda names: BehindFence(self.journal, names).end())
+        write_all(self.journal, self.at("open", topics), topics, lambda some: BehindFence(self.journal, some).end())
 
     def record(self) -> None:
         operation = self.journal.operation
@@ -174,7 +165,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         known = self.look()[1] if topics is None else topics
         return [name for name, found in stages(self.journal.operation, known).items() if found == stage]
 
-    def _publish(self, names: Collection[str], sides: Sides, cuts: Mapping[Partition, int]) -> dict[str, Any]:
+    def _publish(self, names: Collection[str], sides: EndsOfBoth, cuts: Mapping[Partition, int]) -> dict[str, Any]:
         """One revision of proposed cuts; what the history keeps of it."""
         touched = Touched.read(self.journal)
         documents = propose_change(self.journal.operation, touched.view, names, sides.ends, cuts)
@@ -192,31 +183,18 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
     def _await_gateways(self) -> int:
         """Every live gateway follows what was published, in this revision, with nothing in flight from before."""
         revision = self.environment.store.confirm()
-        require_drained(self.environment, revision, self.journal.operation.id, self.journal.request.drain_timeout_s)
+        require_drained(self.journal, revision)
         return revision
 
-    def _settle(self, names: Collection[str]) -> None:
+    def _settle(self, names: Sequence[str]) -> None:
         journal = self.journal
         with journal.step("settle") as seen:
-            touched = Touched.read(journal)
-            topics = touched.view.topics
-            cuts = physical_cuts(topics, names)
-            ends = read_ends(journal.environment, journal.operation, cuts).replicated
+            end = CrossingEnd(journal, names)
+            sides = read_ends(self.environment, journal.operation, end.cuts)
             counts = journal.origin.partition_counts(names)
-            below = kept_below(journal, cuts)
-            below.update(read_below(journal.origin, {key: cut for key, cut in cuts.items() if key not in below}))
-            producers = known_below(below)
-            operation, read_ms = without_below(journal.operation, names), self.environment.now_ms()
-            documents = settle_change(operation, touched.view, names, ends, counts, producers, read_ms)
-            revision = touched.commit(documents, "settle")
-            journal.update(revision=revision)
-            origin_ends = {key: found.origin for key, found in ends.items() if found.origin is not None}
-            clients = {(name, p): client_end(topics.get(name), p, end) for (name, p), end in origin_ends.items()}
-            seen.update(
-                revision=revision,
-                status="Migrated",
-                topics=list(names),
-                producers=sum(len(found) for found in producers.values()),
-                **not_known(below, documents, names),
-                **bounded("client_ends", clients),
-            )
+            end.read_below(end.cuts)
+            end.write("settle", partial(settle_change, counts=counts), sides.replicated)
+            journal.update(revision=end.revision)
+            clients = as_clients(end.before, {key: one.high_watermark for key, one in sides.origin.items()})
+            seen.update(end.detail(), producers=sum(len(found or ()) for found in end.below.values()))
+            seen.update(end.told_by_origin(clients))

@@ -8,52 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import MigrateOperation, MoveSet, Topic
-from ha_core.model.operation import Unread
-from ha_core.operations.crossing.below import known_below, without_below
+from ha_core.model import MigrateOperation, MoveSet
+from ha_core.model.operation import UnreadPolicy
 from ha_core.operations.crossing.fence import FencedEnd
 from ha_core.operations.crossing.steps import CrossingSteps
-from ha_core.operations.errors import RefusedError, StepFailedError
+from ha_core.operations.errors import RefusedError, unchanged
 from ha_core.operations.journal import Journal
 from ha_core.operations.last_seen import LastKnown
-from ha_core.operations.revisions import by_topic, in_parts, in_revisions
+from ha_core.operations.revisions import by_topic, write_all
 from ha_core.operations.sides import PROBE_S
-from ha_core.plan.crossing_stages import WITHOUT_ORIGIN, crossings, plan_without_origin
+from ha_core.plan.crossing_stages import WITHOUT_ORIGIN, crossings
 from ha_core.plan.crossing_without_origin import crossed_with, end_change
 from ha_core.plan.facts import Partition, Surplus
-from ha_core.plan.revision import FINAL
 
 READ_S = 120.0
 DYING_S = 2.0
 
 
-def end_without_origin(journal: Journal[MigrateOperation], unread: Unread, force: bool) -> None:
-    """End the crossing of every topic of the operation that stands in it; what has crossed over stays as it is.
-
-    :param unread: what readers below the cuts do.
-    :param force: take the origin for dead although it answers.
-    :raises RefusedError: the origin answers, or no cut of the operation was ever proposed.
-    :raises StepFailedError: it was on its way back, and is undone.
-    :raises NotDrainedError, KafkaAdminError: the crossing stands as before.
-    """
-    operation, origin = journal.operation, journal.request.origin
-    if operation.state in FINAL | {"cut"}:
-        return
-    _require_lost(journal, force)
-    effects = StepsWithoutOrigin(journal, unread)
-    for step in plan_without_origin(effects.look):
-        effects.perform(step)
-    if journal.operation.state in FINAL:
-        raise StepFailedError(f"Operation {operation.id} was on its way back, and is undone now. {_afterwards(origin)}")
-
-
 class StepsWithoutOrigin(CrossingSteps):
     """The effects of steps to which the origin says nothing."""
 
-    def __init__(self, journal: Journal[MigrateOperation], unread: Unread) -> None:
+    def __init__(self, journal: Journal[MigrateOperation], unread: UnreadPolicy) -> None:
         super().__init__(journal, "interrupted on the way back")
         self.unread = unread
 
@@ -63,28 +42,28 @@ class StepsWithoutOrigin(CrossingSteps):
 
     def end_without_origin(self) -> None:
         operation, topics = self.look()
-        if self.at("ahead", topics):
+        if self.at("before", topics):
             raise RefusedError(
                 f"Operation {operation.id} has not proposed its cuts yet: `switchyard undo {operation.id}`. "
-                f"{_afterwards(self.journal.request.origin)}"
+                f"{afterwards(self.journal.request.origin)}"
             )
         names = [*self.at("proposed", topics), *self.at("open", topics)]
-        for run in in_revisions(self.journal, names, topics):
-            in_parts(run, lambda some: EndWithoutOrigin(self.journal, some, self.unread).end())
+        write_all(self.journal, names, topics, lambda some: EndWithoutOrigin(self.journal, some, self.unread).end())
 
 
-def _afterwards(origin: str) -> str:
+def afterwards(origin: str) -> str:
     return f"Its topics are those of {origin} again: `switchyard migrate-from-fault` gives them a new home."
 
 
-def _require_lost(journal: Journal[MigrateOperation], force: bool) -> None:
+def require_lost(journal: Journal[MigrateOperation], force: bool) -> None:
+    """:raises RefusedError: the origin answers, and is not to be taken for dead by `force`."""
     environment, request = journal.environment, journal.request
     cluster = environment.store.load().clusters.get(request.origin)
     if force or cluster is None or cluster.masked is not None:
         return
     if environment.admin(cluster).probe(timeout_s=PROBE_S).reachable:
-        raise RefusedError(
-            f"Nothing was changed. Origin {request.origin} answers: `switchyard resume {journal.operation.id}` goes on "
+        raise unchanged(
+            f"Origin {request.origin} answers: `switchyard resume {journal.operation.id}` goes on "
             "with what it says, and loses nothing. To take it for dead all the same, say --force."
         )
 
@@ -98,7 +77,7 @@ class EndWithoutOrigin(FencedEnd):
     parts = WITHOUT_ORIGIN
     standing = ("proposed", "open")
 
-    def __init__(self, journal: Journal[MigrateOperation], names: Sequence[str], unread: Unread) -> None:
+    def __init__(self, journal: Journal[MigrateOperation], names: Sequence[str], unread: UnreadPolicy) -> None:
         super().__init__(journal, names)
         self.unread, self.origin = unread, journal.request.origin
         self.sides = {(name, p): (here, there) for name in names for p, here, there in crossings(self.before[name])}
@@ -122,25 +101,14 @@ class EndWithoutOrigin(FencedEnd):
             origin, target = self.sides[key]
             if self.below.get(key) is None:
                 self.below[key] = crossed_with(surplus, target, origin)
-        documents = end_change(
-            without_below(self.journal.operation, self.names),
-            self.touched.view,
-            self.names,
-            ends,
-            known_below(self.below),
-            self.unread,
-            read_ms=self.environment.now_ms(),
-        )
-        self.finish_by(documents)
+        self.write("finish", partial(end_change, unread=self.unread), ends)
 
     def told(self) -> tuple[dict[str, Any], str]:
         """With known ends and cuts: nobody knows what the origin held in between."""
-        ends: dict[Partition, list[int]] = {}
-        for topic in (put for put in self.documents.puts if isinstance(put, Topic)):
-            for partition, extents in topic.partitions.items():
-                last = extents[-2] if len(extents) > 1 else None
-                if (topic.name, partition) in self.sides and last is not None and last.cluster == self.origin:
-                    ends[topic.name, partition] = [last.known_end or last.start, extents[-1].start]
+        topics, ends = self.touched.view.topics, dict[Partition, list[int]]()
+        for name, partition in self.sides:
+            *_, last, now = topics[name].partitions[partition]
+            ends[name, partition] = [last.known_end or last.start, now.start]
         detail = {"without": self.origin, "unread": self.unread, "known_end_and_cut": by_topic(ends)}
         becomes = "skipped" if self.unread == "skip" else "waited for"
         return detail, f"what {self.origin} alone held below the cuts is {becomes} until it returns"

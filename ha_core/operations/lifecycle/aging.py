@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Extent, KnownTopic, SingleOperation, Topic
-from ha_core.operations.environment import Environment
+from ha_core.operations.environment import Environment, ms_of
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.inventory import Commits, commits
-from ha_core.operations.journal import Journal, new_operation_id
+from ha_core.operations.inventory import CommittedOffsets, commits
+from ha_core.operations.journal import Journal
 from ha_core.operations.registry import MAX_LISTED
-from ha_core.operations.report import Report, step_times
+from ha_core.operations.report import Report, report_of
 from ha_core.operations.requests import chosen_by, require_named
-from ha_core.operations.sides import answering
-from ha_core.operations.single import write_maps
+from ha_core.operations.sides import admin_of, answering
+from ha_core.operations.single import OneRevision, begin, write_maps
 from ha_core.plan.aging import (
+    GONE,
     Block,
     LogFacts,
     blocks,
@@ -34,10 +34,12 @@ from ha_core.plan.aging import (
     undeletable,
 )
 from ha_core.plan.facts import Partition
+from ha_core.plan.verdict import listed
 from ha_core.store.errors import LockedError
 
 LOOK_S = 30.0
 DELETE_S = 60.0
+AGAIN = "`switchyard age --delete-origin` again deletes what is left."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,37 +92,8 @@ class Aging:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What brokers say, asked once per run."""
-
-    now_ms: int
-    topics: Mapping[str, Mapping[str, TopicDescription]]
-    """Cluster → topic."""
-    earlier: Mapping[str, Mapping[str, KnownTopic]] = field(default_factory=dict)
-    last_write_ms: Mapping[tuple[str, Partition], int | None] = field(default_factory=dict)
-    """None: its leader does not say who writes there."""
-    crossed_ms: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """See `crossed`."""
-
-    def log(self, cluster: str, topic: str, partition: int) -> LogFacts | None:
-        if cluster not in self.topics:
-            return None
-        described = self.topics[cluster].get(topic)
-        ends = described.ends.get(partition) if described else None
-        known = self.earlier.get(cluster, {}).get(topic)
-        end = known.ends.get(partition) if known else None
-        last_write_ms = self.last_write_ms.get((cluster, (topic, partition)), 0)
-        return log_of(
-            partition,
-            0 if described is None else described.partitions,
-            None if ends is None or last_write_ms is None else (ends.start, ends.log_end),
-            {} if described is None else described.config,
-            () if known is None or end is None else [(int(datetime.fromisoformat(known.at).timestamp() * 1000), end)],
-            last_write_ms or 0,
-            self.now_ms,
-            self.crossed_ms.get((cluster, topic), 0),
-        )
+Log = Callable[[str, str, int], LogFacts | None]
+"""Cluster, topic, partition → what brokers say of it."""
 
 
 def age(
@@ -146,9 +119,25 @@ def age(
     put_off = [f"{name}: {why}" for name, why in worked_on.items()]
     chosen = {name: topic for name, topic in free.items() if delete_origin or any(True for _ in closed(topic))}
     up = answering(environment, view.clusters.values())
-    look = _look(environment, up, chosen, everywhere=delete_origin)
-    committed = commits(environment, view, chosen, up) if chosen else Commits()
-    extents = judged(chosen, look, committed, view.masked, accept_loss)
+    now_ms = environment.now_ms()
+    there, log = _look(environment, up, chosen, now_ms, everywhere=delete_origin)
+    committed = commits(environment, view, chosen, up) if chosen else CommittedOffsets()
+    extents: list[Old] = []
+    for name, topic in chosen.items():
+        for partition, extent in closed(topic):
+            known = log(extent.cluster, name, partition)
+            against = blocks(
+                topic.partitions[partition],
+                extent,
+                known,
+                committed.of.get((name, partition), ()),
+                now_ms,
+                committed.unasked,
+                accept_loss,
+                view.masked,
+                committed.last_seen,
+            )
+            extents.append(Old(name, partition, extent, known, against))
     after, evidence = _without_aged(chosen, extents)
 
     def changed(topic: Topic) -> Topic | None:
@@ -159,7 +148,8 @@ def age(
         reports += write_maps(environment, "age", reason, after, changed, "aged", evidence, put_off)
     deleted: dict[str, tuple[str, ...]] = {}
     kept: dict[str, str] = {}
-    for cluster, names in _deletable(look, chosen | after, committed, kept).items() if delete_origin else ():
+    deletable = _deletable(there, log, chosen | after, committed, view.mirrors, kept) if delete_origin else {}
+    for cluster, names in deletable.items():
         if dry_run:
             deleted[cluster] = names
             continue
@@ -171,30 +161,10 @@ def age(
     return Aging(tuple(extents), committed.left_over, deleted, kept, tuple(put_off), tuple(reports))
 
 
-def judged(
-    topics: Mapping[str, Topic], look: Look, committed: Commits, masked: Mapping[str, str], accept_loss: bool = False
-) -> list[Old]:
-    """Every closed extent of `topics`. `masked` and `accept_loss` as of `blocks`."""
-    found: list[Old] = []
-    for name, topic in topics.items():
-        for partition, extent in closed(topic):
-            log = look.log(extent.cluster, name, partition)
-            against = blocks(
-                topic.partitions[partition],
-                extent,
-                log,
-                committed.of.get((name, partition), ()),
-                look.now_ms,
-                committed.unasked,
-                accept_loss,
-                masked,
-                committed.last_seen,
-            )
-            found.append(Old(name, partition, extent, log, against))
-    return found
-
-
-def _look(environment: Environment, up: Mapping[str, Admin], chosen: Mapping[str, Topic], everywhere: bool) -> Look:
+def _look(
+    environment: Environment, up: Mapping[str, Admin], chosen: Mapping[str, Topic], now_ms: int, everywhere: bool
+) -> tuple[dict[str, dict[str, TopicDescription]], Log]:
+    """Cluster → topic as it is there; and what brokers say of logs, asked once per run."""
     wanted: dict[str, set[str]] = {name: set(chosen) for name in up} if everywhere else {}
     for topic in chosen.values():
         for _, extent in closed(topic):
@@ -217,15 +187,35 @@ def _look(environment: Environment, up: Mapping[str, Admin], chosen: Mapping[str
             if (ends := described.ends.get(partition)) and passed(extents, name, ends.log_end) is not None
         ]
         last_write_ms |= _last_writes(environment, up[name], longer)
-    operations = environment.store.operations(MAX_LISTED) if last_write_ms else ()
-    return Look(environment.now_ms(), there, earlier, last_write_ms, crossed(operations))
+    crossed_ms = crossed(environment.store.operations(MAX_LISTED) if last_write_ms else ())
+
+    def log(cluster: str, topic: str, partition: int) -> LogFacts | None:
+        if cluster not in there:
+            return None
+        if (described := there[cluster].get(topic)) is None:
+            return GONE
+        ends, known = described.ends.get(partition), earlier[cluster].get(topic)
+        written_ms = last_write_ms.get((cluster, (topic, partition)), 0)
+        looks = [(ms_of(known.at), known.ends[partition])] if known and partition in known.ends else []
+        return log_of(
+            partition,
+            described.partitions,
+            None if ends is None or written_ms is None else (ends.start, ends.log_end),
+            described.config,
+            looks,
+            written_ms or 0,
+            now_ms,
+            crossed_ms.get((cluster, topic), 0),
+        )
+
+    return there, log
 
 
 def _last_writes(
     environment: Environment, admin: Admin, partitions: Collection[Partition]
 ) -> dict[tuple[str, Partition], int | None]:
-    """When an idempotent producer last appended to each of them, as of `Look`; 0: none is known there."""
-    name, latest = admin.cluster.name, dict[Partition, int]()
+    """When an idempotent producer last appended; 0: none is known there, None: the leader does not say."""
+    name, latest = admin.cluster.name, dict[Partition, int | None]()
     try:
         states = admin.producers(partitions, timeout_s=LOOK_S) if partitions else {}
         latest = {key: max((one.last_timestamp_ms for one in some), default=0) for key, some in states.items()}
@@ -233,7 +223,7 @@ def _last_writes(
         pass
     except KafkaAdminError as error:
         environment.say(f"nobody knows who writes in {name}: {error}")
-        return {(name, key): None for key in partitions}
+        latest = dict.fromkeys(partitions)
     return {(name, key): latest.get(key, 0) for key in partitions}
 
 
@@ -246,7 +236,7 @@ def _without_aged(
     for old in extents:
         if old.aged:
             topic, extent = after.get(old.topic, chosen[old.topic]), old.extent
-            left = {**topic.partitions, old.partition: drop(topic.partitions[old.partition], {extent.term})}
+            left = {**topic.partitions, old.partition: drop(topic.partitions[old.partition], {extent.start})}
             after[old.topic] = topic.model_copy(update={"partitions": left})
             if old.log is not None:
                 row = [old.partition, extent.cluster, extent.start, extent.end, old.log.start, old.log.end]
@@ -255,24 +245,32 @@ def _without_aged(
 
 
 def _deletable(
-    look: Look, written: Mapping[str, Topic], committed: Commits, kept: dict[str, str]
+    looks: Mapping[str, Mapping[str, TopicDescription]],
+    log: Log,
+    written: Mapping[str, Topic],
+    committed: CommittedOffsets,
+    mirrors: Collection[str],
+    kept: dict[str, str],
 ) -> dict[str, tuple[str, ...]]:
-    """Cluster → topics that are what an aged migration has left behind; `kept` gets why the others are not."""
+    """Cluster → topics that are what an aged migration has left behind; `kept` gets why the others are not.
+
+    :param mirrors: keys, `{topic}@{cluster that has the copy}`.
+    """
     groups: dict[tuple[str, str], set[str]] = {}
-    for (name, _), several in committed.of.items():
-        for commit in several:
-            groups.setdefault((commit.cluster, name), set()).add(commit.group)
+    for name, commit in ((name, one) for (name, _), several in committed.of.items() for one in several):
+        groups.setdefault((commit.cluster, name), set()).add(commit.group)
     found: dict[str, list[str]] = {}
-    for cluster, there in sorted(look.topics.items()):
+    for cluster, there in sorted(looks.items()):
         for name, described in sorted(there.items()):
             topic = written[name]
             if topic.writer == cluster:
                 continue
-            everything = range(described.partitions)
-            known = {partition: log for partition in everything if (log := look.log(cluster, name, partition))}
+            logs = {p: known for p in range(described.partitions) if (known := log(cluster, name, p))}
             why = f"{cluster} does not say what it holds"
-            if len(known) == len(everything):
-                why = undeletable(topic, cluster, known, groups.get((cluster, name), ()))
+            if f"{name}@{cluster}" in mirrors:
+                why = "it is the copy of a mirror: `switchyard mirrors`"
+            elif len(logs) == described.partitions:
+                why = undeletable(topic, cluster, logs, groups.get((cluster, name), ()))
             if why:
                 kept[f"{name} in {cluster}"] = why
             else:
@@ -289,13 +287,11 @@ def delete_left_behind(
     :raises RefusedError: a map refers to the cluster again. Nothing was deleted.
     :raises StandsInTheWayError: one of them holds records. Nothing was deleted.
     """
-    store, cluster, now = environment.store, admin.cluster.name, environment.now()
-    id_ = new_operation_id("age", now)
-    operation = SingleOperation(id=id_, kind="age", state="running", by=environment.by, reason=reason, started=now)
-    epoch = store.create_operation(operation, [f"topic:{name}" for name in names])
-    journal = Journal(environment, operation, epoch)
+    store, cluster = environment.store, admin.cluster.name
+    journal = begin(environment, "age", reason, [f"topic:{name}" for name in sorted(names)], deletes_in=cluster)
+    operation_id = journal.operation.id
     try:
-        with store.hold(operation.id, epoch), journal.step("delete") as seen:
+        with store.hold(operation_id, journal.epoch), journal.step("delete") as seen:
             seen.update(cluster=cluster, topics=sorted(names))
             _require_left_behind(environment, cluster, names)
             # Deleted is deleted: whoever finds the operation from here on can only end it.
@@ -303,10 +299,37 @@ def delete_left_behind(
             deleted = admin.delete_drained_topics(names, journal.still_ours, timeout_s=DELETE_S)
             seen["deleted"] = list(deleted)
     except BaseException:
-        journal.finish("failed", "not all of it was deleted: see the history")
+        journal.finish("failed", f"Not all of it was deleted in {cluster}: see the history. {AGAIN}")
         raise
     journal.finish("succeeded", f"deleted in {cluster}: {', '.join(deleted) or 'nothing'}")
-    return Report(operation.id, "succeeded", 0, step_times(store.history(operation.id))), deleted
+    return report_of(environment, journal.operation), deleted
+
+
+class Age(OneRevision):
+    """Maps without what is aged; or, without a revision, the deletion of what these have left behind."""
+
+    names = ("age",)
+
+    def advance(self, journal: Journal[SingleOperation], at_once: bool = False) -> None:
+        cluster = journal.operation.evidence.deletes_in
+        if cluster and journal.operation.state == "cut":
+            _end_interrupted(journal, cluster)
+        else:
+            super().advance(journal, at_once)
+
+
+def _end_interrupted(journal: Journal[SingleOperation], cluster: str) -> None:
+    """End a deletion, and say what is left of its topics."""
+    environment, operation = journal.environment, journal.operation.id
+    names = [lock.key.removeprefix("topic:") for lock in environment.store.locks() if lock.operation == operation]
+    try:
+        left = listed(sorted(admin_of(environment, cluster).topics(names, offsets=False)))
+    except (KafkaAdminError, RefusedError) as error:
+        left = f"not known which of {len(names)} topics ({error})"
+    if left:
+        journal.finish("failed", f"Interrupted while it deleted topics in {cluster}. Left are: {left}. {AGAIN}")
+    else:
+        journal.finish("succeeded", f"deleted in {cluster}")
 
 
 def _require_left_behind(environment: Environment, cluster: str, names: Collection[str]) -> None:

@@ -73,28 +73,24 @@ def check_origins(
     skipped = _skipped(view, topics) if serve_skipped else []
     asked = {extent.cluster for _, _, extent in wanted}
     reachable, away = _reachable(environment, view, asked | {cluster for _, cluster in skipped})
-    found: list[Return] = []
+    looks: list[tuple[Return, Extent]] = []
     put_off: list[str] = []
     for name in reachable:
         here = [one for one in wanted if one[2].cluster == name]
         try:
-            found += _look(environment, view.clusters[name], here, accept_loss, put_off) if here else ()
+            looks += _look(environment, view.clusters[name], here, accept_loss, put_off) if here else ()
         except KafkaAdminError as error:
             away[name] = str(error)
     served: dict[str, list[str]] = {}
     for name, cluster in skipped:
         if cluster in reachable:  # nobody may be told to wait for one that is away
             served.setdefault(name, []).append(cluster)
-    marked = {
-        (topic, partition): extent.found_end for topic, partition, extent in wanted if extent.found_end is not None
-    }
+    found = tuple(one for one, _ in looks)
     newly_found = tuple(
-        one
-        for one in found
-        if one.outcome in {"less", "more"} and marked.get((one.topic, one.partition)) != one.found_end
+        one for one, extent in looks if one.outcome in {"less", "more"} and extent.found_end != one.found_end
     )
     reports = () if dry_run else _write(environment, found, served, reason, put_off)
-    return Returned(tuple(found), away, tuple(put_off), reports, newly_found)
+    return Returned(found, away, tuple(put_off), reports, newly_found)
 
 
 def _reachable(environment: Environment, view: View, names: Collection[str]) -> tuple[list[str], dict[str, str]]:
@@ -125,7 +121,7 @@ def _look(
     wanted: Collection[tuple[str, int, Extent]],
     accept_loss: bool,
     put_off: list[str],
-) -> list[Return]:
+) -> list[tuple[Return, Extent]]:
     there = environment.admin(cluster).topics({topic for topic, _, _ in wanted}, timeout_s=LOOK_S)
     found = []
     for topic, partition, extent in wanted:
@@ -133,10 +129,11 @@ def _look(
         ends = None if described is None else described.ends.get(partition)
         if described is not None and ends is None:
             put_off.append(f"{topic}-{partition}: no leader in {cluster.name} answers for it yet")
-        elif ends is not None and not ends.settled:
+        elif ends is not None and not ends.replicated:
             put_off.append(f"{topic}-{partition}: its replicas in {cluster.name} have not caught up yet")
         else:
-            found.append(look_at(topic, partition, extent, None if ends is None else ends.log_end, accept_loss))
+            one = look_at(topic, partition, extent, None if ends is None else ends.log_end, accept_loss)
+            found.append((one, extent))
     return found
 
 

@@ -1,1 +1,1 @@
-"""Migrations of many topics: planned, judged, cut into batches, listed."""
+"""Migrations of many topics: planned, judged, cut into batches, listed, waited for."""

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from ha_core.model import MoveRequest, View
 from ha_core.operations.environment import Environment
 from ha_core.operations.gather import gather
-from ha_core.operations.switch.proposal import created
+from ha_core.operations.proposal import created
 from ha_core.plan.closure import closure
+from ha_core.plan.facts import TopicFacts
 from ha_core.plan.moving import of_all
 from ha_core.plan.preflight import Case, preflight
 from ha_core.plan.verdict import Verdict, by_level, refused
@@ -65,11 +66,10 @@ class Judged:
         self.creates |= created(request.target, case.moves.topics, facts)
         ahead = set(case.ahead)
         for name in case.moves.topics:
-            here = case.here(name)
-            ends = here.ends if here is not None else {}
-            moving = of_all(request, view.topics, [(name, partition) for partition in ends])
-            producers = here.producers if here is not None else 0
-            self.topics[name] = Moving(name in ahead, {p: ends[p] for _, p in moving}, len(ends), producers)
+            here = case.here(name) or TopicFacts(exists=False)
+            moving = of_all(request, view.topics, [(name, partition) for partition in here.ends])
+            ends = {partition: here.ends[partition] for _, partition in moving}
+            self.topics[name] = Moving(name in ahead, ends, len(here.ends), here.producers)
 
     @cached_property
     def _min_in_sync(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Crossing, MigrateOperation, MoveOperation, Operation, Topic, View
-from ha_core.operations.crossing.ends import Progress, overdue, progress_of
+from ha_core.operations.crossing.ends import CrossingProgress, PartitionProgress, overdue, progress_of
 from ha_core.operations.dependents import failure, words
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError
@@ -76,34 +76,32 @@ def migrations(environment: Environment, running_only: bool = False) -> tuple[Mi
     looks, last = dict(_looks(environment, operations, chosen)), _last_operations(operations)
     found = []
     for name, topic in sorted(chosen.items()):
-        look = looks.get(topic.crossing.operation) if topic.crossing is not None else None
-        seen = look.partitions if isinstance(look, Progress) else ()
-        rows = {row.partition: row for row in seen if row.topic == name}
-        status = status_of(topic, {partition: row.end for partition, row in rows.items()})
+        look, crossing = None, topic.crossing
+        if crossing is not None:
+            look = looks.get(crossing.operation, "its operation is not among the newest")
+        seen = look.partitions if isinstance(look, CrossingProgress) else ()
+        rows = [row for row in seen if row.topic == name]
+        status = status_of(topic, {row.partition: row.end for row in rows})
         if status is None:
             continue
-        operation = last.get(name)
-        if topic.crossing is None:
-            blocks = tuple(dead_at_the_cut(topic, view.masked))
+        operation, age_s, blocks = last.get(name), None, list[str]()
+        if operation is not None:
+            age_s = round(environment.age_s(operation.started), 1)
+            blocks += filter(None, [failure(operation, view)])
+        if crossing is None:
+            blocks += dead_at_the_cut(topic, view.masked)
         elif isinstance(look, str):
-            blocks = (f"its logs cannot be looked at: {look}",)
+            blocks.append(f"its logs cannot be looked at: {look}")
         else:
             late = isinstance(operation, MigrateOperation) and overdue(environment, operation)
-            when = {partition: f", reached {row.when}" for partition, row in rows.items()}
-            blocks = tuple(_held_up(topic, topic.crossing, status, when, late))
-        if operation is None:
-            found.append(Migration(status, None, None, blocks))
-        else:
-            left = failure(operation, view)
-            age_s = round(environment.age_s(operation.started), 1)
-            blocks = (left, *blocks) if left else blocks
-            found.append(Migration(status, operation, age_s, blocks, _groups(operation, view)))
+            blocks += _held_up(topic, crossing, rows, late)
+        found.append(Migration(status, operation, age_s, tuple(blocks), _groups(operation, view)))
     return tuple(found)
 
 
 def _looks(
     environment: Environment, operations: Iterable[Operation], topics: Mapping[str, Topic]
-) -> Iterator[tuple[str, Progress | str]]:
+) -> Iterator[tuple[str, CrossingProgress | str]]:
     """Operation → how far it is, or why that is not known."""
     crossing = {topic.crossing.operation for topic in topics.values() if topic.crossing is not None}
     for operation in operations:
@@ -114,8 +112,8 @@ def _looks(
                 yield operation.id, str(error)
 
 
-def _groups(operation: MoveOperation, view: View) -> str:
-    if operation.request.groups == "leave":
+def _groups(operation: MoveOperation | None, view: View) -> str:
+    if operation is None or operation.request.groups == "leave":
         return ""
     if operation.request.scope.user_groups:
         return f"{len(operation.moves.groups)} groups in the same revision"
@@ -136,21 +134,18 @@ def _last_operations(operations: Iterable[Operation]) -> dict[str, MoveOperation
     return found
 
 
-def _held_up(
-    topic: Topic, crossing: Crossing, status: TopicStatus, when: Mapping[int, str], late: bool
-) -> Iterator[str]:
-    """:param when: partition → when it reaches its cut, in words."""
+def _held_up(topic: Topic, crossing: Crossing, rows: Iterable[PartitionProgress], late: bool) -> Iterator[str]:
     resume = f"`switchyard resume {crossing.operation}"
     if topic.fence is not None:
         yield f"a fence was left on it: {resume}`"
     if crossing.state == "proposed":
         yield f"its cuts are proposed only, and hold producers up when they are reached: {resume}`"
         return
-    missing = [one for one in status.partitions if one.crosses and one.missing != 0]
+    missing = [row for row in rows if not row.reached]
     if not missing:
         yield f"it is to be settled: {resume}`, or the next scheduled run"
         return
-    named = "; ".join(f"{one.partition} lacks {one.missing}{when.get(one.partition, '')}" for one in missing[:NAMED])
+    named = "; ".join(f"{row.partition} {row.lacks}" for row in missing[:NAMED])
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
     yield f"partition {named}{more}; {resume} --finish-with-barrier` ends it now"
     if late:

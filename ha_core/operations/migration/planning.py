@@ -6,9 +6,9 @@ Batches are bounded so that each of their revisions fits into one write of ZooKe
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -16,20 +16,19 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ha_core.model import MigrateOperation, MoveOperation, MoveRequest, MoveSet, SwitchOperation, Topic, View
-from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice
+from ha_core.model import MigrateOperation, MoveRequest, MoveSet, Operation, Topic, View
+from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice, PlannedCuts
 from ha_core.model.portions import portions
 from ha_core.operations.creating import Startable
 from ha_core.operations.crossing.cuts import from_summary, looked_at
 from ha_core.operations.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
 from ha_core.operations.environment import Environment
 from ha_core.operations.migration.judging import Judged, Moving, scoped
-from ha_core.operations.report import BaseProposal, require_sound
+from ha_core.operations.proposal import Proposal, expected_fence
+from ha_core.operations.report import BaseProposal, require_no_errors
 from ha_core.operations.requests import make_request, migrating_topics
-from ha_core.operations.revisions import MAX_DETAIL_BYTES, MAX_REVISION_BYTES, by_topic
-from ha_core.operations.switch.proposal import Proposal, expected_fence
+from ha_core.operations.revisions import MAX_REVISION_BYTES, bounded, by_topic
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
-from ha_core.plan.closure import lock_keys
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records, reached_words
 from ha_core.plan.facts import Partition
 from ha_core.plan.preflight import CUT_RULES, judge
@@ -63,39 +62,20 @@ class PartitionPlan(BaseModel):
         return reached_words(self.cut - self.end, self.expected_per_s)
 
 
-class Batch(Startable):
+class Batch(PlannedCuts, Startable):
     """The topics of one operation. Behind a barrier it is a switch."""
 
     number: int
-    request: MoveRequest
-    moves: MoveSet
-    rates: dict[str, dict[int, float]] = Field(default_factory=dict)
-    """topic → partition → records/s."""
-    expected: dict[str, dict[int, float]] = Field(default_factory=dict)
-    """The same, as the logs are expected to go on."""
-    rates_from: str = ""
-    cut_at: dict[str, dict[int, int]] = Field(default_factory=dict)
 
     @property
     def kind(self) -> str:
         return "switch" if self.request.cut == "barrier" else "migrate"
 
-    def begun(self, **common: Any) -> MoveOperation:
-        common.update(reason=self.request.reason, request=self.request, moves=self.moves)
+    def begun(self, **common: Any) -> Operation:
         if self.kind == "switch":
-            return SwitchOperation(**common)
-        evidence = CrossingEvidence(
-            rates=self.rates,
-            expected=self.expected if len(json.dumps(self.expected)) <= MAX_DETAIL_BYTES else {},
-            rates_from=self.rates_from,
-            cut_at=self.cut_at,
-            batch=self.number,
-        )
-        return MigrateOperation(**common, evidence=evidence)
-
-    @property
-    def lock_keys(self) -> Sequence[str]:
-        return lock_keys(self.request, self.moves)
+            return super().begun(**common)
+        planned = self.model_dump(include=set(PlannedCuts.model_fields))
+        return MigrateOperation(**common, evidence=CrossingEvidence(**planned, batch=self.number))
 
     @property
     def waits_for(self) -> Collection[str]:
@@ -110,7 +90,7 @@ class Batch(Startable):
             return Proposal(request=self.request, revision=0, moves=self.moves).judged_again(environment)
         judged = Judged(environment, environment.store.load(), self.request)
         judged.judge(self.moves.topics)
-        require_sound(judged.sorted_verdicts)
+        require_no_errors(judged.sorted_verdicts)
         return self
 
 
@@ -159,7 +139,7 @@ class MigrationProposal(BaseProposal):
 
 def plan_migration(
     environment: Environment,
-    patterns: Iterable[str],
+    topics: Iterable[str],
     origin: str,
     target: str,
     *,
@@ -170,7 +150,7 @@ def plan_migration(
 ) -> MigrationProposal:
     """What would be migrated now, and how.
 
-    :param patterns: topics of the origin, single partitions of them (`orders:0,4-7`), or patterns with `*`, `?`, `[…]`.
+    :param topics: of the origin, single partitions of them (`orders:0,4-7`), or patterns with `*`, `?`, `[…]`.
     :param cut_at: client offsets to cut at, in place of what the rates suggest.
     :param rates: summary of recorded history; without it two looks at the ends are taken.
     :param options: further fields of the request; `groups`: `move` takes the groups along that read the topics.
@@ -178,18 +158,16 @@ def plan_migration(
     """
     given = dict(cut_at or {})
     view = environment.store.load()
-    names, left_out = migrating_topics(environment, view, tuple(patterns), origin)
-    entries = [f"topic:{name}" for name in names] or ["topic:-"]
-    whole = make_request(entries, origin, target, include_followers=True, **options)
+    names, left_out, whole = whole_request(environment, view, topics, origin, target, **options)
+    propose = partial(_proposal, whole, view, left_out=left_out)
     if not names:
-        text = f"Nothing is to move: no topic of {origin} is named by {', '.join(patterns) or 'nothing'}."
-        verdicts = (error("unknown-topic", "topics", text, "Correct the names or patterns."),)
-        return _proposal(whole, view, left_out=left_out, verdicts=verdicts)
+        text = f"Nothing is to move: no topic of {origin} is named by {', '.join(topics) or 'nothing'}."
+        return propose(verdicts=(error("unknown-topic", "topics", text, "Correct the names or patterns."),))
     judged = Judged(environment, view, whole)
     for some in portions(whole.scope.topics, max(1, topics_per_batch), lambda _: 1):
         judged.judge(some)
     if judged.refused:
-        return _proposal(whole, view, left_out=left_out, verdicts=judged.sorted_verdicts)
+        return propose(verdicts=judged.sorted_verdicts)
     ends = {(name, p): end for name, one in judged.topics.items() if one.ahead for p, end in one.ends.items()}
     cuts = Cuts(view, whole, ends, _rates(environment, view, whole, ends, rates), given)
     judged.verdicts += judge(CUT_RULES, cuts)
@@ -198,9 +176,7 @@ def plan_migration(
     if whole.groups == "move":
         dependents = find_dependents(environment, view, whole, judged.topics)
         judged.verdicts += dependents.verdicts
-    return _proposal(
-        whole,
-        view,
+    return propose(
         rates_from=cuts.rates.words if ends else "",
         batches=_with_groups(tuple(_batches(cuts, judged.topics, topics_per_batch)), dependents),
         dependents=dependents.groups,
@@ -208,9 +184,17 @@ def plan_migration(
         doubled=_doubled(rows),
         creates=judged.creates,
         expected_fence=expected_fence(environment),
-        left_out=left_out,
         verdicts=judged.sorted_verdicts,
     )
+
+
+def whole_request(
+    environment: Environment, view: View, patterns: Iterable[str], origin: str, target: str, **options: Any
+) -> tuple[list[str], dict[str, str], MoveRequest]:
+    """What is asked for, before it is cut into batches; with the names, and what a pattern leaves out."""
+    names, left_out = migrating_topics(environment, view, tuple(patterns), origin)
+    entries = [f"topic:{name}" for name in names] or ["topic:-"]
+    return names, left_out, make_request(entries, origin, target, include_other_users=True, **options)
 
 
 def _rates(
@@ -218,7 +202,7 @@ def _rates(
 ) -> Rates:
     """Recorded rates; of what has none, those of two looks."""
     recorded = from_summary(summary, request.origin) if summary is not None else Rates({}, "")
-    left = [key for key in keys if key not in recorded.per_s]
+    left = [key for key in keys if key not in recorded.known]
     if summary is not None and not left:
         return recorded
     looked = looked_at(environment, environment.admin(view.clusters[request.origin]), left)
@@ -227,36 +211,29 @@ def _rates(
     if len(left) == len(keys):
         return replace(looked, words=f"{looked.words} (nothing is recorded of them)")
     return Rates(
-        {**looked.per_s, **recorded.per_s},
+        {**looked.known, **recorded.known},
         f"{recorded.words}; of {len(left)} partitions without one, {looked.words}",
-        {**looked.expected_per_s, **recorded.expected_per_s},
-        {**looked.sources, **recorded.sources},
     )
 
 
 def _rows(cuts: Cuts) -> Iterator[PartitionPlan]:
-    rates = cuts.rates
     for key in sorted(cuts.ends):
-        end, rate = cuts.end(key), rates.of(key)
+        end, rate = cuts.end(key), cuts.rates.of(key)
         yield PartitionPlan(
             topic=key[0],
             partition=key[1],
             end=end,
-            rate_per_s=round(rate, 3),
-            expected_per_s=round(rates.expected(key), 3),
-            rate_from=rates.sources.get(key, ""),
-            cut=cuts.given.get(key, cut_ahead(end, rate, cuts.request.preparation_s)),
+            rate_per_s=round(rate.highest, 3),
+            expected_per_s=round(rate.expected, 3),
+            rate_from=rate.source,
+            cut=cuts.given.get(key, cut_ahead(end, rate.highest, cuts.request.preparation_s)),
         )
 
 
 def _doubled(rows: Iterable[PartitionPlan]) -> dict[str, float | None]:
     """:param rows: by topic."""
-    found = {}
-    for name, group in groupby(rows, key=attrgetter("topic")):
-        some = list(group)
-        ahead, rates = {r.partition: r.cut - r.end for r in some}, {r.partition: r.rate_per_s for r in some}
-        found[name] = doubled_records(ahead, rates)
-    return found
+    topics = groupby(rows, key=attrgetter("topic"))
+    return {name: doubled_records([(row.cut - row.end, row.rate_per_s) for row in some]) for name, some in topics}
 
 
 def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[Batch]:
@@ -268,12 +245,14 @@ def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[Ba
     for number, (mode, names) in enumerate(runs, start=1):
         keys = [(name, p) for name in names for p in topics[name].ends]
         some = {name: found for name, found in request.scope.partitions.items() if name in names}
+        known = {key: rates.of(key) for key in keys}
+        expected = {key: round(rate.expected, 3) for key, rate in known.items() if rate.expected}
         yield Batch(
             number=number,
             request=scoped(request, topics=tuple(names), partitions=some).model_copy(update={"cut": mode}),
             moves=MoveSet(topics=tuple(names), reasons={f"topic:{name}": "named in the scope" for name in names}),
-            rates=by_topic({key: round(rates.of(key), 3) for key in keys if rates.of(key)}),
-            expected=by_topic({key: round(rates.expected(key), 3) for key in keys if rates.expected(key)}),
+            rates=by_topic({key: round(rate.highest, 3) for key, rate in known.items() if rate.highest}),
+            expected=bounded("expected", expected).get("expected", {}),
             rates_from=rates.words if mode == "predicted" else "",
             cut_at=by_topic({key: cuts.given[key] for key in keys if key in cuts.given}),
         )

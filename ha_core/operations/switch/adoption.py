@@ -8,7 +8,6 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError
 from ha_core.model import MoveOperation
 from ha_core.model.operation import AdoptedGroup
-from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal
 from ha_core.operations.sides import in_origin, in_target
 
@@ -20,7 +19,7 @@ def adopt_groups(journal: Journal[MoveOperation]) -> None:
         return
     with journal.step("adopt") as seen:
         seen.update(_forget_stale(journal, groups))
-        adopted, left_out = adopt(journal.environment, journal.origin, journal.target, groups)
+        adopted, left_out = adopt(journal, groups)
         journal.note(adopted=adopted)
         seen.update(adopted={name: len(one.members) for name, one in adopted.items()}, left_out=left_out)
 
@@ -42,10 +41,9 @@ def _forget_stale(journal: Journal[MoveOperation], groups: Collection[str]) -> d
     return {name: count for name, count in counts.items() if count}
 
 
-def adopt(
-    environment: Environment, origin: Admin, target: Admin, groups: Collection[str]
-) -> tuple[dict[str, AdoptedGroup], dict[str, str]]:
+def adopt(journal: Journal[MoveOperation], groups: Collection[str]) -> tuple[dict[str, AdoptedGroup], dict[str, str]]:
     """Adopted groups, and the others with the reason. Groups without live members are in neither."""
+    origin, target = journal.origin, journal.target
     adopted: dict[str, AdoptedGroup] = {}
     left_out: dict[str, str] = {}
     for name, described in origin.describe_groups(groups).items():
@@ -59,7 +57,7 @@ def adopt(
             joined = target.adopt(described)
         except GroupNotStableError as error:
             left_out[name] = str(error)
-            environment.say(f"group {name} is not adopted, its members will join once more: {error}")
+            journal.environment.say(f"group {name} is not adopted, its members will join once more: {error}")
             continue
         adopted[name] = AdoptedGroup(joined.generation, generation, joined.members)
     return adopted, left_out
@@ -78,16 +76,16 @@ def still_adopted(origin: Admin, target: Admin, groups: Mapping[str, AdoptedGrou
     return alive
 
 
-def renew_adoption(journal: Journal[MoveOperation], origin: Admin, target: Admin) -> None:
+def renew_adoption(journal: Journal[MoveOperation]) -> None:
     """Adopt again what has rebalanced or expired since it was adopted; the evidence becomes what holds now."""
-    adopted = journal.operation.evidence.adopted
-    alive = still_adopted(origin, target, adopted)
+    adopted, target = journal.operation.evidence.adopted, journal.target
+    alive = still_adopted(journal.origin, target, adopted)
     stale = [name for name in journal.moves.groups if name not in alive]
     if not stale:
         return
     for name in stale:
         if name in adopted:
             target.leave(in_target(name, adopted[name]))
-    again, _ = adopt(journal.environment, origin, target, stale)
+    again, _ = adopt(journal, stale)
     if {**alive, **again} != adopted:
         journal.note(adopted={**alive, **again})

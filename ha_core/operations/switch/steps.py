@@ -11,33 +11,42 @@ remember transactional producers, a transaction fence comes first. Producers wit
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import replace
 from functools import cached_property, partial
 
-from ha_core.model import SwitchOperation, Usage
+from ha_core.model import Group, SwitchOperation, Topic, Usage
 from ha_core.operations import dependents
 from ha_core.operations.errors import MoveError, StepFailedError
 from ha_core.operations.gateways import drained, name_them, require_drained
 from ha_core.operations.journal import Journal, Lap
-from ha_core.operations.kind import Work
+from ha_core.operations.kind import patiently
 from ha_core.operations.last_seen import LastKnown
-from ha_core.operations.moving import MoveKind, MoveSteps, patiently
+from ha_core.operations.moving import MoveKind, MoveSteps
 from ha_core.operations.revisions import Touched, by_topic
 from ha_core.operations.sides import described, in_target, origin_of
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
+from ha_core.operations.switch.copies import MAX_EXTENTS_AT_ONCE, take_over
+from ha_core.operations.switch.levelling import OwnCopies
+from ha_core.operations.switch.settings import become_sources, without_settings
+from ha_core.operations.switch.turning import leave_unturned, turn_all_round, without_copy
 from ha_core.operations.switch.window import Window
 from ha_core.plan.closure import closure
+from ha_core.plan.copies import fitting, held, hold_change, to_hold
+from ha_core.plan.facts import CopyFacts, Partition
 from ha_core.plan.move import TASKS, UNDO, Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
 from ha_core.plan.moving import of_all
-from ha_core.plan.revision import MoveDamagedError
+from ha_core.plan.revision import FINAL, MoveDamagedError
 from ha_core.plan.verdict import listed
-from ha_core.store.errors import StoreUnavailableError
+from ha_core.store.errors import StoreUnavailableError, TooLargeError
 
 OURS_FOR_S = 1.0
 """Nobody can take over what was held so long ago: far less than the session of an executor. Asking costs a write."""
 PAUSE_S = 0.02
 KEEP_ALIVE_S = 3.0
 """How often adopted members are kept alive meanwhile: as often as clients do it by default."""
-NAMED = 5
 
 
 class SwitchSteps(MoveSteps[SwitchOperation]):
@@ -47,27 +56,64 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         super().__init__(journal, why)
         self.begun = self.fenced_at = self.environment.monotonic()
         self.fence_revision: int | None = None
+        self.levelling: OwnCopies | None = None
 
     @cached_property
     def touched(self) -> Touched:
         """Read once; later revisions of this run are known without a look."""
         return Touched.read(self.journal)
 
-    def perform(self, step: str) -> Work | None:
+    def perform(self, step: str) -> None:
         """What fails behind the fence goes into the history when the fence is gone: clients wait for nothing else."""
         try:
-            return super().perform(step)
+            super().perform(step)
         except BaseException:
+            if self.levelling is not None:
+                self.levelling.stop()
             if step in TASKS["cut_over"] and self.journal.operation.state != "cut":
-                ms = (self.environment.monotonic() - self.begun) * 1000
+                ms = self.environment.ms_since(self.begun)
                 self.journal.pending.append(Lap("cut_over", "failed", ms, {}, self.environment.now()))
             raise
 
+    def close(self) -> None:
+        """Nothing of it runs any more."""
+        if self.levelling is not None:
+            self.levelling.close()
+
     def has_way_back(self, step: str) -> bool:
-        return self.journal.operation.state != "cut"
+        return self.journal.operation.state not in FINAL | {"cut"}
 
     def adopt(self) -> None:
         adopt_groups(self.journal)
+
+    def hold(self) -> None:
+        """Take the copies of what is mirrored. Of a dead origin they are taken over at once: nothing more comes."""
+        operation = self.journal.operation
+        if mirrored := to_hold(operation, self.environment.store.mirrors()):
+            if mirrored != operation.evidence.mirrored:
+                self.journal.note(mirrored=mirrored)  # so that its revisions may write these mirrors
+            with self.journal.lap("hold") as seen:
+                documents = hold_change(self.journal.operation, self.touched.view)
+                seen.update(revision=self.touched.commit(documents, "hold"), topics=len(mirrored))
+            if self.journal.request.mode == "forced":
+                self.taking_over  # noqa: B018  beside the fence and the wait for the gateways
+            else:
+                del self.touched  # what is noted until the fence changes versions
+
+    def level(self) -> None:
+        """Copy until little is missing, and go on with it.
+
+        :raises StepFailedError: a copy has stopped, or does not catch up.
+        """
+        journal, mirrored = self.journal, self.journal.operation.evidence.mirrored
+        if mirrored:
+            with journal.step("level") as seen:
+                view = self.environment.store.load()
+                mirrors = {name: held(journal.operation, view, name) for name in mirrored}
+                partitions = {name: one.partitions for name, one in described(journal.origin, mirrors).items()}
+                ours = partial(journal.still_ours, OURS_FOR_S)
+                self.levelling = OwnCopies(self.environment, journal.origin, journal.target, mirrors, partitions, ours)
+                seen.update(partitions=len(self.levelling.partitions), missing_records=self.levelling.level())
 
     def warm(self) -> None:
         self.begun = self.environment.monotonic()
@@ -96,13 +142,10 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
 
     def drain(self) -> None:
         """:raises NotDrainedError: a gateway does not follow in time."""
-        operation, request, moves = self.journal.operation, self.journal.request, self.journal.moves
         # The fence of a run that was interrupted is in the newest revision.
         revision = self.fence_revision or self.environment.store.load().revision
-        # A move of bindings alone fences nothing, and no gateway reports a fence that it does not see.
-        fencing = operation.id if moves.topics or moves.groups else None
         with self.journal.lap("drain"):
-            require_drained(self.environment, revision, fencing, request.drain_timeout_s)
+            require_drained(self.journal, revision)
         self._refuse_latecomers()
 
     def ends(self) -> None:
@@ -111,10 +154,23 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             checked = None
             if adopted and window.origin is not None:
                 checked = self.environment.pool.submit(still_adopted, window.origin, window.target, adopted)
+            self.copies = self.taking_over.result()  # the copies end behind the markers of this
             self.found = window.read()
             self.alive = adopted if checked is None else checked.result()
             producers = sum(len(known) for known in self.found.producers.values())
             seen.update(partitions=len(self.found.ends), producers=producers)
+
+    def mirrored(self) -> None:
+        """:raises StepFailedError: the copies do not get to the end of the origin for the drain timeout."""
+        if self.levelling is not None:
+            with self.journal.lap("mirrored") as seen:
+                found, keys = self.found, self.levelling.partitions
+                ends = {key: found.origin[key].log_end for key in keys}
+                self.copies = self.levelling.finish(ends, self.journal.request.drain_timeout_s)
+                there = self.window.target.ends(keys)
+                copied = {key: replace(found.ends[key], target=one.log_end) for key, one in there.items()}
+                self.found = replace(found, ends={**found.ends, **copied})
+                seen.update(partitions=len(keys), runs=sum(len(copy.runs) for copy in self.copies.values()))
 
     def offsets(self) -> None:
         """Groups that have changed since they were adopted are given up: their members join once more."""
@@ -122,7 +178,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         with self.journal.lap("offsets") as seen:
             for name in adopted.keys() - self.alive.keys():
                 self.window.target.leave(in_target(name, adopted[name]))
-            counts = self.window.copy_offsets({name: in_target(name, one) for name, one in self.alive.items()})
+            counts = self.window.copy_offsets(self.alive)
             seen.update(groups=len(counts), offsets=sum(counts.values()), adopted=len(self.alive))
 
     def cut(self) -> None:
@@ -134,17 +190,50 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             origin_ends = by_topic({key: found.origin[key].log_end for key in leaving})
             operation = journal.operation.noting(origin_ends=origin_ends)
             read_ms = environment.now_ms()
-            documents = cut_change(operation, view, found.ends, found.producers, self.alive, read_ms)
-            revision = seen["revision"] = self.touched.commit(documents, "cut")
-        fenced_ms = (environment.monotonic() - self.fenced_at) * 1000
+            most = fitting(self.copies, MAX_EXTENTS_AT_ONCE)
+            while True:
+                documents = cut_change(
+                    operation, view, found.ends, found.producers, self.alive, read_ms, self.copies, most
+                )
+                try:
+                    revision = seen["revision"] = self.touched.commit(documents, "cut")
+                    break
+                except TooLargeError:  # nothing was sent
+                    if not self.copies or most == 1:
+                        raise
+                    most = max(most // 4, 1)
+            seen.update(copies=len(self.copies))
+        fenced_ms = environment.ms_since(self.fenced_at)
         journal.update(revision=revision)
         journal.write_pending()
         detail = {"revision": revision, "fenced_ms": round(fenced_ms, 1), "left_out": list(self.window.left_out)}
-        journal.append("cut_over", "done", (environment.monotonic() - self.begun) * 1000, detail)
+        journal.append("cut_over", "done", environment.ms_since(self.begun), detail)
         environment.say(f"clients waited {fenced_ms:.1f} ms behind the fence (fenced_ms)")
 
+    def verify(self) -> None:
+        """Once: from the first step of `reverse` on the origin grows by what is copied to it."""
+        if not self.journal.operation.evidence.verified:
+            become_sources(self.journal)  # from the mirror turned round on the origin has the settings of a copy
+            super().verify()
+            if self.journal.operation.evidence.ended:
+                self.journal.note(verified=True)
+
+    def reverse(self) -> None:
+        """The cluster that was the writer gets a copy again. Where that cannot be now, it is made later."""
+        turn_all_round(self.journal)
+
+    def unverified(self) -> None:
+        leave_unturned(self.journal)
+
     def record(self) -> None:
-        words = ["cut over and verified", dependents.words(self.journal.operation)]
+        words = [
+            "cut over and verified",
+            _beyond_copies(self.journal.operation),
+            left_behind(self.journal.operation),
+            without_copy(self.journal),
+            without_settings(self.journal.operation),
+            dependents.words(self.journal.operation),
+        ]
         self.journal.finish("succeeded", "; ".join(filter(None, words)))
 
     def lift(self) -> None:
@@ -153,8 +242,8 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         documents = undo_change(self.journal.operation, touched.view)
         revision = touched.commit(documents, "undo")
         self.journal.write_pending()
-        fences = len(documents.puts) - 1 + len(documents.deletes)
-        ms = (self.environment.monotonic() - before) * 1000
+        fences = sum(isinstance(put, Topic | Group) for put in documents.puts) + len(documents.deletes)
+        ms = self.environment.ms_since(before)
         self.journal.append("lift", "undone", ms, {"fences": fences, "revision": revision})
         self.environment.say(f"lift {ms:.1f} ms ({fences} fences, revision {revision})")
 
@@ -178,8 +267,8 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         target, origin = journal.target, origin_of(environment, request)
         found = described(origin or target, moves.topics)
         forced = request.mode == "forced"
-        if origin is not None and not forced:
-            renew_adoption(journal, origin, target)
+        if not forced:
+            renew_adoption(journal)
         return Window(
             environment,
             origin,
@@ -191,6 +280,14 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             known=LastKnown.read(environment, request.origin, moves) if forced else LastKnown(),
             still_ours=partial(journal.still_ours, OURS_FOR_S),
         )
+
+    @cached_property
+    def taking_over(self) -> Future[dict[Partition, CopyFacts]]:
+        """Of the copies of a dead origin's topics. One run of `cut_over` asks for it once."""
+        journal, mirrors = self.journal, self.touched.view.mirrors.values()
+        held = [one for one in mirrors if one.held == journal.operation.id and journal.request.mode == "forced"]
+        partitions = self.window.partitions if held else ()
+        return self.environment.pool.submit(take_over, self.environment, journal.target, held, partitions)
 
     def _await_transactions(self, revision: int) -> None:
         """Gateways tell of transactions that have not written yet; the origin of those that no gateway has seen."""
@@ -205,7 +302,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             now = environment.monotonic()
             if now - begun >= request.drain_timeout_s:
                 named = [f"{t}-{p} (producer {who.producer_id})" for (t, p), known in found.items() for who in known]
-                where = ", ".join(named[:NAMED]) or f"as these gateways see it: {name_them(late)}"
+                where = listed(named) or f"as these gateways see it: {name_them(late)}"
                 raise StepFailedError(
                     f"Transactions stay open in cluster {request.origin} for more than {request.drain_timeout_s:g} s: "
                     f"{where}. Let them end, or give the move a --drain-timeout that is longer than they take. One "
@@ -247,13 +344,13 @@ class Switch(MoveKind):
     tasks = TASKS
     taken_back = "The operation was undone: no fence and no lock is left."
 
-    def advance(self, journal: Journal[SwitchOperation], at_once: bool = False) -> Work:
+    def advance(self, journal: Journal[SwitchOperation], at_once: bool = False) -> None:
         if (left := _left(journal)) == UNDO:
             self.take_back(journal, "interrupted before its cut")
         else:
-            yield from self.take(SwitchSteps(journal), left)
+            self._take(SwitchSteps(journal), left)
 
-    def run_task(self, journal: Journal[SwitchOperation], task: str) -> Work:
+    def run_task(self, journal: Journal[SwitchOperation], task: str) -> None:
         """Behind a fence that an earlier one left, the planner decides."""
         operation = journal.operation
         left = steps(journal.request)
@@ -273,12 +370,21 @@ class Switch(MoveKind):
                 "run the steps in order."
             )
         if after_cut or journal.operation.state != "cut":
-            yield from self.take(SwitchSteps(journal), [step for step in left if step in TASKS[task]])
+            self._take(SwitchSteps(journal), [step for step in left if step in TASKS[task]])
+
+    def _take(self, effects: SwitchSteps, left: Iterable[str]) -> None:
+        with closing(effects):
+            self.take(effects, left)
 
     def take_back(self, journal: Journal[SwitchOperation], why: str) -> bool:
         effects = SwitchSteps(journal, why)
+
+        def back() -> None:
+            for step in UNDO:
+                effects.perform(step)
+
         try:
-            patiently(journal.environment, lambda: [effects.perform(step) for step in UNDO])
+            patiently(journal.environment, back)
         except MoveDamagedError:
             if journal.operation.state != "cut":
                 raise
@@ -290,6 +396,29 @@ class Switch(MoveKind):
                 f"locks may still stand. `switchyard undo {operation_id}` when ZooKeeper answers again."
             ) from error
         return True
+
+
+def _beyond_copies(operation: SwitchOperation) -> str:
+    mirrored, origin = operation.evidence.mirrored, operation.request.origin
+    if operation.request.mode != "forced" or not mirrored:
+        return ""
+    return (
+        f"{len(mirrored)} topics went on at their copies: `switchyard mirror reconcile {origin}` counts what {origin} "
+        "had beyond them, when it is back"
+    )
+
+
+def left_behind(operation: SwitchOperation) -> str:
+    """What copies hold and nobody reads there; empty: nothing."""
+    left, origin = operation.evidence.left_to_origin, operation.request.origin
+    if not left:
+        return ""
+    what = (
+        f"{sum(left.values()):,} older records of {listed(left)} are read in {origin} only, though the copies have them"
+    )
+    if operation.request.mode == "planned":
+        return f"{what} (too many gaps): keep {origin} until they have aged"
+    return f"{what} (too many gaps): they cannot be read until it is back, and giving it up would lose them for readers"
 
 
 def _left(journal: Journal[SwitchOperation]) -> tuple[Step, ...]:

@@ -11,18 +11,20 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
-from ha_core.kafka.facts import Adopted, LogEnds
+from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Member
+from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import BypassError, StepFailedError
 from ha_core.operations.last_seen import LastKnown
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
+from ha_core.plan.verdict import listed
 
-NAMED = 5
 SETTLING_PAUSE_S = 0.005
 DYING_S = 2.0
 
@@ -59,13 +61,12 @@ class Window:
     def warm(self) -> None:
         """Ask once for all that is asked again behind the fence."""
         pool = self.environment.pool
-        jobs, groups = [pool.submit(self.target.ends, self.partitions)], pool.submit(self._read_groups)
+        jobs: list[Future[Any]] = [pool.submit(self.target.ends, self.partitions), pool.submit(self._read_groups)]
         if self.origin is not None and not self.forced:
             jobs.append(pool.submit(self.origin.ends, self.partitions))
             self._producers()
         for job in jobs:
             job.result()
-        groups.result()
         self.target.describe_groups(self.groups)
 
     def read(self) -> Found:
@@ -95,20 +96,19 @@ class Window:
             second,
         )
 
-    def transactional(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
-        """Transactional producers that the origin's leaders remember, by partition; partitions without are left out.
+    def transactional(self) -> Collection[Partition]:
+        """Partitions of which the origin's leaders remember transactional producers.
 
-        Empty where nobody can say or waits for it: brokers older than 2.8, forced moves.
+        None where nobody can say: brokers older than 2.8.
         """
-        producers = {} if self.forced else self._producers()
-        return {key: some for key, known in producers.items() if (some := tuple(p for p in known if p.transactional))}
+        return [key for key, known in self._producers().items() if any(one.transactional for one in known)]
 
     def open_transactions(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
-        """Those of `transactional` that have a transaction open."""
-        known = self.transactional()
-        return {key: some for key in known if (some := tuple(p for p in known[key] if p.in_transaction))}
+        """Producers that have a transaction open, by partition; partitions without are left out."""
+        known = self._producers().items()
+        return {key: some for key, all_of in known if (some := tuple(one for one in all_of if one.in_transaction))}
 
-    def copy_offsets(self, adopted: Mapping[str, Adopted]) -> dict[str, int]:
+    def copy_offsets(self, adopted: Mapping[str, AdoptedGroup]) -> dict[str, int]:
         """Commit in the target what the groups had committed in the origin; group → number of partitions."""
 
         def one(group: str) -> int:
@@ -148,18 +148,13 @@ class Window:
                     raise
         topics = {topic for committed in found.values() for topic, _ in committed}
         there = self.target.topics(topics, offsets=False) if topics else {}
-
-        def known(key: Partition) -> bool:
-            return key[0] in there and key[1] < there[key[0]].partitions
-
+        known = {(name, partition) for name, one in there.items() for partition in range(one.partitions)}
         self.committed = {
-            group: {key: value for key, value in committed.items() if known(key)} for group, committed in found.items()
+            group: {key: value for key, value in committed.items() if key in known}
+            for group, committed in found.items()
         }
         self.left_out = tuple(
-            f"{group} {topic}-{part}"
-            for group, committed in sorted(found.items())
-            for topic, part in sorted(committed)
-            if not known((topic, part))
+            f"{group} {topic}-{part}" for group in sorted(found) for topic, part in sorted(found[group].keys() - known)
         )
 
     def _producers(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
@@ -182,11 +177,11 @@ def quiet_ends(
     deadline = environment.monotonic() + timeout_s
     while True:
         found = origin.ends(partitions)
-        restless = sorted(key for key, one in found.items() if not one.settled or one.open_transaction)
+        restless = sorted(key for key, one in found.items() if not one.replicated or one.open_transaction)
         if not restless:
             return found
         if environment.monotonic() >= deadline:
-            named = ", ".join(f"{topic}-{part} ({_why(found[topic, part])})" for topic, part in restless[:NAMED])
+            named = listed(f"{topic}-{part} ({_why(found[topic, part])})" for topic, part in restless)
             raise StepFailedError(
                 f"Cluster {origin.cluster.name} did not come to rest within {timeout_s:g} s: {named}. Let "
                 "transactions end and replicas catch up, then repeat the move, or give it a longer --drain-timeout."
@@ -198,9 +193,9 @@ def require_unmoved(origin: Admin, first: Mapping[Partition, LogEnds], second: M
     """:raises BypassError: ends have moved between two looks behind a fence that every gateway had drained."""
     moved = sorted(key for key in first if first[key].log_end != second[key].log_end)
     if moved:
-        named = ", ".join(
+        named = listed(
             f"{topic}-{part} went from {first[topic, part].log_end} to {second[topic, part].log_end}"
-            for topic, part in moved[:NAMED]
+            for topic, part in moved
         )
         raise BypassError(
             f"Somebody writes to cluster {origin.cluster.name} without passing through the gateways: {named} "
@@ -221,4 +216,4 @@ def require_not_grown(before: Mapping[str, int], now: Mapping[str, int]) -> None
 
 
 def _why(ends: LogEnds) -> str:
-    return "replicas lag" if not ends.settled else f"a transaction is open since offset {ends.last_stable}"
+    return "replicas lag" if not ends.replicated else f"a transaction is open since offset {ends.last_stable}"

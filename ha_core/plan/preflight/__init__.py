@@ -6,14 +6,14 @@ and of chosen cuts are asked what goes beyond it: a `DependentsCase`, a `Cuts`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from ha_core.plan.preflight import clusters, cuts, dependents, groups, scope, sizes, topics
-from ha_core.plan.preflight.case import Case, outside_topics
-from ha_core.plan.verdict import Verdict, by_level, refused
+from ha_core.plan.preflight import clusters, cuts, dependents, groups, mirrors, scope, sizes, topics
+from ha_core.plan.preflight.case import Case
+from ha_core.plan.verdict import Verdict, Verdicts, by_level, refused
 
-__all__ = ["CUT_RULES", "DEPENDENT_RULES", "REVISION_RULES", "Case", "Verdict", "judge", "outside_topics", "preflight"]
+__all__ = ["CUT_RULES", "DEPENDENT_RULES", "REVISION_RULES", "Case", "judge", "preflight"]
 
 NAME_RULES = (clusters.registered, clusters.two_clusters, topics.damaged)
 CLUSTER_RULES = (clusters.planned_origin, clusters.forced_origin, clusters.target)
@@ -21,6 +21,7 @@ RULES = (
     scope.users,
     scope.bindings,
     scope.locks,
+    topics.of_the_cluster,
     topics.placed,
     topics.in_target,
     topics.against_the_map,
@@ -29,7 +30,9 @@ RULES = (
     topics.transactional,
     topics.lowered,
     topics.single_partitions,
-    topics.strangers,
+    topics.other_users,
+    mirrors.mirrored,
+    mirrors.to_copies,
     clusters.last_seen,
     groups.groups,
     clusters.gateways,
@@ -45,21 +48,36 @@ REVISION_RULES = (sizes.too_large,)
 DEPENDENT_RULES = (dependents.of_nobody, dependents.beside_a_crossing, groups.groups)
 """Of groups that come along with their topics, each in a revision of its own."""
 CUT_RULES = (cuts.asked_for, cuts.idle)
+LINK_RULES = (
+    scope.locks,
+    topics.of_the_cluster,
+    topics.placed,
+    topics.in_target,
+    topics.lowered,
+    mirrors.one_copy,
+    mirrors.whole_topics,
+    clusters.gateways,
+)
+"""Of topics that get a mirror, in place of those of a move."""
 
 C = TypeVar("C")
 
 
-def judge(rules: Iterable[Callable[[C], Iterator[Verdict]]], case: C) -> list[Verdict]:
+def judge(rules: Iterable[Callable[[C], Verdicts]], case: C) -> list[Verdict]:
     return [verdict for rule in rules for verdict in rule(case)]
 
 
-def preflight(case: Case, *more: Callable[[Case], Iterator[Verdict]]) -> list[Verdict]:
+def preflight(
+    case: Case, *more: Callable[[Case], Verdicts], rules: Iterable[Callable[[Case], Verdicts]] = RULES
+) -> list[Verdict]:
     """All verdicts of the tables of every move, and of `more` rules, errors first.
+
+    :param rules: what is judged once names and clusters are as they should be.
 
     An error in one table ends the pre-flight: without two clusters that answer nothing else could be asked.
     """
     found: list[Verdict] = []
-    for rules in (NAME_RULES, CLUSTER_RULES, (*RULES, *more), END_RULES):
+    for table in (NAME_RULES, CLUSTER_RULES, (*rules, *more), END_RULES):
         if not refused(found):
-            found += judge(rules, case)
+            found += judge(table, case)
     return by_level(found)

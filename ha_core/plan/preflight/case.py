@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ha_core.model import GatewayRecord, Identity, Lock, MoveRequest, MoveSet, Topic, View
+from ha_core.model import GatewayRecord, Identity, Lock, Mirror, MoveRequest, MoveSet, View
 from ha_core.plan.closure import Closure
 from ha_core.plan.crossing_without_origin import crossing_out
-from ha_core.plan.facts import Facts, TopicFacts
+from ha_core.plan.facts import CopyLag, Facts, TopicFacts
+from ha_core.plan.mirrored import internal_topics
 from ha_core.plan.moving import written_in
 from ha_core.plan.resolve import cluster_for_group, cluster_for_topic
 
@@ -32,18 +33,37 @@ class Case:
     gateways: Collection[GatewayRecord] = ()
     in_sync: Mapping[str, int] = field(default_factory=dict)
     """Cluster → its brokers' default of min.insync.replicas. Asked only where cuts are to lie ahead."""
+    lags: Mapping[tuple[str, int], CopyLag] = field(default_factory=dict)
+    """How far mirrors are, as copiers have reported it: by key and partition."""
 
     @cached_property
     def moves(self) -> MoveSet:
         """The closure without what is in the target already, gets there by the end of its crossing (`crossing_out`), or
         is nowhere and was only ever used: what the move would carry out."""
         moves, request = self.closure.moves, self.request
-        topics = tuple(t for t in moves.topics if self.writer(t) == request.origin and self.crossing_out(t) is None)
+        own = internal_topics(self.view)
+        topics = tuple(
+            t
+            for t in moves.topics
+            if t not in own and self.writer(t) == request.origin and self.crossing_out(t) is None
+        )
         groups = tuple(g for g in moves.groups if self.coordinator(g) != request.target)
-        kept = {*(f"topic:{t}" for t in topics), *(f"group:{g}" for g in groups)}
-        reasons = {key: why for key, why in moves.reasons.items() if key in kept}
-        left_out = tuple(sorted(moves.reasons.keys() - reasons.keys()))
-        return MoveSet(topics=topics, groups=groups, reasons=reasons, left_out=left_out)
+        kept = MoveSet(topics=topics, groups=groups)
+        reasons = {key: why for key, why in moves.reasons.items() if key in kept.keys}
+        return kept.changed(reasons=reasons, left_out=tuple(sorted(moves.reasons.keys() - reasons.keys())))
+
+    @cached_property
+    def to_copies(self) -> dict[str, Mirror]:
+        """Topics that go as a whole to where their copies are, which become their logs."""
+        request = self.request
+        return {
+            mirror.topic: mirror
+            for mirror in self.view.mirrors.values()
+            if mirror.topic in self.moves.topics
+            and (mirror.source, mirror.target) == (request.origin, request.target)
+            and mirror.topic not in request.scope.partitions
+            and (request.mode == "forced" or request.cut == "barrier" or mirror.topic in self.barriers)
+        }
 
     @cached_property
     def barriers(self) -> dict[str, str]:
@@ -86,11 +106,6 @@ class Case:
         found = self.facts.topic(self.request.origin, topic)
         return found if found is not None and found.exists else None
 
-    def mapped(self, topic: str) -> Topic | None:
-        """Its document, where it has a map."""
-        document = self.view.topics.get(topic)
-        return document if document is not None and document.mapped else None
-
     def crossing_out(self, topic: str) -> str | None:
         return crossing_out(self.request, self.view.topics.get(topic))
 
@@ -100,7 +115,7 @@ class Case:
         The origin, where anything of what is to move is written there: single partitions may be elsewhere.
         """
         request = self.request
-        document = self.mapped(topic)
+        document = self.view.mapped(topic)
         if document is not None:
             found = written_in(request, document)
             return next((side for side in (request.origin, request.target) if side in found), min(found))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ha_core.model import MoveRequest
 from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdict, duration, error, info, listed, warning
+from ha_core.plan.verdict import Verdicts, duration, error, info, listed, warning
 
 OLD_S = 3600.0
 """What is known should be refreshed more often than this."""
@@ -14,7 +12,7 @@ _MAX_TYPED = 3
 """Topics that a remedy repeats."""
 
 
-def registered(case: Case) -> Iterator[Verdict]:
+def registered(case: Case) -> Verdicts:
     known = ", ".join(sorted(case.view.clusters)) or "none"
     for name in dict.fromkeys((case.request.origin, case.request.target)):
         if name not in case.view.clusters:
@@ -26,7 +24,7 @@ def registered(case: Case) -> Iterator[Verdict]:
             )
 
 
-def two_clusters(case: Case) -> Iterator[Verdict]:
+def two_clusters(case: Case) -> Verdicts:
     origin = case.request.origin
     if origin == case.request.target:
         yield error(
@@ -37,7 +35,7 @@ def two_clusters(case: Case) -> Iterator[Verdict]:
         )
 
 
-def target(case: Case) -> Iterator[Verdict]:
+def target(case: Case) -> Verdicts:
     name = case.request.target
     if (masked := case.view.clusters[name].masked) is not None:
         yield error(
@@ -49,7 +47,7 @@ def target(case: Case) -> Iterator[Verdict]:
     yield from _reach(case, name, "Target", "Repair it or the way to it.")
 
 
-def planned_origin(case: Case) -> Iterator[Verdict]:
+def planned_origin(case: Case) -> Verdicts:
     name, request = case.request.origin, case.request
     if request.mode != "planned":
         return
@@ -74,7 +72,7 @@ def planned_origin(case: Case) -> Iterator[Verdict]:
         )
 
 
-def forced_origin(case: Case) -> Iterator[Verdict]:
+def forced_origin(case: Case) -> Verdicts:
     name, request = case.request.origin, case.request
     if request.mode == "planned":
         return
@@ -82,7 +80,7 @@ def forced_origin(case: Case) -> Iterator[Verdict]:
     if cluster is not None and cluster.refused:
         yield from _reach(case, name, "Origin", "")
         return
-    if case.answers(case.request.origin) and case.view.clusters[name].masked is None and not request.force:
+    if case.answers(name) and case.view.clusters[name].masked is None and not request.force:
         yield error(
             "origin-answers",
             about,
@@ -99,7 +97,7 @@ def forced_origin(case: Case) -> Iterator[Verdict]:
     )
 
 
-def _reach(case: Case, name: str, side: str, way: str) -> Iterator[Verdict]:
+def _reach(case: Case, name: str, side: str, way: str) -> Verdicts:
     """:param way: what to do where nothing of it answers."""
     cluster, about = case.facts.clusters.get(name), f"cluster {name}"
     where = f"{side} {name} ({case.view.clusters[name].bootstrap})"
@@ -136,10 +134,10 @@ def lost_way(request: MoveRequest) -> str:
     return "`switchyard switch` with --mode forced --unread wait|skip"
 
 
-def last_seen(case: Case) -> Iterator[Verdict]:
+def last_seen(case: Case) -> Verdicts:
     """How much is known of a dead origin, and how old that is."""
     request, facts, moves = case.request, case.facts, case.moves
-    if request.mode == "planned" or case.answers(case.request.origin) or request.origin not in facts.clusters:
+    if request.mode == "planned" or case.answers(request.origin) or request.origin not in facts.clusters:
         return
     about = f"cluster {request.origin}"
     topics = {name: facts.topic(request.origin, name) for name in moves.topics}
@@ -172,7 +170,7 @@ def last_seen(case: Case) -> Iterator[Verdict]:
         )
 
 
-def gateways(case: Case) -> Iterator[Verdict]:
+def gateways(case: Case) -> Verdicts:
     if not case.gateways:
         yield warning(
             "no-gateway",

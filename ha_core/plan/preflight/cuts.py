@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ha_core.model import MoveRequest, View
@@ -10,12 +10,10 @@ from ha_core.model.topic import client_end
 from ha_core.plan.cuts import Rates
 from ha_core.plan.facts import Partition
 from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdict, error, info, listed, warning
-
-_MIN_IN_SYNC = "min.insync.replicas"
+from ha_core.plan.verdict import Verdicts, error, info, listed, warning
 
 
-def old_gateways(case: Case) -> Iterator[Verdict]:
+def old_gateways(case: Case) -> Verdicts:
     old = [gateway for gateway in case.gateways if not gateway.crossings]
     if old and case.request.cut == "predicted":
         yield error(
@@ -27,12 +25,12 @@ def old_gateways(case: Case) -> Iterator[Verdict]:
         )
 
 
-def barriers(case: Case) -> Iterator[Verdict]:
+def barriers(case: Case) -> Verdicts:
     for name, why in case.barriers.items():
         yield warning("takes-barrier", f"topic {name}", f"Topic {name} takes the barrier: {why}.", "Nothing.")
 
 
-def migrating(case: Case) -> Iterator[Verdict]:
+def migrating(case: Case) -> Verdicts:
     for name in case.ahead:
         topic = case.view.topics.get(name)
         if topic is not None and topic.crossing is not None:
@@ -44,16 +42,16 @@ def migrating(case: Case) -> Iterator[Verdict]:
             )
 
 
-def less_safe(case: Case) -> Iterator[Verdict]:
+def less_safe(case: Case) -> Verdicts:
     origin, target = case.request.origin, case.request.target
     brokers = case.facts.clusters.get(target)
     for name in case.ahead:
         here, there = case.here(name), case.facts.topic(target, name)
         if here is None or there is None:
             continue
-        demanded = _number(here.config.get(_MIN_IN_SYNC), case.in_sync.get(origin, 1))
+        demanded = here.min_in_sync(case.in_sync.get(origin, 1))
         if there.exists:
-            offered = _number(there.config.get(_MIN_IN_SYNC), case.in_sync.get(target, 1))
+            offered = there.min_in_sync(case.in_sync.get(target, 1))
         else:
             offered = demanded if brokers is None else min(demanded, len(brokers.brokers))
         if offered < demanded:
@@ -62,11 +60,11 @@ def less_safe(case: Case) -> Iterator[Verdict]:
                 f"topic {name}",
                 f"{origin} acknowledges records of topic {name} with {demanded} replicas in sync, {target} with "
                 f"{offered}: what crosses over would be less safe.",
-                f"Raise {_MIN_IN_SYNC} in {target}, or take a target with more brokers.",
+                f"Raise min.insync.replicas in {target}, or take a target with more brokers.",
             )
 
 
-def compacted(case: Case) -> Iterator[Verdict]:
+def compacted(case: Case) -> Verdicts:
     for name in case.ahead:
         here = case.here(name)
         if here is not None and here.compacted:
@@ -96,7 +94,7 @@ class Cuts:
         return client_end(self.view.topics.get(key[0]), key[1], self.ends[key])
 
 
-def asked_for(cuts: Cuts) -> Iterator[Verdict]:
+def asked_for(cuts: Cuts) -> Verdicts:
     for key, cut in sorted(cuts.given.items()):
         name, partition = key
         if key not in cuts.ends:
@@ -115,9 +113,9 @@ def asked_for(cuts: Cuts) -> Iterator[Verdict]:
             )
 
 
-def idle(cuts: Cuts) -> Iterator[Verdict]:
+def idle(cuts: Cuts) -> Verdicts:
     """Partitions to which nothing was written lately."""
-    still = sorted(key for key in cuts.ends if not cuts.rates.of(key) and key not in cuts.given)
+    still = sorted(key for key in cuts.ends if not cuts.rates.of(key).highest and key not in cuts.given)
     if still:
         after_s = cuts.request.finish_after_s
         ways = (
@@ -132,7 +130,3 @@ def idle(cuts: Cuts) -> Iterator[Verdict]:
             "each reaches its cut with its next record. Until then the rest of its topic is written to both clusters.",
             f"Nothing; they can be ended {ways}.",
         )
-
-
-def _number(value: str | None, default: int) -> int:
-    return int(value) if value is not None and value.isdecimal() else default

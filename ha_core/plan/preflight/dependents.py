@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from ha_core.model import Usage
 from ha_core.plan.facts import Partition
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.resolve import at_home, group_homes
-from ha_core.plan.verdict import Verdict, error, listed
+from ha_core.plan.verdict import Verdicts, error, listed
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class DependentsCase(Case):
         return sorted({topic for topic, _ in self.committed[group]} - set(self.request.scope.topics))
 
 
-def of_nobody(case: DependentsCase) -> Iterator[Verdict]:
+def of_nobody(case: DependentsCase) -> Verdicts:
     """Without a user there is no binding to change. What a group has left behind when it moved is of nobody too."""
     homes = group_homes(case.view, case.usage.values())
     for name in sorted(case.readers):
@@ -42,7 +42,7 @@ def of_nobody(case: DependentsCase) -> Iterator[Verdict]:
             )
 
 
-def beside_a_crossing(case: DependentsCase) -> Iterator[Verdict]:
+def beside_a_crossing(case: DependentsCase) -> Verdicts:
     """A crossing that is taken back deletes what it created, and with it the offsets that a group has there."""
     crossing = {name: one.crossing.operation for name, one in case.view.topics.items() if one.crossing is not None}
     for name in sorted(case.readers):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdict, error, info, listed, warning
+from ha_core.plan.verdict import Verdicts, error, info, listed, warning
 
 
-def groups(case: Case) -> Iterator[Verdict]:
+def groups(case: Case) -> Verdicts:
     request = case.request
     shared: dict[str, list[str]] = {}
-    for stranger in case.closure.shared_groups:
-        shared.setdefault(stranger.name, []).append(stranger.who)
+    for other in case.closure.shared_groups:
+        shared.setdefault(other.name, []).append(other.who)
     for group in case.closure.moves.groups:
         about = f"group {group}"
         coordinator = case.coordinator(group)
@@ -39,7 +37,7 @@ def groups(case: Case) -> Iterator[Verdict]:
         yield from _group(case, group)
 
 
-def _group(case: Case, group: str) -> Iterator[Verdict]:
+def _group(case: Case, group: str) -> Verdicts:
     request, facts, document = case.request, case.facts, case.view.groups.get(group)
     about, here, there = f"group {group}", facts.group(request.origin, group), facts.group(request.target, group)
     if there is not None and there.members:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ha_core.model import Identity, Scope
 from ha_core.plan.closure import lock_keys
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.resolve import cluster_for_user
-from ha_core.plan.verdict import Verdict, error, info, listed, warning
+from ha_core.plan.verdict import Verdicts, error, info, listed, warning
 
 
-def users(case: Case) -> Iterator[Verdict]:
+def users(case: Case) -> Verdicts:
     for user in case.closure.unseen:
         about, bound = f"user {user}", case.view.bindings.get(user)
         if bound is None or bound.empty:
@@ -24,7 +22,7 @@ def users(case: Case) -> Iterator[Verdict]:
             yield warning("unseen-user", about, text, way)
 
 
-def bindings(case: Case) -> Iterator[Verdict]:
+def bindings(case: Case) -> Verdicts:
     request = case.request
     for user, instance in _identities(request.scope):
         bound = cluster_for_user(case.view, Identity(user, instance))
@@ -40,7 +38,7 @@ def bindings(case: Case) -> Iterator[Verdict]:
             )
 
 
-def locks(case: Case) -> Iterator[Verdict]:
+def locks(case: Case) -> Verdicts:
     moves = case.closure.moves
     wanted = set(lock_keys(case.request, moves))
     ended_first = {case.crossing_out(name) for name in moves.topics}
@@ -56,7 +54,7 @@ def locks(case: Case) -> Iterator[Verdict]:
             )
 
 
-def nothing_to_move(case: Case) -> Iterator[Verdict]:
+def nothing_to_move(case: Case) -> Verdicts:
     """Everything is in the target already."""
     request, moves = case.request, case.moves
     if moves.topics or moves.groups or any(map(case.crossing_out, case.closure.moves.topics)):

@@ -6,20 +6,22 @@ of documents as they are stored, and rather too high than too low.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
 from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdict, error
+from ha_core.plan.verdict import Verdicts, error
 
 REVISION_BYTES = 1_000_000
 """ZooKeeper takes 1 MiB at once."""
 _PER_DOCUMENT = 500
 """Its node, its path there and in the note, what every document has."""
+_OPERATION = 1_100
+"""The operation without what it keeps of topics, and the note."""
 _PER_PARTITION = 33
 """Two extents in the map; the cut and the origin's end in what the operation keeps."""
 _PER_EXTENT = 14
 """Each further one."""
+_PER_MIRROR = 1_000
+"""Its end, and what is kept of it. Extents of its copy are as many as there is room for."""
 _PER_ASKED = 30
 """A partition whose producers were asked."""
 SEQUENCE_BYTES = 6
@@ -32,7 +34,7 @@ _PER_USER = 400
 def revision_bytes(case: Case) -> int:
     """About what the revision of the cut takes."""
     request = case.request
-    size = 2 * _PER_DOCUMENT + _PER_USER * len(request.scope.named_users)
+    size = _OPERATION + _PER_USER * len(request.scope.named_users)
     for name in case.moves.groups:
         found = case.facts.group(request.origin, name)
         size += _PER_DOCUMENT + 2 * len(name) + _PER_MEMBER * (len(found.members) if found is not None else 0)
@@ -46,12 +48,14 @@ def topic_bytes(case: Case, name: str) -> int:
     partitions = max(len(known), here.partitions if here is not None else 0)
     producers = (here.producers if here is not None else 0) + sum(map(len, old.partitions.values() if old else ()))
     size = _PER_DOCUMENT + 3 * len(name) + _PER_PARTITION * partitions + _PER_EXTENT * sum(map(len, known.values()))
+    if name in case.to_copies:
+        size += _PER_MIRROR + _PER_PARTITION * partitions
     if producers:
         size += _PER_DOCUMENT + len(name) + _PER_ASKED * partitions
     return size + SEQUENCE_BYTES * min(producers, MAX_TOPIC_SEQUENCES)
 
 
-def too_large(case: Case) -> Iterator[Verdict]:
+def too_large(case: Case) -> Verdicts:
     size = revision_bytes(case)
     if size <= REVISION_BYTES:
         return

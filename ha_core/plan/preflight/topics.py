@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from ha_core.model import Topic
 from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.facts import TopicFacts
+from ha_core.plan.mirrored import internal_topics
 from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdict, error, info, listed, warning
+from ha_core.plan.verdict import Verdict, Verdicts, error, info, listed, warning
 
 
-def damaged(case: Case) -> Iterator[Verdict]:
+def damaged(case: Case) -> Verdicts:
     """Nothing is concluded from a map that does not say who writes."""
     for name in case.closure.moves.topics:
         topic = case.view.topics.get(name)
@@ -21,7 +22,19 @@ def damaged(case: Case) -> Iterator[Verdict]:
             yield error("damaged-map", f"topic {name}", text, way)
 
 
-def placed(case: Case) -> Iterator[Verdict]:
+def of_the_cluster(case: Case) -> Verdicts:
+    """What a cluster keeps for itself neither moves nor has a mirror."""
+    request = case.request
+    named = {*request.scope.topics, *(topic for _, topic in request.scope.user_topics)}
+    for topic in sorted(internal_topics(case.view).intersection(case.closure.moves.topics)):
+        text = f"Topic {topic} is a cluster's own: in another one it would be taken for that one's state."
+        if topic in named:
+            yield error("internal-topic", f"topic {topic}", text, "Leave it out.")
+        else:
+            yield info("internal-topic", f"topic {topic}", f"{text} It is left out.")
+
+
+def placed(case: Case) -> Verdicts:
     """Where each is written now."""
     request = case.request
     named = {*request.scope.topics, *(topic for _, topic in request.scope.user_topics)}
@@ -56,15 +69,15 @@ def _crossing(case: Case, topic: Topic, operation: str) -> Verdict:
     )
 
 
-def in_target(case: Case) -> Iterator[Verdict]:
+def in_target(case: Case) -> Verdicts:
     """What the target has of that name."""
     for topic in case.moves.topics:
         yield from _in_target(case, topic)
 
 
-def _in_target(case: Case, topic: str) -> Iterator[Verdict]:
+def _in_target(case: Case, topic: str) -> Verdicts:
     origin, target, about = case.request.origin, case.request.target, f"topic {topic}"
-    there, here, document = case.facts.topic(target, topic), case.here(topic), case.mapped(topic)
+    there, here, document = case.facts.topic(target, topic), case.here(topic), case.view.mapped(topic)
     count = here.partitions if here is not None else max(document.partitions) + 1 if document is not None else None
     held = _held(document, target) if document is not None else {}
     if there is None:
@@ -87,7 +100,7 @@ def _in_target(case: Case, topic: str) -> Iterator[Verdict]:
             f"Topic {topic} has {there.partitions} partitions in {target}, and {count} here.",
             "Give both the same number of partitions: a key has to stay in its partition.",
         )
-    elif there.exists:
+    elif there.exists and topic not in case.to_copies:
         # Where a map was and its extents are aged, an emptied log is no data; without a map it shows a foreign writer.
         starts = {p: there.starts.get(p, 0) for p in there.ends}
         foreign = {p: end for p, end in there.ends.items() if end > (starts[p] if document else 0) and p not in held}
@@ -105,22 +118,22 @@ def _in_target(case: Case, topic: str) -> Iterator[Verdict]:
 def _held(document: Topic, cluster: str) -> dict[int, int]:
     """Partition → end, in `cluster`'s own offsets, of what the map says lies there."""
     held: dict[int, int] = {}
-    for partition, extents in document.partitions.items():
-        own = [extent for extent in extents if extent.cluster == cluster]
-        if own:
-            held[partition] = max((e.physical_end or 0 for e in own if not e.ignored), default=0)
+    for partition, extent in document.stays():
+        if extent.cluster == cluster:
+            end = 0 if extent.ignored else extent.physical_end or 0
+            held[partition] = max(end, held.get(partition, 0))
     return held
 
 
 def _both(case: Case) -> Iterator[tuple[Topic, TopicFacts]]:
-    """Topics that have a map and are known in the target."""
+    """Topics that have a map and are known in the target, where they are no copies."""
     for name in case.moves.topics:
-        document, there = case.mapped(name), case.facts.topic(case.request.target, name)
-        if document is not None and there is not None:
+        document, there = case.view.mapped(name), case.facts.topic(case.request.target, name)
+        if document is not None and there is not None and name not in case.to_copies:
             yield document, there
 
 
-def against_the_map(case: Case) -> Iterator[Verdict]:
+def against_the_map(case: Case) -> Verdicts:
     target = case.request.target
     for topic, there in _both(case):
         for partition, end in sorted(_held(topic, target).items()):
@@ -145,7 +158,7 @@ def against_the_map(case: Case) -> Iterator[Verdict]:
                 )
 
 
-def lost(case: Case) -> Iterator[Verdict]:
+def lost(case: Case) -> Verdicts:
     """A cluster that comes back with less than it had must not be written before somebody has accepted that: the new
     records would get the places of the lost ones."""
     target = case.request.target
@@ -165,9 +178,9 @@ def lost(case: Case) -> Iterator[Verdict]:
                 )
 
 
-def compacted(case: Case) -> Iterator[Verdict]:
+def compacted(case: Case) -> Verdicts:
     for topic, here in case.in_origin():
-        if here.compacted:
+        if here.compacted and topic not in case.to_copies:
             yield warning(
                 "compacted",
                 f"topic {topic}",
@@ -177,7 +190,7 @@ def compacted(case: Case) -> Iterator[Verdict]:
             )
 
 
-def transactional(case: Case) -> Iterator[Verdict]:
+def transactional(case: Case) -> Verdicts:
     """Said better where it is why the topic takes the barrier."""
     for topic, here in case.in_origin():
         if here.transactional and topic not in case.barriers:
@@ -192,7 +205,7 @@ def transactional(case: Case) -> Iterator[Verdict]:
             )
 
 
-def lowered(case: Case) -> Iterator[Verdict]:
+def lowered(case: Case) -> Verdicts:
     """Settings of a topic that is to be created which the target has too few brokers for."""
     target = case.request.target
     known = case.facts.clusters.get(target)
@@ -201,19 +214,19 @@ def lowered(case: Case) -> Iterator[Verdict]:
         there = case.facts.topic(target, topic)
         if there is None or there.exists or not brokers:
             continue
-        few, insync = f"to {brokers}: {target} has no more brokers.", here.config.get("min.insync.replicas", "1")
+        few, insync = f"to {brokers}: {target} has no more brokers.", here.min_in_sync(1)
         if here.replication > brokers:
             text = f"Its replication factor is lowered from {here.replication} {few}"
             yield info("fewer-replicas", f"topic {topic}", text)
-        if insync.isdigit() and int(insync) > brokers:
+        if insync > brokers:
             yield info("fewer-in-sync", f"topic {topic}", f"Its min.insync.replicas is lowered from {insync} {few}")
 
 
-def single_partitions(case: Case) -> Iterator[Verdict]:
+def single_partitions(case: Case) -> Verdicts:
     """What speaks against the partitions that the scope names, while the rest of their topic stays."""
     origin = case.request.origin
     for name, partitions in case.request.scope.partitions.items():
-        about, here, document = f"topic {name}", case.here(name), case.mapped(name)
+        about, here, document = f"topic {name}", case.here(name), case.view.mapped(name)
         if case.request.mode == "forced":
             yield error(
                 "partition-of-dead-origin",
@@ -245,16 +258,16 @@ def single_partitions(case: Case) -> Iterator[Verdict]:
             )
 
 
-def strangers(case: Case) -> Iterator[Verdict]:
+def other_users(case: Case) -> Verdicts:
     """Users outside of the scope whose topics move."""
     by_topic: dict[str, list[str]] = {}
-    for stranger in case.closure.strangers:
-        if stranger.name in case.moves.topics:
-            by_topic.setdefault(stranger.name, []).append(f"{stranger.who} (since {stranger.since})")
+    for other in case.closure.other_users:
+        if other.name in case.moves.topics:
+            by_topic.setdefault(other.name, []).append(f"{other.who} (since {other.since})")
     for topic, users in by_topic.items():
         text = f"Topic {topic} is also used by {listed(users)}, outside of the scope."
-        if case.request.include_followers:
-            yield info("strangers", f"topic {topic}", f"{text} They follow the topic.")
+        if case.request.include_other_users:
+            yield info("other-users", f"topic {topic}", f"{text} They come along.")
         else:
-            way = "Add them to the scope, or say that they follow the topic: --include-followers."
-            yield error("strangers", f"topic {topic}", text, way)
+            way = "Add them to the scope, or say that they come along: --include-other-users."
+            yield error("other-users", f"topic {topic}", text, way)

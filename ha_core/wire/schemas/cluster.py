@@ -5,33 +5,33 @@ from ha_core.wire.tables import read
 SCHEMAS = read("""
 METADATA 0-13
   request
-    topics                                []     0+ null 1+
+    topics                                []     null 1+
       topic_id                            uuid   10+
-      name                                string 0+ null 10+
+      name                                string null 10+
     allow_auto_topic_creation             bool   4+ = true
     include_cluster_authorized_operations bool   8-10
     include_topic_authorized_operations   bool   8+
   response
     throttle_time_ms              int32   3+
-    brokers                       []      0+
-      node_id                     int32   0+
-      host                        string  0+
-      port                        int32   0+
+    brokers                       []
+      node_id                     int32
+      host                        string
+      port                        int32
       rack                        string  1+ null = null
     cluster_id                    string  2+ null = null
     controller_id                 int32   1+ = -1
-    topics                        []      0+
-      error_code                  int16   0+
-      name                        string  0+ null 12+
+    topics                        []
+      error_code                  int16
+      name                        string  null 12+
       topic_id                    uuid    10+
       is_internal                 bool    1+
-      partitions                  []      0+
-        error_code                int16   0+
-        partition_index           int32   0+
-        leader_id                 int32   0+
+      partitions                  []
+        error_code                int16
+        partition_index           int32
+        leader_id                 int32
         leader_epoch              int32   7+ = -1
-        replica_nodes             []int32 0+
-        isr_nodes                 []int32 0+
+        replica_nodes             []int32
+        isr_nodes                 []int32
         offline_replicas          []int32 5+
       topic_authorized_operations int32   8+ = -2147483648
     cluster_authorized_operations int32   8-10 = -2147483648
@@ -50,71 +50,71 @@ FIND_COORDINATOR 0-4
     host             string 0-3
     port             int32  0-3
     coordinators     []     4+
-      key            string 4+
-      node_id        int32  4+
-      host           string 4+
-      port           int32  4+
-      error_code     int16  4+
-      error_message  string 4+ null
+      key            string
+      node_id        int32
+      host           string
+      port           int32
+      error_code     int16
+      error_message  string null
 
 API_VERSIONS 0-4
   request
     client_software_name    string 3+
     client_software_version string 3+
   response
-    error_code               int16  0+
-    api_keys                 []     0+
-      api_key                int16  0+
-      min_version            int16  0+
-      max_version            int16  0+
+    error_code               int16
+    api_keys                 []
+      api_key                int16
+      min_version            int16
+      max_version            int16
     throttle_time_ms         int32  1+
     supported_features       []     3+ tag 0
-      name                   string 3+
-      min_version            int16  3+
-      max_version            int16  3+
+      name                   string
+      min_version            int16
+      max_version            int16
     finalized_features_epoch int64  3+ tag 1 = -1
     finalized_features       []     3+ tag 2
-      name                   string 3+
-      max_version_level      int16  3+
-      min_version_level      int16  3+
+      name                   string
+      max_version_level      int16
+      min_version_level      int16
     zk_migration_ready       bool   3+ tag 3
 
 DESCRIBE_CLUSTER 0-1
   request
-    include_cluster_authorized_operations bool 0+
+    include_cluster_authorized_operations bool
     endpoint_type                         int8 1+ = 1
   response
-    throttle_time_ms              int32  0+
-    error_code                    int16  0+
-    error_message                 string 0+ null = null
+    throttle_time_ms              int32
+    error_code                    int16
+    error_message                 string null = null
     endpoint_type                 int8   1+ = 1
-    cluster_id                    string 0+
-    controller_id                 int32  0+ = -1
-    brokers                       []     0+
-      broker_id                   int32  0+
-      host                        string 0+
-      port                        int32  0+
-      rack                        string 0+ null = null
-    cluster_authorized_operations int32  0+ = -2147483648
+    cluster_id                    string
+    controller_id                 int32  = -1
+    brokers                       []
+      broker_id                   int32
+      host                        string
+      port                        int32
+      rack                        string null = null
+    cluster_authorized_operations int32  = -2147483648
 
 DESCRIBE_LOG_DIRS 1-4
   request
-    topics       []      1+ null
-      topic      string  1+
-      partitions []int32 1+
+    topics       []      null
+      topic      string
+      partitions []int32
   response
-    throttle_time_ms      int32  1+
+    throttle_time_ms      int32
     error_code            int16  3+
-    results               []     1+
-      error_code          int16  1+
-      log_dir             string 1+
-      topics              []     1+
-        name              string 1+
-        partitions        []     1+
-          partition_index int32  1+
-          partition_size  int64  1+
-          offset_lag      int64  1+
-          is_future_key   bool   1+
+    results               []
+      error_code          int16
+      log_dir             string
+      topics              []
+        name              string
+        partitions        []
+          partition_index int32
+          partition_size  int64
+          offset_lag      int64
+          is_future_key   bool
       total_bytes         int64  4+ = -1
       usable_bytes        int64  4+ = -1
 """)

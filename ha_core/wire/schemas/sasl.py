@@ -5,17 +5,17 @@ from ha_core.wire.tables import read
 SCHEMAS = read("""
 SASL_HANDSHAKE 0-1
   request
-    mechanism string 0+
+    mechanism string
   response
-    error_code int16    0+
-    mechanisms []string 0+
+    error_code int16
+    mechanisms []string
 
 SASL_AUTHENTICATE 0-2
   request
-    auth_bytes bytes 0+
+    auth_bytes bytes
   response
-    error_code          int16  0+
-    error_message       string 0+ null
-    auth_bytes          bytes  0+
+    error_code          int16
+    error_message       string null
+    auth_bytes          bytes
     session_lifetime_ms int64  1+
 """)

@@ -13,9 +13,11 @@ from typing import Any
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply, Target
 from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress
+from gateway.copies import Copies
 from gateway.topology import ClusterTopology, Topology
-from ha_core.model import Cluster, Extent, Fence, Group, Identity, Mask, Topic, UserBindings, View
+from ha_core.model import Cluster, Extent, Fence, Group, Identity, Mask, Mirror, Topic, UserBindings, View
 from ha_core.wire import codec, encoding
+from ha_core.wire.apis import flexible
 from ha_core.wire.schemas import SCHEMAS
 
 GATEWAY = NodeAddress(1, "gw", 19_092)
@@ -133,7 +135,9 @@ def only_partition(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _writable(api_key: int, version: int, kind: codec.Kind, message: dict[str, Any]) -> None:
-    fault = encoding.explain(SCHEMAS[api_key], version, kind, message)
+    schema = SCHEMAS[api_key]
+    fields, tagged = schema.fields(kind), flexible(api_key, version)
+    fault = encoding.explain(fields, version, tagged, message, f"{schema.key.name} v{version} {kind}")
     assert fault is None, fault
 
 
@@ -170,6 +174,8 @@ def world(
     port: BrokerKey | None = None,
     user: str = "alice",
     offered: Mapping[int, tuple[int, int]] | None = None,
+    mirrors: tuple[Mirror, ...] = (),
+    copies: Copies | None = None,
 ) -> Context:
     """Clusters east (the default) and west with brokers 1 and 2 each; `east`, `west`: topic → partition → leader."""
     held = {"east": east or {}, "west": west or {}}
@@ -195,6 +201,7 @@ def world(
         clusters=clusters,
         bindings={b.user: b for b in bindings},
         topics={t.name: t for t in topics},
+        mirrors={one.key: one for one in mirrors},
         groups={g.name: g for g in groups},
     )
     return Context(
@@ -206,6 +213,7 @@ def world(
         gateways=(GATEWAY, OTHER_GATEWAY),
         self_node=GATEWAY,
         cluster_id=CLUSTER_ID,
+        copies=copies or Copies(),
         nodes=NODES,
     )
 

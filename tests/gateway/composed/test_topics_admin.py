@@ -13,7 +13,7 @@ from gateway.composed.configs import alter_configs, describe_configs, incrementa
 from gateway.composed.handlers import Context, NeedNodes
 from gateway.composed.metadata import metadata
 from gateway.composed.topics_admin import create_partitions, create_topics, delete_topics
-from ha_core.model import Crossing, Fence, Topic, UserBindings
+from ha_core.model import Crossing, Fence, Mirror, Topic, UserBindings
 from ha_core.wire.codes import ApiKey
 from tests.gateway.composed.playbook import CLUSTER_ID, Playbook, away, moved, only_topic, requested, world
 
@@ -183,6 +183,58 @@ def test_a_topic_does_not_grow_while_it_is_being_moved(how: dict[str, Any]) -> N
 
     assert outcomes(play, "results") == [("orders", POLICY)]
     assert "op-9" in play.encodes(GROW, 3)["results"][0]["error_message"]
+
+
+def mirrored_in_west(**more: Any) -> Context:
+    """`t` is written in east and mirrored to west."""
+    topic = Topic.model_validate(
+        {"name": "t", "writer": "east", "partitions": {0: [{"cluster": "east", "start": 0, "base": 0, "term": 0}]}}
+    )
+    mirror = Mirror.of("t", "east", "west", "link", "2026-01-01T00:00:00Z", "test")
+    return world(east={"t": {0: 1}}, west={"t": {0: 1}}, topics=(topic.model_copy(update=more),), mirrors=(mirror,))
+
+
+def grown(code: int = 0, text: str | None = None) -> dict[str, Any]:
+    return {"results": [{"name": "t", "error_code": code, "error_message": text}]}
+
+
+def test_a_mirrored_topic_grows_on_its_standby_before_its_source() -> None:
+    play = growing(mirrored_in_west(), "t", [{"broker_ids": [12]}])
+    # First the source is asked whether it would
+    play.asked(("east", Controller(), GROW)).message("east", validate_only=True).answers({"east": grown()})
+    # Then the standby gets the partitions, wherever its brokers place them
+    play.asked(("west", Controller(), GROW)).message("west", validate_only=False)
+    assert only_topic(play.asks[0].message) == {"name": "t", "count": 6, "assignments": None}
+    play.answers({"west": grown()})
+    # And the source last
+    play.asked(("east", Controller(), GROW)).message("east", validate_only=False)
+    assert only_topic(play.asks[0].message)["assignments"] == [{"broker_ids": [2]}]
+    play.answers({"east": grown()})
+    assert outcomes(play, "results") == [("t", 0)]
+
+
+def test_what_the_source_would_refuse_leaves_the_standby_as_it_is() -> None:
+    play = growing(mirrored_in_west(), "t")
+    play.answers({"east": grown(37, "it has 8")})
+    assert outcomes(play, "results") == [("t", 37)]
+    assert "cluster east: it has 8" in play.encodes(GROW, 3)["results"][0]["error_message"]
+
+
+def test_a_standby_that_has_the_partitions_already_holds_nobody_up() -> None:
+    play = growing(mirrored_in_west(), "t").answers({"east": grown()}).answers({"west": grown(37, "it has 6")})
+    play.asked(("east", Controller(), GROW)).answers({"east": grown()})
+    assert outcomes(play, "results") == [("t", 0)]
+
+
+def test_a_mirrored_topic_does_not_grow_without_its_standby_and_says_the_way_out() -> None:
+    play = growing(mirrored_in_west(), "t").answers({"east": grown()}).answers({"west": away("west")})
+    assert outcomes(play, "results") == [("t", TIMED_OUT)]
+    assert "Unlink it" in play.encodes(GROW, 3)["results"][0]["error_message"]
+
+
+def test_neither_side_of_a_mirror_grows_while_an_operation_moves_the_topic() -> None:
+    play = growing(mirrored_in_west(fence=Fence(operation="op-9")), "t")
+    assert outcomes(play, "results") == [("t", POLICY)]
 
 
 def configs(context: Context, *resources: tuple[int, str]) -> Playbook:

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.composed.handlers import NodeAddress
-from gateway.driver.peers import Answering, Lately, Peer
+from gateway.driver.peers import Answering, Lately
+from ha_core.model import GatewayRecord
 from ha_core.wire import encode, encode_response, read_request_header
 
 TIMEOUT_S = 0.2
@@ -36,8 +37,8 @@ async def listening(answers: bool = True, port: int = 0) -> AsyncIterator[int]:
         await server.wait_closed()
 
 
-def gateway(name: str, port: int) -> Peer:
-    return Peer(name, NodeAddress(1, "127.0.0.1", port), 20_000, frozenset({7}))
+def gateway(name: str, port: int, node_id: int = 1) -> GatewayRecord:
+    return GatewayRecord(id=name, node_id=node_id, host="127.0.0.1", port=port)
 
 
 def test_a_gateway_whose_port_is_closed_is_left_out_at_the_first_look_and_is_back_with_its_first_answer() -> None:
@@ -98,8 +99,9 @@ def test_a_gateway_that_was_never_reached_from_here_is_shown_as_long_as_it_is_re
 
 def test_a_gateway_that_restarts_stays_listed_so_that_clients_know_it_when_the_next_one_restarts() -> None:
     lately = Lately(kept_s=60.0)
-    one, other = gateway("gw-1", 9092), gateway("gw-2", 9093)._replace(address=NodeAddress(2, "127.0.0.1", 9093))
+    one, other = gateway("gw-1", 9092), gateway("gw-2", 9093, node_id=2)
     lately.of([one, other], now=0.0)
 
-    assert lately.of([other], now=25.0) == (one.address, other.address)
-    assert lately.of([other], now=100.0) == (other.address,)
+    first, second = NodeAddress(1, "127.0.0.1", 9092), NodeAddress(2, "127.0.0.1", 9093)
+    assert lately.of([other], now=25.0) == (first, second)
+    assert lately.of([other], now=100.0) == (second,)

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from gateway.driver.companions import Caretaker, elected_caretakers
+from gateway.config import Config
+from gateway.driver.companions import Caretaker
 from ha_core.model import GatewayRecord
 
 
@@ -18,13 +19,13 @@ def gateway(name: str, able: bool = True) -> GatewayRecord:
 @pytest.mark.parametrize(
     ("records", "who"),
     [
-        ([], ()),
-        ([gateway("gw-3"), gateway("gw-2"), gateway("gw-1")], ("gw-1", "gw-2")),
-        ([gateway("gw-1", able=False), gateway("gw-2")], ("gw-2",)),
+        ([], []),
+        ([gateway("gw-3"), gateway("gw-2"), gateway("gw-1")], ["gw-1", "gw-2"]),
+        ([gateway("gw-1", able=False), gateway("gw-2")], ["gw-2"]),
     ],
 )
-def test_the_first_two_live_gateways_that_can_take_care_do(records: list[GatewayRecord], who: tuple[str, ...]) -> None:
-    assert elected_caretakers(records) == who
+def test_the_first_two_live_gateways_that_can_take_care_do(records: list[GatewayRecord], who: list[str]) -> None:
+    assert Caretaker.elected(records) == who
 
 
 def test_what_came_of_an_operation_is_in_the_gateways_log_and_silence_ends_the_process(
@@ -36,9 +37,11 @@ def test_what_came_of_an_operation_is_in_the_gateways_log_and_silence_ends_the_p
     async def scene() -> None:
         # A shell is there within its time on a busy machine too; where it was not, the next one is.
         command = ("/bin/sh", "-c", """echo '{}'; echo '{"operation": "op-1", "outcome": "undone"}'; exec sleep 60""")
-        taker = Caretaker(
-            b"{}\n", lambda: changes.append(taker.able), command=command, first_pause_s=0.01, silent_s=0.3
+        config = Config.model_validate(
+            {"id": "gw-1", "zookeeper": {"hosts": "zk:2181"}, "authentication": {"anonymous": True}}
         )
+        taker = Caretaker(config, lambda: changes.append(taker.able))
+        taker.command, taker.first_pause_s, taker.silent_s = command, 0.01, 0.3
         kept = asyncio.create_task(taker.keep())
         taker.want(True)
         deadline = time.monotonic() + 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import patch
 
 from gateway import clock
 from gateway.driver.connection import STUCK_S
@@ -85,9 +86,10 @@ async def test_a_client_that_stalls_in_the_middle_of_a_request_gets_its_answers_
     host.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
     await host.until(lambda: host.connection.session.reading is not None)
     # When an operation waits for it longer than for a moment
-    host.connection.hurry(clock.now())
+    host.connection.hurry()
     assert isinstance(host.connection.session.life, Open)
-    host.connection.hurry(clock.now() + STALLED_S)
+    with patch.object(clock, "now", return_value=clock.now() + STALLED_S):
+        host.connection.hurry()
     broker.send(answer(1))
     # Then the client has to send that request again, to where its topic is by then
     assert await asyncio.to_thread(frame, host.sock) == answer(1)
@@ -100,13 +102,13 @@ async def test_a_client_that_takes_no_answers_holds_no_operation_up(host: Loopba
     # Given a request in flight, behind answers that the client does not read
     broker = await asked(host, request(1))
     host.connection.client.pending.append(memoryview(b"what the socket does not take"))
-    now = clock.now()
-    host.connection.hurry(now)
-    assert host.connection.session.life.told
+    host.connection.hurry()
+    assert host.connection.session.life.connected
     # When an operation waits longer than for a moment
-    host.connection.hurry(now + STUCK_S)
+    with patch.object(clock, "now", return_value=clock.now() + STUCK_S):
+        host.connection.hurry()
     # Then the client counts as gone, and what brokers say is read to the end
-    assert not host.connection.session.life.told
+    assert not host.connection.session.life.connected
     broker.send(answer(1))
     await host.until(lambda: bool(host.ended))
     assert host.causes == [Cause.CLIENT_LEFT]
@@ -118,14 +120,14 @@ async def test_an_answer_that_a_stopped_process_finds_when_it_goes_on_is_not_giv
 ) -> None:
     # Given a request in flight when the process is stopped for longer than its lease
     broker = await asked(host, request(1))
-    host.settings.lease.valid_until = clock.now()
+    host.shared.lease.valid_until = clock.now()
     # When it goes on, and reads the answer before it knows anything
     broker.send(answer(1))
     await host.until(lambda: bool(host.without_lease))
     host.sock.setblocking(False)
     assert await asyncio.to_thread(_readable, host.sock) == b""
     # Then the client gets it when ZooKeeper has confirmed that nothing has changed
-    host.settings.lease.renew(clock.now() + 0.001, 10.0)
+    host.shared.lease.renew(clock.now() + 0.001, 10.0)
     host.without_lease[0].lease_is_back()
     host.sock.setblocking(True)
     assert await asyncio.to_thread(frame, host.sock) == answer(1)
@@ -158,8 +160,8 @@ async def test_what_a_broker_did_not_take_before_the_lease_was_lost_is_not_sent_
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0)
     # When the lease is lost and comes back before the broker takes more
-    host.settings.lease.revoke()
-    host.settings.lease.renew(clock.now(), 10.0)
+    host.shared.lease.revoke()
+    host.shared.lease.renew(clock.now(), 10.0)
     taken = len(await asyncio.to_thread(_rest, broker))
     # Then the rest is not sent: what was never sent whole is never executed
     assert taken < sent

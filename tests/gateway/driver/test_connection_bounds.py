@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.driver.connection import Connection
+from gateway.driver.connection import ClientConnection
 from gateway.session.commands import Cause
 from ha_core.wire import encode_request
 from tests.gateway.driver.host import FakeHost
@@ -12,7 +12,7 @@ from tests.gateway.driver.host import FakeHost
 VERSIONS = 18
 
 
-def kept_bytes(connection: Connection) -> int:
+def buffered_bytes(connection: ClientConnection) -> int:
     return sum(map(len, connection.client.pending)) + len(connection.session.carry)
 
 
@@ -27,7 +27,7 @@ def test_what_a_client_does_not_read_is_not_made_for_it() -> None:
         most = 0
         for _ in range(200):
             await asyncio.sleep(0.002)
-            most = max(most, kept_bytes(connection))
+            most = max(most, buffered_bytes(connection))
         # Then it is not read either, before long
         assert not sending.done()
         assert most < 1 << 20

@@ -13,7 +13,7 @@ import yaml
 
 from gateway import descriptors
 from gateway.config import Config, load
-from gateway.driver.admission import HURRY_S, Shares, Strangers, share
+from gateway.driver.admission import HURRY_S, Logins, Shares, share
 from gateway.driver.damped import Damped
 from gateway.driver.gateway import Gateway
 from gateway.driver.listeners import ACCEPTS_PER_TURN, Listeners
@@ -102,18 +102,18 @@ def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
 
 
 def test_who_does_not_log_in_makes_room_for_those_who_do() -> None:
-    strangers = Strangers[str](2, 30.0)
-    strangers.came("idle", 100.0)
-    strangers.came("app", 100.5)
+    logins = Logins[str](2, 30.0)
+    logins.came("idle", 100.0)
+    logins.came("app", 100.5)
     # A crowd waits its turn, and as soon as the first has overstayed it goes
-    assert strangers.room(100.6) == (False, None)
-    strangers.entered("app")
-    assert strangers.room(100.6) == (True, None)
-    strangers.came("other", 100.7)
-    assert strangers.room(100.0 + HURRY_S) == (True, "idle")
+    assert logins.room(100.6) == (False, None)
+    logins.entered("app")
+    assert logins.room(100.6) == (True, None)
+    logins.came("other", 100.7)
+    assert logins.room(100.0 + HURRY_S) == (True, "idle")
     # Nobody stays for ever, however few there are
-    assert strangers.overdue(129.9) == []
-    assert strangers.overdue(130.0) == ["idle"]
+    assert logins.overdue(129.9) == []
+    assert logins.overdue(130.0) == ["idle"]
 
 
 def test_lines_of_one_kind_are_counted_where_they_are_not_written() -> None:
@@ -155,7 +155,7 @@ def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
         # When somebody connects, and says nothing
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.sleep(0.1)
-        assert len(gateway.clients.strangers) == len(gateway.clients.open) == 1
+        assert len(gateway.clients.logins) == len(gateway.clients.open) == 1
         async with asyncio.timeout(5):
             while gateway.clients.open:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
@@ -170,19 +170,19 @@ def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
 
 
 def test_nobody_has_more_connections_than_his_share_and_half_is_kept_for_the_others() -> None:
-    shares = Shares[str]()
+    shares = Shares()
     # Given a user who has as many as he may have
-    assert [shares.take(name, "greedy", 2) for name in ("a", "b", "c")] == [True, True, False]
+    assert [shares.admit(name, "greedy", 2) for name in ("a", "b", "c")] == [True, True, False]
     # Then another one still gets in, and so does he when one of his has gone
-    assert shares.take("d", "modest", 2)
-    shares.give_back("c")
-    assert not shares.take("c", "greedy", 2)
-    shares.give_back("a")
-    assert shares.take("c", "greedy", 2)
+    assert shares.admit("d", "modest", 2)
+    shares.release("c")
+    assert not shares.admit("c", "greedy", 2)
+    shares.release("a")
+    assert shares.admit("c", "greedy", 2)
     # And who says later who he is is no longer counted as nobody
-    assert shares.take("e", "anonymous", 1)
-    assert shares.take("e", "modest", 2)
-    assert shares.take("f", "anonymous", 1)
+    assert shares.admit("e", "anonymous", 1)
+    assert shares.admit("e", "modest", 2)
+    assert shares.admit("f", "anonymous", 1)
     assert (share(10_000, users=2), share(10_000, users=1), share(1, users=9)) == (5000, 10_000, 1)
 
 

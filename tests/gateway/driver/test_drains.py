@@ -11,7 +11,7 @@ import pytest
 
 from gateway.driver import drains as looked_after
 from gateway.driver import rounds
-from gateway.driver.connection import Connection
+from gateway.driver.connection import ClientConnection
 from gateway.driver.drains import Drains
 from gateway.session.snapshot import fences
 from ha_core.model import Fence, Topic, View
@@ -40,7 +40,7 @@ def view(**fences: Fence) -> View:
     return View(topics={"orders": Topic.model_validate({"name": "orders", **fences})})
 
 
-def follow(drains: Drains, state: View, connection: Connection) -> None:
+def follow(drains: Drains, state: View, connection: ClientConnection) -> None:
     drains.follow(state.revision, fences(state).scopes, [connection])
     drains.progressed(connection)
 
@@ -50,7 +50,7 @@ def test_a_fence_in_place_of_a_transaction_fence_waits_for_what_that_one_did_not
     client, reports = Client(), []
     client.writes = client.transactions = frozenset({b"orders"})
     drains = Drains(NO_LOOP, lambda: reports.append(drains.drained))
-    connection = cast(Connection, client)
+    connection = cast(ClientConnection, client)
     # When no transaction may begin any more, and the open one ends
     follow(drains, view(transaction_fence=FENCE), connection)
     assert drains.drained == ()
@@ -69,9 +69,9 @@ def test_a_client_that_is_gone_keeps_no_transaction_fence_waiting() -> None:
     client = Client()
     client.transactions = frozenset({b"orders"})
     drains = Drains(NO_LOOP, lambda: None)
-    follow(drains, view(transaction_fence=FENCE), cast(Connection, client))
+    follow(drains, view(transaction_fence=FENCE), cast(ClientConnection, client))
     client.ended = True
-    drains.progressed(cast(Connection, client))
+    drains.progressed(cast(ClientConnection, client))
     assert drains.drained == ("op",)
 
 
@@ -82,13 +82,13 @@ def test_the_loop_runs_while_those_who_hold_a_fence_up_are_looked_after(monkeypa
     turn, hurried = 0, list[int]()
 
     class Slow(Client):
-        def hurry(self, now: float) -> None:
+        def hurry(self) -> None:
             time.sleep(0.002)
             hurried.append(turn)
 
     async def scenario() -> None:
         nonlocal turn
-        clients = [cast(Connection, Slow()) for _ in range(20)]
+        clients = [cast(ClientConnection, Slow()) for _ in range(20)]
         drains = Drains(asyncio.get_running_loop(), lambda: None)
         drains.follow(1, fences(view(fence=FENCE)).scopes, clients)
         # When a fence waits for them

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,7 +29,6 @@ def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carr
         )
         gateway = Gateway(config, MemoryStore(), "test")
         gateway.self_node = NodeAddress(1, "gw", 1)
-        gateway.snapshot = replace(gateway.snapshot, fresh=True)
         slow = asyncio.Event()
         ends: list[tuple[int, str]] = []
 
@@ -76,12 +74,12 @@ def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carr
 
 def test_nothing_is_kept_of_what_is_done_and_a_stop_ends_all_that_is_left() -> None:
     async def scenario() -> None:
-        errands = Errands[str](asyncio.get_running_loop())
+        errands = Errands(asyncio.get_running_loop())
         for completes in (True, False):
             errands.begin("client", asyncio.sleep(0), completes)
         await asyncio.sleep(0.01)
         assert not errands
-        assert not errands._ends_with
+        assert not errands._tasks
         for completes in (True, False):
             errands.begin("client", asyncio.sleep(60), completes)
         await errands.close()

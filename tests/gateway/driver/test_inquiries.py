@@ -13,7 +13,7 @@ from gateway.composed.ask import Ask, ClusterUnavailableError, Coordinator, Repl
 from gateway.driver.inquiries import MAX_AT_ONCE, Inquiries
 from gateway.session.commands import Inquire, LookAfter, LookUp
 from gateway.session.open_transactions import Holders, OpenTransactions
-from gateway.session.produce.recalled import Held, Known, Recalled
+from gateway.session.produce.recalled import Held, Missing, Recalled
 from gateway.session.produce.terms import Terms
 from gateway.upstream.clusters import Clusters
 from ha_core.model import Crossing, Extent, Topic, View
@@ -74,7 +74,7 @@ def test_a_look_up_searches_the_terms_before_the_one_that_is_written_and_tells_a
 
     asyncio.run(play())
     assert brokers.asked == (["east"] if away else ["east", "east"])
-    assert recalled.offset(wanted(), 0.0) == (Known.NOT_YET if away else 30)
+    assert recalled.offset(wanted(), 0.0) == (Missing.NOT_YET if away else 30)
 
 
 def test_a_look_up_in_a_map_that_is_damaged_asks_nobody_and_raises_nothing() -> None:
@@ -157,7 +157,7 @@ def test_transactions_that_are_looked_after_are_asked_about_now_and_then_and_a_f
                 name = f"tx-{number}"
                 held = known._open.get(name)
                 inquiries.ask(LookAfter("east", None, name, held.topics if held else frozenset({b"orders"})))
-            assert len(inquiries._tasks) <= MAX_AT_ONCE
+            assert all(len(kind.under_way) <= MAX_AT_ONCE for kind in inquiries._kinds.values())
             await asyncio.sleep(0)
             await asyncio.sleep(0.001)
         # Then each was asked about once within that time, and is known to have ended

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from gateway import clock
-from gateway.composed.handlers import NodeAddress
 from gateway.driver import lease as leases
-from gateway.driver.peers import Answering, Peer
+from gateway.driver.peers import Answering
 from gateway.session.snapshot import Lease
+from ha_core.model import GatewayRecord
 
 LEASE_MS = 400
 
@@ -30,7 +30,7 @@ def test_names_that_nobody_resolves_do_not_cost_the_lease(monkeypatch: pytest.Mo
         # Given a gateway that keeps its lease, and others whose names no server resolves
         lease = Lease()
         keeping = asyncio.create_task(leases.keep(lease, lambda: 1, lambda: 1, LEASE_MS, lambda: None))
-        names = [Peer(f"gw-{n}", NodeAddress(n, f"gone-{n}", 9092), 20_000, frozenset()) for n in range(100)]
+        names = [GatewayRecord(id=f"gw-{n}", node_id=n, host=f"gone-{n}", port=9092) for n in range(100)]
         asking = asyncio.create_task(Answering("own", timeout_s=0.1).of(names))
         # When it looks for them for longer than a lease
         await asyncio.sleep(3 * LEASE_MS / 1000)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config
-from gateway.driver.companions import Recorder, elected_recorder, recorder_order
+from gateway.driver.companions import Recorder
 from ha_core.kafka.security import profiles
 from ha_core.model import GatewayRecord
 
@@ -22,7 +22,7 @@ told = json.loads(sys.stdin.readline())
 def say(cluster, error=""):
     print(json.dumps({"looks": [{"cluster": cluster, "error": error}]}), flush=True)
 """
-TOLD = b'{"every_s": 60}\n'
+SETTINGS = {"id": "gw-1", "zookeeper": {"hosts": "zk:2181"}, "authentication": {"anonymous": True}}
 
 
 def gateway(name: str, able: bool = True) -> GatewayRecord:
@@ -35,20 +35,20 @@ def gateway(name: str, able: bool = True) -> GatewayRecord:
 @pytest.mark.parametrize(
     ("records", "first"),
     [
-        ([], None),
-        ([gateway("gw-2"), gateway("gw-1"), gateway("gw-3")], "gw-1"),
-        ([gateway("gw-1", able=False), gateway("gw-2")], "gw-2"),
-        ([gateway("gw-1", able=False)], None),
+        ([], []),
+        ([gateway("gw-2"), gateway("gw-1"), gateway("gw-3")], ["gw-1"]),
+        ([gateway("gw-1", able=False), gateway("gw-2")], ["gw-2"]),
+        ([gateway("gw-1", able=False)], []),
     ],
 )
-def test_the_first_live_gateway_that_can_record_does(records: list[GatewayRecord], first: str | None) -> None:
-    assert elected_recorder(records) == first
+def test_the_first_live_gateway_that_can_record_does(records: list[GatewayRecord], first: list[str]) -> None:
+    assert Recorder.elected(records) == first
 
 
 def test_a_gateway_of_an_earlier_version_is_never_elected() -> None:
     earlier = GatewayRecord.from_bytes(b'{"id": "gw-0", "host": "h", "port": 1, "node_id": 1}', "/gateways/gw-0")
 
-    assert elected_recorder([earlier, gateway("gw-1")]) == "gw-1"
+    assert Recorder.elected([earlier, gateway("gw-1")]) == ["gw-1"]
 
 
 def test_the_process_is_told_the_accounts_of_the_gateway_by_its_input(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_the_process_is_told_the_accounts_of_the_gateway_by_its_input(tmp_path: 
     )
     config: Config = load(tmp_path / "gateway.yaml")
 
-    told = json.loads(recorder_order(config))
+    told = json.loads(Recorder(config, lambda: None).order)
 
     assert (told["zookeeper"], told["root"], told["every_s"]) == ("zk:2181", "/ha", 60)
     found = profiles(told["profiles"], "the gateway")
@@ -75,15 +75,14 @@ def test_the_process_is_told_the_accounts_of_the_gateway_by_its_input(tmp_path: 
 class Scene:
     """A recorder whose process is the Python text `does`, after LOOKING; it is kept while `play` runs."""
 
-    def __init__(self, does: str, **settings: float) -> None:
+    def __init__(self, does: str, every_s: int = 60, first_pause_s: float = 1.0, silent_s: float | None = None) -> None:
         self.changes: list[bool] = []
-        self.recorder = Recorder(
-            TOLD,
-            every_s=settings.pop("every_s", 60),
-            changed=lambda: self.changes.append(self.recorder.able),
-            command=(sys.executable, "-S", "-c", LOOKING + does),
-            **settings,
-        )
+        config = Config.model_validate({**SETTINGS, "record_facts_s": every_s})
+        self.recorder = Recorder(config, lambda: self.changes.append(self.recorder.able))
+        self.recorder.command = (sys.executable, "-S", "-c", LOOKING + does)
+        self.recorder.first_pause_s = first_pause_s
+        if silent_s is not None:
+            self.recorder.silent_s = silent_s
 
     def play(self, scene: Callable[[Scene], Awaitable[None]]) -> None:
         async def run() -> None:
@@ -166,7 +165,7 @@ def test_the_pause_is_short_again_after_a_process_that_has_looked(caplog: pytest
 
 @pytest.mark.parametrize("does", ["time.sleep(60)", "print('{}', flush=True); time.sleep(60)"], ids=["nothing", "else"])
 def test_a_process_that_says_nothing_or_something_else_is_replaced(does: str) -> None:
-    Scene(does, every_s=0.1, silent_s=0.1, first_pause_s=0.01).play(three_deaths)
+    Scene(does, silent_s=0.2, first_pause_s=0.01).play(three_deaths)
 
 
 def test_a_cluster_that_does_not_answer_is_told_once_and_its_last_look_stays(caplog: pytest.LogCaptureFixture) -> None:
@@ -185,7 +184,7 @@ def test_a_cluster_that_does_not_answer_is_told_once_and_its_last_look_stays(cap
 
 def test_a_program_that_is_not_there_is_tried_again() -> None:
     it = Scene("", first_pause_s=0.01)
-    it.recorder._command = ("/nowhere/python",)
+    it.recorder.command = ("/nowhere/python",)
     it.play(three_deaths)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+from gateway.copies import Copies
 from gateway.counts import Counts
 from gateway.session.commands import BrokerLane, Close, Command, ToClient, ToUpstream, Wake
 from gateway.session.open_transactions import Holders
@@ -13,8 +14,8 @@ from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
 from gateway.session.reading import Turn
 from gateway.session.session import Session
-from gateway.session.settings import Authentication, Settings
-from gateway.session.snapshot import Lease, Port, Snapshot
+from gateway.session.shared import Authentication, Shared
+from gateway.session.snapshot import Lease, Port, Snapshot, fences
 from gateway.topology import ClusterTopology, Topology
 from ha_core.model import Cluster, View
 from ha_core.wire import (
@@ -58,7 +59,8 @@ def topology(**topics: dict[str, dict[int, int]]) -> Topology:
 
 def snapshot(view: View | None = None, found: Topology | None = None) -> Snapshot:
     seen = found or topology()
-    return Snapshot(view or View(1, CLUSTERS), seen, tuple(advertised(seen.apis())))
+    shown = view or View(1, CLUSTERS)
+    return Snapshot(shown, seen, tuple(advertised(seen.apis())), fences=fences(shown))
 
 
 class Asked(NamedTuple):
@@ -108,7 +110,8 @@ class Talk:
         self.terms.follow((state or snapshot()).view, self.now)
         self.ids = iter(range(1 << 44, 1 << 45))
         self.recalled = Recalled()
-        settings = Settings(
+        self.copies = Copies()
+        shared = Shared(
             limits or Limits(),
             Authentication(users or {}, users is None),
             self.lease,
@@ -119,8 +122,9 @@ class Talk:
             self.recalled,
             NODES,
             Holders() if holders is None else holders,
+            self.copies,
         )
-        self.session = Session(port, settings, state or snapshot())
+        self.session = Session(port, shared, state or snapshot())
         self.chunks = chunks
         self.correlation = 0
         self.versions: list[tuple[int, int, int]] = []

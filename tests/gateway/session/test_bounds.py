@@ -65,7 +65,7 @@ def test_no_more_requests_of_one_piece_go_to_a_broker_than_may_be_in_flight() ->
     talk.send(b"".join(request(HEARTBEAT, 3, n, **beat) for n in range(1000)))
     given = 0
     while asked := talk.asked(EAST):
-        assert len(talk.session.queue) <= talk.session.settings.max_in_flight
+        assert len(talk.session.queue) <= talk.session.shared.max_in_flight
         for one in asked:
             talk.answer(EAST, one, {"error_code": 0})
             given += 1

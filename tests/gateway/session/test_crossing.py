@@ -103,7 +103,7 @@ def test_the_origin_is_asked_with_acks_all_whatever_the_client_wants(acks: int) 
 
 def test_a_batch_of_a_transaction_that_passes_the_cut_is_refused_because_its_transaction_is_in_the_origin() -> None:
     talk = Talk(state(topic()))
-    body = produce(("orders", 0, records(0, producer_id=talk.session.settings.shown(EAST, 70))))
+    body = produce(("orders", 0, records(0, producer_id=talk.session.shared.shown(EAST, 70))))
     talk.ask(PRODUCE, 9, {**body, "transactional_id": "t"})
     (asked,) = talk.asked(EAST)
     answer(talk, EAST, asked, 100)
@@ -171,7 +171,7 @@ def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_on
     ((asked, _),) = arrived(talk, EAST)
     talk.follow(settled())
     # When the client has learnt of the new leader, and sends the next batch there by another connection
-    other = Talk(settled(), Port("west", 1), producer_order=talk.session.settings.producer_order)
+    other = Talk(settled(), Port("west", 1), producer_order=talk.session.shared.producer_order)
     ask(other, records(1))
     assert outcome(other) == [(REFUSED, -1)]
     answer(talk, EAST, asked, 100)
@@ -187,7 +187,7 @@ def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_on
 def test_a_batch_whose_connection_broke_is_not_waited_for_for_ever() -> None:
     talk = Talk(state(topic()))
     ask(talk, records(0))
-    other = Talk(settled(), Port("west", 1), producer_order=talk.session.settings.producer_order)
+    other = Talk(settled(), Port("west", 1), producer_order=talk.session.shared.producer_order)
     other.now += LOST_S + 1
     ask(other, records(1))
     assert len(arrived(other, WEST)) == 1

@@ -306,7 +306,7 @@ def test_the_batch_of_a_client_that_has_left_still_goes_where_it_belongs() -> No
 def test_a_batch_of_a_transaction_is_held_too_and_refused_when_it_would_have_to_cross() -> None:
     for newest, expected in ((cut_at(RAISED), (TAKEN, CUT)), (topic("open"), (REFUSED, -1))):
         talk = Talk(state(topic("proposed")))
-        body = plain(records(0, producer_id=talk.session.settings.shown(EAST, 70)))
+        body = plain(records(0, producer_id=talk.session.shared.shown(EAST, 70)))
         talk.ask(PRODUCE, 9, {**body, "transactional_id": "t"})
         (asked,) = talk.asked(EAST)
         answer(talk, EAST, asked, CUT)
@@ -327,7 +327,7 @@ def test_a_broker_that_answers_another_request_meanwhile_waits_for_its_turn() ->
 
 
 def test_no_more_is_read_from_a_client_of_which_much_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.session.state.MAX_KEPT_BYTES", 2 * len(records(-1, 10, producer_id=-1)))
+    monkeypatch.setattr("gateway.session.state.MAX_BUFFERED_BYTES", 2 * len(records(-1, 10, producer_id=-1)))
     talk = Talk(state(topic("proposed")))
     for _ in range(3):
         assert not talk.session.paused

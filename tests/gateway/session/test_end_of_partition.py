@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from gateway.session.commands import BrokerLane
 from gateway.session.snapshot import Port, Snapshot
-from ha_core.model import Crossing, Topic
+from ha_core.model import Crossing, Extent, Topic
 from ha_core.wire import ErrorCode
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, entry, fetch, fetched, moved, state
@@ -125,3 +126,26 @@ def test_a_client_that_says_it_is_a_broker_is_refused_as_by_one_for_lack_of_righ
         assert not talk.asked(WEST)
         assert not talk.asked(EAST)
         assert entry(talk.answers()[0])["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(("offset", "lane"), [(150, WEST), (250, EAST)], ids=["merged", "streamed"])
+def test_every_offset_and_node_id_of_an_answer_is_the_clients(offset: int, lane: BrokerLane) -> None:
+    # Given a partition that went to the west, where it is read from an old extent, and came back, 93 apart from the
+    # offsets of both logs
+    old, west = moved(100, 7).partitions[0]
+    away, back = west.model_copy(update={"end": 200}), Extent(cluster="east", start=200, base=107, term=2)
+    talk = Talk(state(Topic(name="orders", writer="east", partitions={0: (old, away, back)})), Port("east", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, offset)))
+    # When the broker says where logs diverge, where a snapshot ends, and who leads the partition
+    answer = fetched(("orders", 0, offset - 93, b""))
+    entry(answer).update(
+        diverging_epoch={"epoch": 3, "end_offset": 20},
+        current_leader={"leader_id": 1, "leader_epoch": 4},
+        snapshot_id={"end_offset": 30, "epoch": 2},
+    )
+    talk.answer(lane, talk.asked(lane)[0], answer)
+    # Then
+    found = entry(talk.answers()[0])
+    assert found["diverging_epoch"] == {"epoch": 3, "end_offset": 113}
+    assert found["current_leader"] == {"leader_id": -1, "leader_epoch": -1}
+    assert found["snapshot_id"] == {"end_offset": 123, "epoch": 2}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.session.commands import Compose, LookAfter
-from gateway.session.open_transactions import LONG_S, Holders, told
+from gateway.session.open_transactions import LONG_S, Holders, learn
 from gateway.session.snapshot import fences
 from ha_core.model import Fence, Topic
 from tests.gateway.session.coordination import (
@@ -116,7 +116,7 @@ def test_one_that_seems_open_for_long_is_looked_after_at_its_coordinator(
     (asked,) = looked_after(talk)
     assert asked[:3] == ("east", None, "tx")
     # Then its coordinator says whether it is waited for in vain
-    told(holders, asked, said)
+    learn(holders, asked, said)
     assert talk.session.holds_back(NOTHING, NOTHING, 99, QUIET) is still_open
     assert bool(looked_after(talk)) is still_open
 
@@ -131,6 +131,6 @@ def test_what_was_said_of_one_says_nothing_of_the_next() -> None:
     talk.ask(ADD_PARTITIONS, 3, add(EASTS))
     talk.answer(EAST, talk.asked(EAST)[0], added())
     # When it says that the first one has ended
-    told(holders, asked, state())
+    learn(holders, asked, state())
     # Then the second is open
     assert talk.session.holds_back(NOTHING, NOTHING, 99, QUIET)

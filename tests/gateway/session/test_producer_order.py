@@ -160,7 +160,7 @@ def test_what_was_crossing_a_cut_when_its_connection_broke_is_taken_at_once_when
     for sequence in (0, 1):
         cross(talk, records(sequence))
     talk.lose(EAST)
-    other = Talk(settled(), Port("west", 1), producer_order=talk.session.settings.producer_order)
+    other = Talk(settled(), Port("west", 1), producer_order=talk.session.shared.producer_order)
     # When the second comes first, it waits: the target would take it for the beginning
     cross(other, records(1))
     assert outcome(other) == [(REFUSED, -1)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gateway.session.commands import Cause
+from gateway.session.commands import Cause, Compose
 from gateway.session.produce.split import PROPOSED_HOLD_S
 from gateway.session.refusal import Refusal
 from gateway.session.snapshot import Port
@@ -28,7 +29,7 @@ DAMAGED = Topic(
 
 
 def counted(talk: Talk) -> dict[str, int]:
-    return dict(talk.session.settings.counts.refusals)
+    return dict(talk.session.shared.counts.refusals)
 
 
 def bound_elsewhere() -> Talk:
@@ -215,6 +216,7 @@ def test_every_reason_has_a_label_of_its_own_and_a_line_on_the_page_for_operator
         (Refusal.FENCE, ApiKey.OFFSET_COMMIT, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         (Refusal.FENCE, ApiKey.HEARTBEAT, ErrorCode.NONE),
         (Refusal.FENCE, ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (Refusal.FENCE, ApiKey.FIND_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (Refusal.LEASE, ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (Refusal.LEASE, ApiKey.JOIN_GROUP, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (Refusal.LEASE, ApiKey.END_TXN, ErrorCode.NOT_COORDINATOR),
@@ -230,3 +232,34 @@ def test_the_error_of_a_reason_is_what_clients_of_that_api_come_back_from(
     refusal: Refusal, key: ApiKey, code: ErrorCode
 ) -> None:
     assert refusal.code(APIS[key]) is code
+
+
+FENCED_GROUP = Group(name="billing", fence=Fence(operation="op-1"))
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "body", "refused"),
+    [
+        (ApiKey.FIND_COORDINATOR, 3, {"key": "billing", "key_type": 0}, 1),
+        (ApiKey.FIND_COORDINATOR, 3, {"key": "billing", "key_type": 1}, 0),
+        (ApiKey.DELETE_GROUPS, 2, {"groups_names": ["billing", "other", "billing"]}, 1),
+        (ApiKey.OFFSET_DELETE, 0, {"group_id": "billing", "topics": []}, 1),
+        (ApiKey.DESCRIBE_GROUPS, 5, {"groups": ["billing"]}, 0),
+    ],
+    ids=lambda case: case.name if isinstance(case, ApiKey) else "",
+)
+def test_what_a_composed_answer_refuses_for_a_fence_is_counted_and_held_until_it_is_lifted(
+    key: ApiKey, version: int, body: dict[str, Any], refused: int
+) -> None:
+    # Given a group under a fence
+    talk = Talk(bound("east", group=FENCED_GROUP))
+    # When it is named in a question that a fence refuses
+    talk.ask(key, version, body)
+    (asked,) = (command for command in talk.others if isinstance(command, Compose))
+    talk.take(talk.session.answered(asked.token, {}, talk.now))
+    # Then it counts, and whoever asks again at once does not do so in a loop
+    assert counted(talk) == ({"fence": refused} if refused else {})
+    assert len(talk.answers()) == 1 - refused
+    # And the answer goes with the fence
+    talk.follow(bound("east"))
+    assert len(talk.answers()) == refused

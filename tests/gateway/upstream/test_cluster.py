@@ -205,7 +205,10 @@ def test_a_broker_that_hangs_does_not_hide_the_ones_that_answer() -> None:
 
 def test_an_ask_that_gets_no_answer_in_time_fails_and_frees_those_queued_behind_it() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
-        await cluster.refresh()
+        # Given a connection that is open: what it takes to dial one is not the broker's time, and may be long
+        brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
+        await cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+        connections = brokers[0].connections
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = lambda _: None
         brokers[0].answers[ApiKey.LIST_GROUPS] = lambda _: None
 
@@ -217,6 +220,7 @@ def test_an_ask_that_gets_no_answer_in_time_fails_and_frees_those_queued_behind_
             "cluster east is not available: no answer within 100 ms",
             "cluster east is not available: no answer within 0.1 s",
         ]
+        assert brokers[0].connections == connections
 
     play(scenario)
 
@@ -371,6 +375,21 @@ def test_a_broker_with_sasl_is_logged_in_to_and_a_wrong_password_is_named() -> N
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
+class Unhurried(asyncio.SelectorEventLoop):
+    """Its clock counts a moment in which the machine did something else as 5 ms at most: timers of both sides keep
+    their distances, however busy the machine is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen, self._counted = super().time(), 0.0
+
+    def time(self) -> float:
+        now = super().time()
+        self._counted += min(now - self._seen, 0.005)
+        self._seen = now
+        return self._counted
+
+
 def test_a_login_that_ends_after_a_while_is_never_asked_behind_its_end() -> None:
     async def run() -> None:
         # Given a broker that closes a connection at the first request after the time of its login
@@ -396,4 +415,5 @@ def test_a_login_that_ends_after_a_while_is_never_asked_behind_its_end() -> None
         assert min(asked) > 10
         assert broker.connections >= 4
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    with asyncio.Runner(loop_factory=Unhurried) as runner:
+        runner.run(asyncio.wait_for(run(), 30))

@@ -12,11 +12,11 @@ from typing import Any
 
 from ha_core.model import Operation
 from ha_core.operations import engine
-from ha_core.operations.crossing.settling import wait_for
-from ha_core.operations.environment import Connection, Environment, connect
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.migration.planning import plan_migration
+from ha_core.operations.migration.settling import wait_for
+from ha_core.operations.proposal import plan
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.proposal import plan
 from tests.kit.running import ZOOKEEPER_ROOT
 from tests.system.nemesis.schedule import Kind
 
@@ -34,7 +34,7 @@ def start(environment: Environment, told: dict[str, Any]) -> Operation:
             target,
             reason="test",
             drain_timeout_s=30.0,
-            include_followers=True,
+            include_other_users=True,
         )
         return engine.start(environment, plan(environment, request), operation_id)
     proposal = plan_migration(
@@ -72,7 +72,7 @@ def main() -> None:
     def now() -> str:
         return (datetime.now(UTC) + ahead).isoformat(timespec="milliseconds")
 
-    with connect(Connection(zookeeper, ZOOKEEPER_ROOT), by="test", progress=print) as environment:
+    with connect(EnvironmentSettings(zookeeper, ZOOKEEPER_ROOT), by="test", progress=print) as environment:
         environment.now = now
         print("begun", flush=True)
         print(carry_out(environment, step, told), flush=True)

@@ -8,10 +8,11 @@ from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.model import Cluster, KnownTopic, Topic, View
+from ha_core.model.operation import SingleKind
 from ha_core.operations import engine
-from ha_core.operations.creating import QUIET_S, quiet_s, way_out
+from ha_core.operations.creating import QUIET_S, interrupted, way_out
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.errors import RefusedError, unchanged
 from ha_core.operations.inventory import commits
 from ha_core.operations.registry import references, running_operations
 from ha_core.operations.report import Report
@@ -19,7 +20,7 @@ from ha_core.operations.requests import chosen_by, is_pattern
 from ha_core.operations.sides import PROBE_S, answering, no_such_cluster
 from ha_core.operations.single import write_maps
 from ha_core.plan.aging import locked_topics, worked_on
-from ha_core.plan.given_up import Loss, Unread, losses, unread, without
+from ha_core.plan.given_up import Loss, UnreadGroup, losses, unread, without
 from ha_core.plan.verdict import listed
 
 MAX_GROUPS = 1_000
@@ -34,7 +35,7 @@ class GivingUp:
     cluster: str
     answers: bool = False
     losses: tuple[Loss, ...] = ()
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[UnreadGroup, ...] = ()
     unasked: tuple[str, ...] = ()
     """Clusters of whose groups nothing is known."""
     pointing: tuple[str, ...] = ()
@@ -57,8 +58,8 @@ class GivingUp:
 
     @property
     def keys(self) -> frozenset[tuple[str, int, int]]:
-        """(topic, partition, term) of every extent that goes."""
-        return frozenset((loss.topic, loss.partition, loss.term) for loss in self.losses)
+        """(topic, partition, start) of every extent that goes."""
+        return frozenset((loss.topic, loss.partition, loss.start) for loss in self.losses)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -120,17 +121,15 @@ def plan_giving_up(
     locked = locked_topics(environment.store.locks())
     for name, topic in chosen.items():
         if operation := worked_on(topic, locked):
-            raise RefusedError(
-                f"Nothing was changed. Operation {operation} works on topic {name}. {way_out(operation)}"
-            )
+            raise unchanged(f"Operation {operation} works on topic {name}. {way_out(operation)}")
     if damaged := [name for name, topic in chosen.items() if not topic.sound]:
-        raise RefusedError(
-            f"Nothing was changed. The maps of {listed(damaged)} are damaged: what {cluster} holds of them is not "
+        raise unchanged(
+            f"The maps of {listed(damaged)} are damaged: what {cluster} holds of them is not "
             "known. Restore their documents, or name the other topics."
         )
     if written := sorted(name for name, topic in chosen.items() if cluster in topic.writers):
-        raise RefusedError(
-            f"Nothing was changed. {len(written)} topics are still written in {cluster}: {listed(written)}. Give them "
+        raise unchanged(
+            f"{len(written)} topics are still written in {cluster}: {listed(written)}. Give them "
             f"a new home first (`switchyard migrate-from-fault {written[0]} --from {cluster} --to … --unread wait|skip "
             "--reason …`), or name only topics that have one."
         )
@@ -146,7 +145,7 @@ def plan_giving_up(
         return plan
     up, answers = _answering(environment, view, registered, force)
     committed = commits(environment, view, chosen, up)
-    lost, left_unread = list[Loss](), list[Unread]()
+    lost, left_unread = list[Loss](), list[UnreadGroup]()
     for name, topic in chosen.items():
         lost += losses(topic, cluster)
         left_unread += unread(topic, cluster, {p: committed.of.get((name, p), ()) for p in topic.partitions})
@@ -154,11 +153,7 @@ def plan_giving_up(
 
 
 def give_up(environment: Environment, plan: GivingUp, reason: str) -> GivenUp:
-    """Carry `plan` out, in batches of revisions. Safe to break off: a new plan has what is left.
-
-    :raises RefusedError: no reason.
-    """
-    require_reason(plan.cluster, reason)
+    """Carry `plan` out, in batches of revisions. Safe to break off: a new plan has what is left."""
     cluster, put_off = plan.cluster, list[str]()
 
     def changed(topic: Topic) -> Topic | None:
@@ -176,10 +171,10 @@ def require_reason(cluster: str, reason: str) -> None:
         raise RefusedError(f"Giving up cluster {cluster} needs a reason. Say --reason.")
 
 
-def end_interrupted(environment: Environment) -> None:
-    """Bring to their end the operations of a giving up whose process has died; what they had not begun is left."""
+def end_interrupted(environment: Environment, kind: SingleKind = "give-up") -> None:
+    """Bring to their end the operations of a `kind` whose process has died; what they had not begun is left."""
     for operation in running_operations(environment):
-        if operation.kind == "give-up" and quiet_s(environment, operation) >= QUIET_S:
+        if operation.kind == kind and interrupted(environment, operation, QUIET_S):
             environment.say(f"operation {operation.id} of {operation.by} was interrupted; ending it")
             engine.resume(environment, operation.id)
 
@@ -192,15 +187,13 @@ def _named(
     for entry in (one.strip() for one in entries):
         matching = {name for name in mapped if chosen_by([entry], name)}
         if not matching and entry in never_moved:
-            raise RefusedError(
-                f"Nothing was changed. Topic {entry} was never moved out of {cluster}. Give it a new home first: "
+            raise unchanged(
+                f"Topic {entry} was never moved out of {cluster}. Give it a new home first: "
                 f"`switchyard migrate-from-fault {entry} --from {cluster} --to … --unread wait|skip --reason …`."
             )
         if not matching:
             what = "Pattern" if is_pattern(entry) else "Topic"
-            raise RefusedError(
-                f"Nothing was changed. {what} {entry!r} is no topic that was ever moved. Check the name."
-            )
+            raise unchanged(f"{what} {entry!r} is no topic that was ever moved. Check the name.")
         names |= matching
     return names if entries else mapped
 
@@ -223,8 +216,8 @@ def _answering(environment: Environment, view: View, given_up: Cluster, force: b
         if probed.reachable:
             own_up = {given_up.name: own}
     if answers and not force:
-        raise RefusedError(
-            f"Nothing was changed. {given_up.name} answers, so what it holds can still be read: "
+        raise unchanged(
+            f"{given_up.name} answers, so what it holds can still be read: "
             f"`switchyard origins check` serves it. Say --force (in the form *Even if it answers*) to give it up "
             f"all the same. {NOT_SERVED}."
         )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from statistics import median
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ha_core.model import KnownTopic, MoveRequest, MoveSet, SwitchOperation, View
+from ha_core.model.operation import UnreadPolicy
 from ha_core.model.topic import client_end
-from ha_core.operations.creating import Ending, Startable
+from ha_core.operations.creating import Startable
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.errors import unchanged
 from ha_core.operations.gather import FORCED_S, PATIENCE_S, gather_all
+from ha_core.operations.mirrors import reported_lags
 from ha_core.operations.report import BaseProposal
-from ha_core.plan.closure import closure, lock_keys
+from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
 from ha_core.plan.preflight import REVISION_RULES, Case, preflight
 
@@ -23,9 +25,7 @@ from ha_core.plan.preflight import REVISION_RULES, Case, preflight
 class Proposal(BaseProposal, Startable):
     """A move as it would be made on the state at `revision`. JSON-able: it travels between tasks and to people."""
 
-    request: MoveRequest
-    moves: MoveSet
-    strangers: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    other_users: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Topic → who uses it outside of the scope, as `user` or `user+instance`."""
     preview: Preview | None = None
     """What it costs, where somebody is to read it."""
@@ -39,21 +39,13 @@ class Proposal(BaseProposal, Startable):
         return f"{scope}: {request.origin} → {request.target}, {request.mode}, on revision {self.revision}"
 
     @property
-    def kind(self) -> str:
-        return "switch"
-
-    def begun(self, **common: Any) -> SwitchOperation:
-        return SwitchOperation(**common, reason=self.request.reason, request=self.request, moves=self.moves)
-
-    @property
     def lock_keys(self) -> Sequence[str]:
-        return sorted({*lock_keys(self.request, self.moves), *(f"topic:{name}" for name in self.crossings)})
+        return [*super().lock_keys, *(f"topic:{name}" for name in self.crossings)]
 
     @property
-    def ends_first(self) -> Sequence[Ending]:
+    def ends_first(self) -> tuple[Collection[str], UnreadPolicy, bool]:
         """What crosses over out of a cluster that a forced move takes for dead: it is where it belongs then."""
-        unread, force = self.request.unread or "wait", self.request.force
-        return [Ending(operation_id, unread, force) for operation_id in sorted(set(self.crossings.values()))]
+        return sorted(set(self.crossings.values())), self.request.unread or "wait", self.request.force
 
     @property
     def told(self) -> dict[str, Any]:
@@ -64,9 +56,8 @@ class Proposal(BaseProposal, Startable):
         again = plan(environment, self.request)
         again.require_sound()
         if changed := sorted(again.moves.reasons.keys() ^ self.moves.reasons.keys()):
-            raise RefusedError(
-                f"Nothing was changed. What moves is not what was proposed any more: {', '.join(changed)}. "
-                "Look at a new proposal."
+            raise unchanged(
+                f"What moves is not what was proposed any more: {', '.join(changed)}. Look at a new proposal."
             )
         return again
 
@@ -81,18 +72,18 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
     found = closure(view, store.usage(), request)
     dead = request.origin if request.mode == "forced" else None
     facts = gather_all(environment, view, view.clusters, found.moves, FORCED_S if dead else PATIENCE_S, dead=dead)
-    case = Case(view, request, found, facts, store.locks(), store.gateways())
+    case = Case(view, request, found, facts, store.locks(), store.gateways(), lags=reported_lags(environment, view))
     moves = case.moves
-    strangers: dict[str, tuple[str, ...]] = {}
-    for stranger in found.strangers:
-        if stranger.name in moves.topics:
-            strangers[stranger.name] = (*strangers.get(stranger.name, ()), stranger.who)
+    other_users: dict[str, tuple[str, ...]] = {}
+    for other in found.other_users:
+        if other.name in moves.topics:
+            other_users[other.name] = (*other_users.get(other.name, ()), other.who)
     crossings = {name: operation for name in found.moves.topics if (operation := case.crossing_out(name)) is not None}
     return Proposal(
         request=request,
         revision=view.revision,
         moves=moves,
-        strangers=strangers,
+        other_users=other_users,
         crossings=crossings,
         verdicts=tuple(preflight(case, *REVISION_RULES)),
         preview=preview(environment, view, request, moves, facts) if read else None,

@@ -14,12 +14,11 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MigrateOperation, MoveOperation
 from ha_core.operations import engine
 from ha_core.operations.crossing.below import unread_below
-from ha_core.operations.crossing.ends import Progress, look, overdue
+from ha_core.operations.crossing.ends import CrossingProgress, look, overdue
 from ha_core.operations.dependents import failure
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError
 from ha_core.operations.registry import known_operation, running_operations
-from ha_core.operations.report import Report
 from ha_core.plan.revision import FINAL, MoveDamagedError
 from ha_core.store.errors import StoreError
 
@@ -28,13 +27,11 @@ SAY_EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CrossingStatus:
     """What came of one look at an operation."""
 
     operation: MoveOperation
-    progress: Progress | None = None
-    report: Report | None = None
-    """Where something was done."""
+    progress: CrossingProgress | None = None
     error: str = ""
 
     @property
@@ -48,6 +45,11 @@ class Look:
     def ended(self) -> bool:
         return self.operation.state in FINAL
 
+    def to_json(self) -> dict[str, str]:
+        progress = self.progress.words if self.progress else ""
+        state, error = self.operation.state, self.error
+        return {"operation": self.operation.id, "state": state, "progress": progress, "error": error}
+
 
 def crossing_operations(environment: Environment) -> tuple[str, ...]:
     """Ids of the migrations that cross over, or were interrupted on the way."""
@@ -55,26 +57,26 @@ def crossing_operations(environment: Environment) -> tuple[str, ...]:
     return tuple(one.id for one in running if one.state in {"crossing", "fenced", "undoing", "cut"})
 
 
-def settle_once(environment: Environment, operation_id: str) -> Look:
+def advance_once(environment: Environment, operation_id: str) -> CrossingStatus:
     """Look at the operation, and go on with it where there is something to do. Errors are in the answer."""
     operation = known_operation(environment, operation_id, MoveOperation)
     if operation.state in FINAL:
-        return Look(operation, error=failure(operation, environment.store.load()))
+        return CrossingStatus(operation, error=failure(operation, environment.store.load()))
     progress = None
     try:
         if isinstance(operation, MigrateOperation):
             progress = look(environment, operation)
             if not _due(environment, operation, progress):
-                return Look(operation, progress)
+                return CrossingStatus(operation, progress)
         report = engine.resume(environment, operation_id)
     except (MoveError, KafkaAdminError, MoveDamagedError, StoreError) as error:
-        return Look(operation, progress, error=str(error))
+        return CrossingStatus(operation, progress, error=str(error))
     now = environment.operation_of(MoveOperation, operation_id) or operation
-    return Look(now, progress, report, report.error or failure(now))
+    return CrossingStatus(now, progress, report.error or failure(now))
 
 
 def anything_due(environment: Environment, operation_ids: Collection[str]) -> bool:
-    """Whether `settle_once` would do something about one of them, one has failed, or all have ended. Changes nothing.
+    """Whether `advance_once` would do something about one of them, one has failed, or all have ended. Changes nothing.
 
     What cannot be asked now counts as not due.
     """
@@ -91,13 +93,15 @@ def anything_due(environment: Environment, operation_ids: Collection[str]) -> bo
     return False
 
 
-def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s: float | None = None) -> list[Look]:
+def wait_for(
+    environment: Environment, operation_ids: Collection[str], timeout_s: float | None = None
+) -> list[CrossingStatus]:
     """Look until all operations have ended, or `timeout_s` is over; says how far they are."""
     deadline = None if timeout_s is None else environment.monotonic() + timeout_s
     said: dict[str, object] = {}
     pause_s, say_at = FIRST_POLL_S, environment.monotonic()
     while True:
-        looks = [settle_once(environment, operation_id) for operation_id in operation_ids]
+        looks = [advance_once(environment, operation_id) for operation_id in operation_ids]
         moved = False
         for one in looks:
             words = one.words
@@ -116,8 +120,8 @@ def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s
         environment.sleep(pause_s)
 
 
-def _due(environment: Environment, operation: MigrateOperation, progress: Progress) -> bool:
+def _due(environment: Environment, operation: MigrateOperation, progress: CrossingProgress) -> bool:
     """Whether there is something to do: an interruption to mend, a cut that was reached, or a deadline."""
     if operation.state != "crossing" or {*progress.stages.values()} - {"open", "settled"} or not progress.partitions:
         return True
-    return unread_below(operation, progress) or bool(progress.ready) or overdue(environment, operation)
+    return bool(unread_below(operation, progress) or progress.ready) or overdue(environment, operation)

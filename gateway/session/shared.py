@@ -6,6 +6,7 @@ import hmac
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
+from gateway.copies import Copies
 from gateway.counts import Counts
 from gateway.session.commands import BrokerLane
 from gateway.session.open_transactions import Holders
@@ -29,8 +30,8 @@ class Authentication(NamedTuple):
 
     def accepts(self, user: str, password: str) -> bool:
         """Compares in constant time, also for a user that does not exist."""
-        known = self.users.get(user)
-        return hmac.compare_digest((known or "").encode(), password.encode()) and known is not None
+        secret = self.users.get(user)
+        return hmac.compare_digest((secret or "").encode(), password.encode()) and secret is not None
 
 
 class VirtualNodes(Protocol):
@@ -48,7 +49,7 @@ class Issued(NamedTuple):
     """The id in that cluster."""
 
 
-class Settings(NamedTuple):
+class Shared(NamedTuple):
     limits: Limits
     authentication: Authentication
     lease: Lease
@@ -60,6 +61,7 @@ class Settings(NamedTuple):
     recalled: Recalled
     nodes: VirtualNodes
     transactions: Holders
+    copies: Copies
     max_in_flight: int = 100
 
     def issued(self, client_id: int) -> Issued:

@@ -1,0 +1,122 @@
+"""Who copies a topic from one cluster to another: each in a session of its own, so that all its CPU time is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.ground import ROOT, BenchError
+from stack.java import find_java
+from stack.layout import PROJECT
+from stack.mirror_part import MirrorPart
+from stack.parts import environment
+from stack.processes import die_with_parent, end, members
+from stack.spark_java import spark_environment
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_END_S = 20.0
+COPY_LOG = "bench-copies"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A running copier, with all processes that it has started."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def check(self) -> None:
+        """:raises BenchError: it has ended."""
+        if self.process.poll() is not None:
+            raise self.failed(f"it ended with {self.process.returncode}")
+
+    def failed(self, reason: str) -> BenchError:
+        """With what it said last."""
+        return BenchError(f"{self.name}: {reason}\n{self.log.read_text('utf-8', 'replace')[-2000:]}")
+
+    def cpu_s(self) -> float:
+        """User and system time so far, of the driver, JVMs and workers together, those that have ended included."""
+        ticks = 0
+        for pid in members(self.process.pid):
+            try:
+                fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+            except OSError:
+                continue  # it has just ended, and its parent has its time
+            ticks += sum(map(int, fields[11:15]))
+        return ticks / _TICKS
+
+
+@contextmanager
+def program(
+    name: str, command: Sequence[str], extra: Mapping[str, str], log: Path, patience_s: float = 0.0
+) -> Iterator[Program]:
+    """Runs until the block ends.
+
+    :param patience_s: what is told to end may take so long before it is killed.
+    """
+    with open(log, "wb") as file:
+        process = subprocess.Popen(
+            command,
+            env=environment(extra),
+            cwd=PROJECT,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            preexec_fn=die_with_parent(),  # noqa: PLW1509 - two system calls, no lock
+        )
+        try:
+            yield Program(name, process, log)
+        finally:
+            if patience_s:
+                process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(patience_s)
+            end(lambda: members(process.pid))
+            process.wait()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a copy loop is to copy; all that its process has to be told."""
+
+    source: str
+    target: str
+    topic: str
+    partitions: int
+    link: str
+    log: str = COPY_LOG
+
+    def text(self, **more: str) -> str:
+        return json.dumps({**asdict(self), **more})
+
+
+def copy_loop(task: Task, folder: Path) -> AbstractContextManager[Program]:
+    """Our copy loop alone, in one process, without Spark."""
+    command = (sys.executable, "-m", "bench.load", task.text(do="copy"))
+    return program("copy loop alone", command, {}, folder / f"loop-{task.link}.log")
+
+
+def spark_job(zookeeper: str, folder: Path) -> AbstractContextManager[Program]:
+    """The whole job on `local[*]`, which copies whatever is linked."""
+    part = MirrorPart(folder / "job", zookeeper, ROOT, spark_environment(find_java()), None, None, 0)
+    part.prepare()
+    command = part.command()
+    return program("Spark job", command.argv, command.env, folder / "job.log", _END_S)
+
+
+def micro_batches(task: Task, folder: Path) -> AbstractContextManager[Program]:
+    """Our copy loop in Spark jobs of a second each, one after the other."""
+    options = ("--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=ERROR")
+    submit = shlex.join(("--master", "local[*]", "--driver-memory", "512m", *options, "pyspark-shell"))
+    extra = {**spark_environment(find_java()), "PYSPARK_SUBMIT_ARGS": submit}
+    command = (sys.executable, "-m", "bench.micro_batches", task.text())
+    return program("micro-batches of 1 s", command, extra, folder / f"batches-{task.link}.log", _END_S)

@@ -1,0 +1,103 @@
+"""How fast a copy grows, and what CPU time that takes: looked at from outside, alike for every copier."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bench.copiers import Program
+from bench.ground import BenchError
+from ha_core.kafka.admin import Admin
+
+LOOK_S = 0.1
+
+
+class Look(NamedTuple):
+    at_s: float
+    records: int
+    """In the copy."""
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Which part of a copy is measured: not its start, when a JVM has yet to compile what it runs, and not its end.
+
+    :ivar warm_cpu_s: a JVM is warm after that; on a machine that others use it may never be, so at most `warm_s`.
+    """
+
+    warm_share: float = 0.25
+    warm_cpu_s: float = 6.0
+    warm_s: float = 10.0
+    last_share: float = 0.95
+    window_s: float = 5.0
+
+
+class Speed(NamedTuple):
+    seconds: float
+    records: int
+    cpu_s: float
+
+
+def measured(looks: Sequence[Look], records: int, bounds: Bounds) -> Speed | None:
+    """The speed in the window; None while it is not over.
+
+    :param records: of the source.
+    :raises BenchError: the copy was there before there was anything to measure.
+    """
+    begun = next((one for one in looks if one.records), None)
+    if begun is None:
+        return None
+    warm = [
+        one
+        for one in looks
+        if one.records >= records * bounds.warm_share
+        or one.cpu_s - begun.cpu_s >= bounds.warm_cpu_s
+        or one.at_s - begun.at_s >= bounds.warm_s
+    ]
+    if not warm:
+        return None
+    whole = warm[-1].records >= records * bounds.last_share
+    if not whole and warm[-1].at_s - warm[0].at_s < bounds.window_s:
+        return None
+    inside = [one for one in warm if one.records < records * bounds.last_share]
+    if len(inside) < 2:
+        raise BenchError(f"{records} records were copied between two looks: there is too little to measure")
+    first, last = inside[0], inside[-1]
+    return Speed(last.at_s - first.at_s, last.records - first.records, last.cpu_s - first.cpu_s)
+
+
+class Copy:
+    """A topic of the target that is, or will be, a copy."""
+
+    def __init__(self, target: Admin, topic: str, partitions: int) -> None:
+        self._target, self.topic, self._partitions = target, topic, partitions
+        self._there = False
+
+    def records(self) -> int:
+        """So many it has, 0 before it is there."""
+        if not self._there:
+            self._there = self._target.partition_counts([self.topic]).get(self.topic, 0) == self._partitions
+            if not self._there:
+                return 0
+        found = self._target.ends([(self.topic, one) for one in range(self._partitions)])
+        return sum(one.log_end for one in found.values())
+
+
+def watch(copier: Program, copy: Copy, records: int, bounds: Bounds, limit_s: float) -> Speed:
+    """Looks until the window is over.
+
+    :param records: of the source.
+    :raises BenchError: the copier has ended, or the window was not over after `limit_s`.
+    """
+    looks: list[Look] = []
+    until = time.monotonic() + limit_s
+    while (found := measured(looks, records, bounds)) is None:
+        copier.check()
+        looks.append(Look(time.monotonic(), copy.records(), copier.cpu_s()))
+        if time.monotonic() > until:
+            raise copier.failed(f"{looks[-1].records} of {records} records after {limit_s:.0f} s")
+        time.sleep(LOOK_S)
+    return found

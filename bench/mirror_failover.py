@@ -1,0 +1,167 @@
+"""How many records a group gets a second time when it goes on at the copy: by MirrorMaker 2's checkpoints, and by ours.
+
+The record that a group gets first tells it: each one is its number.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench.copiers import spark_job
+from bench.copying_speed import Copy
+from bench.figures import Outcome, Table
+from bench.ground import BenchError, Say, Scale, create_topic, direct, switch, up
+from bench.mirror_maker import DEFAULTS, Settings, mirror_maker
+from bench.mirror_sides import command
+from ha_core.kafka.admin import Admin
+from ha_core.model import Cluster
+from stack.harness import Stack
+
+TOPIC = "orders"
+RECORDS = 200_000
+BEHIND = (0, 5_000, 100_000)
+RATE = 20_000
+"""Records per second: a load, no backlog. Of a backlog MirrorMaker 2 keeps fewer samples."""
+USER = "user:anonymous"
+_CHECKPOINTS = {
+    "sync.group.offsets.enabled": "true",
+    # A group that is new would be seen after ten minutes, and its offset after one.
+    "refresh.groups.interval.seconds": "1",
+    "emit.checkpoints.interval.seconds": "1",
+    "sync.group.offsets.interval.seconds": "1",
+}
+MAKERS = (
+    replace(DEFAULTS, name="MirrorMaker 2, checkpoints each second", properties=_CHECKPOINTS),
+    replace(
+        DEFAULTS,
+        name="MirrorMaker 2, and a sync for each record",
+        properties={**_CHECKPOINTS, "offset.lag.max": "0"},
+    ),
+)
+OURS = "ours, planned switch"
+_SETTLE_S = 6.0
+_LIMIT_S = 120.0
+
+
+def run(scale: Scale, say: Say) -> Outcome:
+    found: dict[str, Mapping[int, int] | str] = {}
+    with up(1, say) as stack, tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
+        # First, while nothing else is in the clusters that a move could take along.
+        try:
+            found[OURS] = _ours(stack, Path(folder))
+        except BenchError as error:
+            found[OURS] = f"{OURS} is not measured: {str(error).partition(chr(10))[0][:400]}"
+        say(f"{OURS}: {found[OURS]}")
+        for number, settings in enumerate(MAKERS[:1] if scale.quick else MAKERS):
+            found[settings.name] = _maker(settings, f"m{number}", stack, Path(folder))
+            say(f"{settings.name}: {found[settings.name]}")
+    table = Table(
+        f"Records that a group gets a second time, of {RECORDS:,} in one partition",
+        ("by", *("at the head" if not one else f"{one:,} behind" for one in BEHIND)),
+        tuple(
+            (name, *(("not measured",) * len(BEHIND) if isinstance(one, str) else (f"{one[n]:,}" for n in BEHIND)))
+            for name, one in found.items()
+        ),
+    )
+    remarks = tuple(one for one in found.values() if isinstance(one, str))
+    return Outcome({"twice": found}, (table,), remarks)
+
+
+def _maker(settings: Settings, alias: str, stack: Stack, folder: Path) -> dict[int, int]:
+    east, west, topic = direct(stack, "east"), direct(stack, "west"), f"{TOPIC}-{alias}"
+    create_topic(east, topic, 1)
+    _commit(east, topic, alias, 0)
+    with mirror_maker(settings, alias, east, west, topic, folder) as maker, _copy(f"{alias}.{topic}", west) as copy:
+        _write(east, topic, range(1))
+        _wait(lambda: copy.records() >= 1, maker.check)
+        _write(east, topic, range(1, RECORDS))
+        _wait(lambda: copy.records() >= RECORDS, maker.check)
+        _commit(east, topic, alias, RECORDS)
+        time.sleep(_SETTLE_S)
+    return {behind: _twice(west, copy.topic, alias, behind) for behind in BEHIND}
+
+
+def _ours(stack: Stack, folder: Path) -> dict[int, int]:
+    create_topic(direct(stack, "east"), TOPIC, 1)
+    with spark_job(stack.zookeeper, folder) as job, _copy(TOPIC, direct(stack, "west")) as copy:
+        command(stack, "mirror", "link", TOPIC, "--from", "east", "--to", "west")
+        _write(stack.bootstrap, TOPIC, range(RECORDS))
+        _wait(lambda: copy.records() >= RECORDS, job.check)
+        _commit(stack.bootstrap, TOPIC, "ours", RECORDS)
+        switch(stack, USER, "east", "west")
+        return {behind: _twice(stack.bootstrap, TOPIC, "ours", behind) for behind in BEHIND}
+
+
+@contextmanager
+def _copy(topic: str, west: str) -> Iterator[Copy]:
+    with Admin(Cluster(name="west", bootstrap=west)) as admin:
+        yield Copy(admin, topic, 1)
+
+
+def _write(bootstrap: str, topic: str, numbers: range) -> None:
+    """At `RATE`."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 3})
+    begun = time.monotonic()
+    for sent, one in enumerate(numbers):
+        if sent % 200 == 0:
+            producer.poll(0)
+            time.sleep(max(begun + sent / RATE - time.monotonic(), 0.0))
+        producer.produce(topic, b"%d" % one, partition=0)
+    if left := producer.flush(60):
+        raise BenchError(f"{left} records were not acknowledged")
+
+
+def _commit(bootstrap: str, topic: str, groups: str, end: int) -> None:
+    """A group for each distance behind `end`, which has read and committed so far."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    for behind in BEHIND:
+        consumer = Consumer(_group(bootstrap, groups, behind))
+        consumer.commit(offsets=[TopicPartition(topic, 0, max(end - behind, 0))], asynchronous=False)
+        consumer.close()
+
+
+def _twice(bootstrap: str, topic: str, groups: str, behind: int) -> int:
+    """Of a group at the head that gets none a second time nothing comes at all."""
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(_group(bootstrap, groups, behind))
+    consumer.subscribe([topic])
+    until = time.monotonic() + 20
+    try:
+        while time.monotonic() < until:
+            message = consumer.poll(1.0)
+            if message is not None and message.error() is None:
+                return RECORDS - behind - int(message.value() or b"")
+        if behind:
+            raise BenchError(f"a group that is {behind} behind gets nothing of {topic}")
+        return 0
+    finally:
+        consumer.close()
+
+
+def _group(bootstrap: str, groups: str, behind: int) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "group.id": f"{groups}-{behind}",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "log_level": 3,
+    }
+
+
+def _wait(true: Any, check: Any) -> None:
+    until = time.monotonic() + _LIMIT_S
+    while not true():
+        check()
+        if time.monotonic() > until:
+            raise BenchError(f"the copy has not what its source has after {_LIMIT_S:.0f} s")
+        time.sleep(0.2)

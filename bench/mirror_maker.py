@@ -1,0 +1,99 @@
+"""MirrorMaker 2 in its dedicated mode: the peer that the mirror is compared with.
+
+Its jars are those of the newest Kafka that the stack has, so nothing is fetched for it. Each start gives the source a
+name of its own: its copy, its offsets and its syncs are then others than those of the start before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.copiers import Program, program
+from stack.jars import kafka_jars
+from stack.java import find_java
+from stack.zookeeper_part import LOG4J2
+
+VERSION = "4.3.1"
+_GC = "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent"
+_HEAP = "-Xms256m -Xmx2g"
+"""Both as `connect-mirror-maker.sh` sets them."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`properties` are those of the file, with `{source}` for the name of the source.
+
+    :ivar java: flags of the JVM.
+    """
+
+    name: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    java: str = f"{_HEAP} {_GC}"
+
+
+DEFAULTS = Settings("MirrorMaker 2, defaults")
+
+
+def tuned(partitions: int, codec: str) -> Settings:
+    """By judgement, not by a search: a task for each partition, large fetches and batches, the source's codec, and
+    nothing that is not copying."""
+    properties = {
+        "tasks.max": str(partitions),
+        "emit.heartbeats.enabled": "false",
+        "{source}.consumer.max.poll.records": "20000",
+        "{source}.consumer.fetch.max.bytes": str(64 << 20),
+        "{source}.consumer.max.partition.fetch.bytes": str(8 << 20),
+        "{source}.consumer.receive.buffer.bytes": "-1",
+        "{source}.consumer.check.crcs": "false",
+        "west.producer.batch.size": str(1 << 20),
+        "west.producer.linger.ms": "5",
+        "west.producer.buffer.memory": str(256 << 20),
+        "west.producer.max.request.size": str(8 << 20),
+        "west.producer.max.in.flight.requests.per.connection": "5",
+        "west.producer.enable.idempotence": "true",
+        "west.producer.compression.type": codec,
+        "west.producer.send.buffer.bytes": "-1",
+    }
+    return Settings("MirrorMaker 2, tuned", properties, "-Xms2g -Xmx2g -XX:+UseParallelGC")
+
+
+def mirror_maker(
+    settings: Settings, alias: str, source: str, target: str, topic: str, folder: Path
+) -> AbstractContextManager[Program]:
+    """Copies a topic to `alias.topic` in the target.
+
+    :param alias: the source's name, of one start only.
+    """
+    properties = {
+        "clusters": f"{alias}, west",
+        f"{alias}.bootstrap.servers": source,
+        "west.bootstrap.servers": target,
+        f"{alias}->west.enabled": "true",
+        f"{alias}->west.topics": topic,
+        f"west->{alias}.enabled": "false",
+        # Clusters of one broker each.
+        "replication.factor": "1",
+        **{f"{one}.topic.replication.factor": "1" for one in ("checkpoints", "heartbeats", "offset-syncs")},
+        **{f"{one}.storage.replication.factor": "1" for one in ("offset", "status", "config")},
+        **{key.replace("{source}", alias): value for key, value in settings.properties.items()},
+    }
+    home = folder / alias
+    home.mkdir()
+    (home / "mm2.properties").write_text("".join(f"{key} = {value}\n" for key, value in properties.items()), "utf-8")
+    (home / "log4j2.properties").write_text(LOG4J2, "utf-8")
+    java = find_java()
+    jars = sorted(kafka_jars(VERSION, java, lambda _: None).glob("*.jar"))
+    command = (
+        java.binary,
+        *settings.java.split(),
+        f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",
+        "-cp",
+        os.pathsep.join(map(str, jars)),
+        "org.apache.kafka.connect.mirror.MirrorMaker",
+        str(home / "mm2.properties"),
+    )
+    return program(settings.name, command, {}, home / "log")

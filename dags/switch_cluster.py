@@ -1,0 +1,71 @@
+"""
+### Move all that a cluster serves
+
+Every user that is led to the cluster, every topic that is written there and every group goes to another one: in parts
+that share no user, topic or group, each in an operation of its own, the smallest first. Clients notice of each part
+what they notice of a **switch**. Mirrored topics go to their copies.
+
+| task | what it does | if it fails |
+|---|---|---|
+| `plan` | finds the parts, and everything that speaks against one of them | nothing was changed |
+| `approve` | asks a human, if you want that; holds no lock | nothing was changed |
+| `parts` | numbers the parts | nothing was changed |
+| `switch` | per part: moves it, one after the other | that part is undone, and no other is started |
+| `report` | the result of the run: in its first line what became of it | it fails where anything failed |
+| `release` | always runs: no fence and no lock is left behind | clear the task |
+
+The form begins as a **dry run**. **Stop** a run between two parts by marking it as failed; asked for again, it moves
+what is left. New identities are led to the default cluster: make it another one (`switchyard clusters add --default`).
+Without Airflow: `switchyard switch cluster:NAME --from NAME --to NAME`.
+"""
+
+from datetime import timedelta
+
+from ha_core.operators import forms
+from ha_core.operators.dags import LONG, ask, end_run, switchyard_dag
+from ha_core.operators.migration import ListBatchesOperator, ReleaseMigrationOperator, ReportMigrationOperator
+from ha_core.operators.switch import PlanClusterSwitchOperator, SwitchBatchOperator
+
+PARAMS = {
+    forms.FIRST: forms.dry_run("Only the task **plan**: the parts, and every objection."),
+    "from": forms.cluster("From", "The cluster that is to be left."),
+    "to": forms.cluster("To", "The cluster that is to serve all of it. Missing topics are created there."),
+    "reason": forms.reason(),
+    "mode": forms.choice(
+        "Mode",
+        "*Planned* loses nothing. *Forced* gives up what only the dead cluster knows, except what a mirror has copied.",
+        {"planned": "planned: both clusters live", "forced": "forced: the origin is dead"},
+    ),
+    "unread": forms.unread(required=False),
+    "topics_per_batch": forms.field(
+        "Topics and groups in a part",
+        "What shares users, topics or groups is never cut.",
+        "integer",
+        forms.SAFETY,
+        default=200,
+        minimum=1,
+        maximum=1_000,
+    ),
+    "approval": forms.approval(),
+    "drain_timeout_s": forms.drain_timeout_s(
+        "How long clients may wait behind a fence. After that the part is undone."
+    ),
+}
+
+with switchyard_dag(
+    "switch_cluster",
+    "Switch a whole cluster",
+    "Moves everything that a cluster serves to another one, part by part, without the clients noticing.",
+    __doc__,
+    "move",
+    PARAMS,
+    max_active_runs=1,
+    run_timeout=timedelta(days=3),
+):
+    plan = PlanClusterSwitchOperator(task_id="plan", **LONG)
+    parts = ListBatchesOperator(task_id="parts")
+    switch = SwitchBatchOperator.partial(
+        task_id="switch", doc_md=SwitchBatchOperator.__doc__, max_active_tis_per_dagrun=1, **LONG
+    ).expand(batch=parts.output)
+    ask(plan, "Move all of {{ params['from'] }} to {{ params.to }}?", parts)
+    end_run(switch, ReleaseMigrationOperator, ReportMigrationOperator)

@@ -1,0 +1,70 @@
+"""
+### Prove that copies equal their sources
+
+Compares mirrors with their sources by content: every record's key, value, headers and timestamp, partition by
+partition, through the map of offsets. Nothing is changed, and copying goes on meanwhile.
+
+| task | what it does | if it fails |
+|---|---|---|
+| `compare` | reads both clusters on Spark and compares, range by range | a cluster or Spark is away: see its log |
+| `verdict` | fails where a copy differs, and names the first offset | look at that offset in both clusters |
+| `report` | the result of the run: in its first line what became of it | it fails where anything failed |
+
+A record that the source has deleted since (retention, compaction) is no difference, nor is what is not copied yet: both
+are counted. *Sample* below 1 compares only a share of the ranges, chosen by the seed that stands in the result; with
+the same seed the same ones are chosen again. The rows are written as Parquet beside the history, in the folder verify.
+
+`compare` runs where the connection **`spark_switchyard`** says, and without it on the worker. Without Airflow:
+`switchyard mirror verify TOPIC`, or `spark-submit spark_jobs/__main__.py verify --output FOLDER`.
+"""
+
+from datetime import timedelta
+
+from ha_core.operators import forms
+from ha_core.operators.comparing import COMPARE, MirrorsEqualOperator
+from ha_core.operators.dags import switchyard_dag
+from ha_core.operators.ending import OutcomeOperator
+from ha_core.operators.spark import HISTORY, SparkJobOperator
+
+PARAMS = {
+    "topics": forms.some_topics(),
+    "to": forms.optional_text("To", "The cluster that has the copies. Needed where a topic has several."),
+    "sample": forms.field(
+        "Sample",
+        "The share of the ranges that is compared. 1: all of them.",
+        "number",
+        forms.HOW,
+        default=1,
+        exclusiveMinimum=0,
+        maximum=1,
+    ),
+    "seed": forms.field(
+        "Seed", "By which the sample is chosen. Empty: another each time.", ["null", "integer"], forms.HOW, default=None
+    ),
+}
+
+with switchyard_dag(
+    "verify_mirror",
+    "Verify mirrors",
+    "Compares copies with their sources by content, and names the first offset that differs.",
+    __doc__,
+    "mirror",
+    PARAMS,
+    run_timeout=timedelta(hours=14),
+) as dag:
+    compare = SparkJobOperator(
+        task_id=COMPARE,
+        job="verify",
+        arguments=[
+            *("--output", HISTORY),
+            *("--topics", "{{ (params.topics or []) | join(',') }}"),
+            *("--to", "{{ params.to or '' }}"),
+            *("--sample", "{{ params.sample }}"),
+            *("--seed", "{{ '' if params.seed is none else params.seed }}"),
+        ],
+        retries=0,  # it takes as long as there is to read
+        execution_timeout=timedelta(hours=12),
+    )
+    report = OutcomeOperator(task_id="report")
+    compare >> MirrorsEqualOperator(task_id="verdict") >> report
+    dag.add_result(report.output)

@@ -1,0 +1,111 @@
+"""`mirror link`, `sync`, `unlink` and `reconcile`, `mirrors`: copies of topics in another cluster, kept up to date."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from typer import Argument
+
+from ha_core.cli.command import (
+    Answer,
+    Cluster,
+    DryRun,
+    Patterns,
+    Reason,
+    Session,
+    Yes,
+    carry_out,
+    code_of,
+    command,
+    of_report,
+    option,
+)
+from ha_core.cli.exits import ATTENTION, SUCCESS
+from ha_core.operations.linking import link_request, plan_link, unlink
+from ha_core.operations.mirrors import mirror_rows
+from ha_core.operations.reconciling import reconcile
+from ha_core.operations.syncing.by_hand import sync_mirrors
+from ha_core.present.mirrors import link_page, mirrors_page, reconciled_page, synced_page, syncs_page
+
+Topics = Annotated[list[str], Argument(metavar="TOPIC…", help="Names.")]
+
+
+@command("mirror link", "Make topics on the standby as they are here, and copy them there from now on.")
+def link(
+    session: Session,
+    topics: Topics,
+    source: Annotated[str, option("Cluster that they are written in.", "--from")],
+    target: Annotated[str, option("Cluster that gets the copies.", "--to")],
+    reason: Reason,
+    leave_setting: Annotated[
+        list[str] | None, option("Settings that are not kept as in the source: names or patterns.", metavar="NAME")
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> Answer:
+    request = link_request(topics, source, target, reason, leave_setting or ())
+    return carry_out(session, request, plan_link, link_page, "Mirror them now?", dry_run, yes)
+
+
+@command("mirror unlink", "Copy topics no more. The copies stay as they are.")
+def end(
+    session: Session,
+    topics: Topics,
+    target: Annotated[str, option("Cluster that has the copies.", "--to")],
+    reason: Reason,
+    yes: Yes = False,
+) -> Answer:
+    session.confirm(yes, f"End the mirrors of {', '.join(topics)} in {target}?")
+    return of_report(unlink(session.environment, topics, target, reason))
+
+
+@command(
+    "mirror reconcile",
+    "Count what a cluster that is back holds beyond its copies, and make it their standby. Nothing of it is served.",
+)
+def reconcile_now(
+    session: Session,
+    cluster: Cluster,
+    reason: Reason,
+    topics: Patterns = None,
+    mirror: Annotated[bool, option("Mirror the topics to it from now on.", "--mirror/--no-mirror")] = True,
+    accept_loss: Annotated[
+        bool, option("Do without what cannot be counted, of the topics that are named.", "--accept-loss")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> Answer:
+    environment, chosen = session.environment, topics or ()
+    asked = partial(reconcile, environment, cluster, chosen, mirror=mirror, accept_loss=accept_loss, reason=reason)
+    if not dry_run and not yes:
+        session.out.page(reconciled_page(asked(dry_run=True)))
+        session.confirm(yes, f"Keep these counts{', and mirror the topics to ' + cluster if mirror else ''}?")
+    result = asked(dry_run=dry_run)
+    code = code_of(*result.reports) or (ATTENTION if result.needs_attention else SUCCESS)
+    return Answer(result, reconciled_page(result), code)
+
+
+@command(
+    "mirror sync",
+    "Bring settings, partitions, rights and groups' offsets to the copies; exit code 6 if some are stuck.",
+)
+def sync(
+    session: Session,
+    topics: Annotated[
+        list[str] | None, Argument(metavar="[TOPIC]…", help="Names or patterns. Default: all mirrors.")
+    ] = None,
+    target: Annotated[str, option("Cluster that has the copies, where a topic has several.", "--to")] = "",
+    dry_run: DryRun = False,
+) -> Answer:
+    found = sync_mirrors(session.environment, topics or (), target, dry_run)
+    return Answer(found, synced_page(found), ATTENTION if found.stops else SUCCESS)
+
+
+@command("mirrors", "Topics that are copied, how far each partition is, and what is not as in the source.")
+def show(session: Session) -> Answer:
+    rows = mirror_rows(session.environment)
+    pairs = {(one.source, one.target) for one in rows}  # of mirrors that have ended nobody looks any more
+    syncs = [one for one in session.environment.store.mirror_syncs() if (one.source, one.target) in pairs]
+    page = [*mirrors_page(rows), *syncs_page(syncs, session.environment.age_s)]
+    return Answer({"mirrors": rows, "sync": syncs}, page)

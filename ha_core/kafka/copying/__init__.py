@@ -1,0 +1,7 @@
+"""The copy loop of one task."""
+
+from ha_core.kafka.copying.loop import Copying as Copying
+from ha_core.kafka.copying.states import ELSEWHERE as ELSEWHERE
+from ha_core.kafka.copying.states import TAKEN_OVER as TAKEN_OVER
+from ha_core.kafka.copying.states import Reached as Reached
+from ha_core.kafka.copying.states import Standing as Standing

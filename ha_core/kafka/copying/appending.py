@@ -1,0 +1,220 @@
+"""The target: notes go to the copy log, and what an acknowledged intent says is appended to the copy.
+
+Both are one producer's, in sequence. So what is acknowledged was preceded by all that was sent before: an intent by the
+progress that its writer took over with, a progress by the pages that it does not hold any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from ha_core.kafka.brokers import by_topic
+from ha_core.kafka.copying.connections import Channel, Connections, Line
+from ha_core.kafka.copying.fetching import LIMITS
+from ha_core.kafka.copying.standstill import Standstill
+from ha_core.kafka.copying.states import TAKEN_OVER, Lane
+from ha_core.mirror.notes import Note, encode
+from ha_core.mirror.progress import CopyDamagedError, Intent, Progress
+from ha_core.mirror.split import Record, pack
+from ha_core.plan.facts import Partition
+from ha_core.wire.client import Answer
+from ha_core.wire.codes import ApiKey, ErrorCode, name_of
+from ha_core.wire.copies import claim
+from ha_core.wire.sequences import MODULUS
+
+_PRODUCE = 9
+"""Version: the last without addresses of brokers in answers."""
+_REQUEST_BYTES = 4 << 20
+_TIMEOUT_MS = 30_000
+_ANSWER_S = 45.0
+_IDLE_PROGRESS_S = 5.0
+"""A copy that has caught up says so after a while: who reads the copy log finds nothing left to add up."""
+_FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
+_FOR_GOOD = {
+    ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic to that of the source",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "raise segment.bytes of the topic to that of the source",
+    ErrorCode.INVALID_TIMESTAMP: "set message.timestamp.before.max.ms and .after.max.ms of the topic as in the source",
+    ErrorCode.INVALID_RECORD: "a topic that is compacted takes no record without a key: set cleanup.policy as in the "
+    "source",
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "the target's brokers do not know the compression: update them",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "give the account the right to write to the topic",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "give the account the right IdempotentWrite",
+}
+_WHY: dict[int, str] = {
+    ErrorCode.NOT_ENOUGH_REPLICAS: ": too few replicas are in sync",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ": too few replicas are in sync",
+}
+Entry = tuple[str, dict[str, Any]]
+
+
+class Appending:
+    """
+    :param leave: a partition is to be taken over again, and why.
+    :param stop: a partition for good, and why.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        leave: Callable[[Lane, str], None],
+        stop: Callable[[Lane, str], None],
+        clock: Callable[[], float],
+        standstill: Standstill,
+    ) -> None:
+        self._connections, self._leave, self._stop, self._clock = connections, leave, stop, clock
+        self._standstill = standstill
+        self._lanes = set[Lane]()
+        self._active: dict[Lane, None] = {}
+        self._look_at = 0.0
+
+    def add(self, lane: Lane) -> None:
+        """Its progress is written first, so that whoever comes next knows the writer."""
+        self._lanes.add(lane)
+        self.note(lane, lane.partition.notes())
+
+    def drop(self, lane: Lane) -> None:
+        self._lanes.discard(lane)
+        self._active.pop(lane, None)
+
+    def lost(self, line: Line, reason: str) -> None:
+        """A connection to the target: nobody knows what was written."""
+        for lane in [lane for lane in self._lanes if line.node in (lane.target_node, lane.log_node)]:
+            self._leave(lane, reason)
+
+    def stood_still(self) -> bool:
+        """Whether this process did, and has left all it had: others may have taken it over meanwhile."""
+        if stood_still_s := self._standstill.found_s():
+            for lane in list(self._lanes):
+                self._leave(lane, f"this process stood still for {stood_still_s:.0f} s")
+        return bool(stood_still_s)
+
+    def note(self, lane: Lane, notes: Iterable[Note]) -> None:
+        """To be written, in this order."""
+        for note in notes:
+            lane.to_note.append(note)
+            if isinstance(note, Progress):
+                lane.writing = note
+        self._active[lane] = None
+
+    def step(self, now: float) -> None:
+        if now >= self._look_at:
+            self._look_at = now + _IDLE_PROGRESS_S / 5
+            for lane in self._lanes:
+                if lane.partition.idle and now - lane.recorded >= _IDLE_PROGRESS_S:
+                    self._write_progress(lane, lane.partition.unrecorded)
+        for lane in list(self._active):
+            line = Line(Channel.TARGET, lane.log_node)
+            while lane in self._lanes and lane.to_note and self._connections.ready(line, now):
+                self._write(line, lane, lane.to_note.popleft(), now)
+        while self._append(now):
+            pass
+        for lane in [lane for lane in self._active if not lane.to_note and not lane.to_append]:
+            del self._active[lane]
+
+    # Notes
+
+    def _write(self, line: Line, lane: Lane, note: Note, now: float) -> None:
+        key, value = encode(lane.copy.id, note)
+        batch = pack([Record.of(0, int(time.time() * 1000), key, value)], 0)
+        claim(batch, 0, *lane.partition.writer, lane.log_sequence)
+        lane.log_sequence = (lane.log_sequence + 1) % MODULUS
+        topic, partition = lane.copy.log
+        entry = {"index": partition, "records": batch}
+        self._produce(line, [(topic, entry)], partial(self._noted, lane, note), now)
+
+    def _noted(self, lane: Lane, note: Note, answer: Answer) -> None:
+        ((_, part),) = _produced(answer)
+        if lane not in self._lanes:
+            return
+        if part["error_code"]:
+            self._refused(lane, lane.copy.log[0], part["error_code"])
+        elif isinstance(note, Intent):
+            lane.noted_at.append((note.number, part["base_offset"]))
+            lane.to_append += lane.partition.noted()
+            self._active[lane] = None
+        elif isinstance(note, Progress):
+            lane.recorded_as(note, part["base_offset"], self._clock())
+
+    def _write_progress(self, lane: Lane, due: bool) -> None:
+        if due and lane.writing is None:
+            self.note(lane, lane.partition.notes())
+
+    # Batches
+
+    def _append(self, now: float) -> bool:
+        """A request to each broker for which there is something; whether there was."""
+        by_line: dict[Line, list[Lane]] = {}
+        size: dict[Line, int] = {}
+        now_ms = int(time.time() * 1000)
+        for lane in self._active:
+            line = Line(Channel.TARGET, lane.target_node)
+            if lane.may_append(now_ms) and size.get(line, 0) < _REQUEST_BYTES:
+                by_line.setdefault(line, []).append(lane)
+                size[line] = size.get(line, 0) + len(lane.to_append[0].data)
+        sent = False
+        for line, lanes in by_line.items():
+            if not self._connections.ready(line, now):
+                continue
+            if self.stood_still():
+                return False
+            entries: list[Entry] = []
+            # Some may have left with the connection that was just lost.
+            there = [lane for lane in lanes if lane in self._lanes]
+            for lane in there:
+                claimed = lane.to_append.popleft()
+                lane.appending.append(claimed.newest_ms)
+                entries.append((lane.key[0], {"index": lane.key[1], "records": claimed.data}))
+            if entries:
+                sent |= self._produce(line, entries, partial(self._appended, {lane.key: lane for lane in there}), now)
+        return sent
+
+    def _appended(self, lanes: Mapping[Partition, Lane], answer: Answer) -> None:
+        now = self._clock()
+        for key, part in _produced(answer):
+            lane = lanes[key]
+            if lane not in self._lanes:
+                continue
+            if part["error_code"]:
+                self._refused(lane, lane.key[0], part["error_code"])
+                continue
+            lane.appended_ms = lane.appending.popleft()
+            lane.tries = 0
+            before = lane.partition.bytes
+            try:
+                lane.partition.appended(part["base_offset"])
+            except CopyDamagedError as error:
+                self._stop(lane, str(error))
+                continue
+            lane.bytes.add(before - lane.partition.bytes, now)
+            self._active[lane] = None
+            self._write_progress(lane, lane.partition.due)
+
+    def _produce(self, line: Line, entries: list[Entry], then: Callable[[Answer], None], now: float) -> bool:
+        message = {
+            "transactional_id": None,
+            "acks": -1,
+            "timeout_ms": _TIMEOUT_MS,
+            "topic_data": by_topic(entries, "partition_data"),
+        }
+        return self._connections.send(line, ApiKey.PRODUCE, message, _PRODUCE, then, now + _ANSWER_S)
+
+    def _refused(self, lane: Lane, topic: str, code: int) -> None:
+        """Whoever was fenced must not fence back: two that believe in themselves would do so for ever."""
+        if code in _FENCED:
+            self._stop(lane, TAKEN_OVER)
+        elif code in _FOR_GOOD:
+            self._stop(lane, f"topic {topic} of the target: {name_of(code)}; {_FOR_GOOD[ErrorCode(code)]}")
+        else:
+            self._leave(lane, f"topic {topic} of the target answers {name_of(code)}{_WHY.get(code, '')}")
+
+
+def _produced(answer: Answer) -> list[tuple[Partition, dict[str, Any]]]:
+    message = answer.message(LIMITS)
+    return [
+        ((topic["name"], part["index"]), part)
+        for topic in message["responses"]
+        for part in topic["partition_responses"]
+    ]

@@ -1,0 +1,155 @@
+"""Connections to brokers of two clusters: opened beside the loop, lost with all that was asked over them.
+
+A broker works on one request of a connection at a time, and a fetch that waits for records keeps it: so partitions that
+have more to copy have a connection of their own (`Channel`).
+"""
+
+from __future__ import annotations
+
+import selectors
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.connection import BlockingConnection
+from ha_core.kafka.copying.beside import Beside, Outcome
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.stream import Stream
+from ha_core.wire.client import Answer
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.errors import WireError
+
+_OPEN_S = 10.0
+_AGAIN_S = 1.0
+"""A broker that could not be reached is not tried before."""
+
+
+class Channel(Enum):
+    BUSY = "the source, of partitions that have more"
+    IDLE = "the source, of partitions that have nothing new"
+    TARGET = "the target"
+
+
+class Line(NamedTuple):
+    """To whom a connection leads, and what for."""
+
+    channel: Channel
+    node: int
+
+
+@dataclass(eq=False)
+class _Open:
+    line: Line
+    stream: Stream
+    interest: int
+    waiting: deque[tuple[Callable[[Answer], None], float]] = field(default_factory=deque)
+    """What is to be done with each answer, and by when it has to be there."""
+
+
+class Connections:
+    """
+    :param lost: told of each line that is not there any more, or cannot be opened, and why.
+    """
+
+    def __init__(self, source: Admin, target: Admin, beside: Beside, lost: Callable[[Line, str], None]) -> None:
+        self._source, self._target = source, target
+        self._beside, self._lost = beside, lost
+        self._open: dict[Line, _Open] = {}
+        self._opening: set[Line] = set()
+        self._refused: dict[Line, float] = {}
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(beside, selectors.EVENT_READ)
+
+    def ready(self, line: Line, now: float) -> bool:
+        """Whether something can be sent; where not, the connection is being opened."""
+        if line in self._open:
+            return True
+        if line not in self._opening and self._refused.get(line, 0.0) <= now:
+            self._opening.add(line)
+            admin = self._target if line.channel is Channel.TARGET else self._source
+            self._beside.start(partial(admin.open, line.node, _OPEN_S), partial(self._opened, line, now))
+        return False
+
+    def send(
+        self,
+        line: Line,
+        api: ApiKey,
+        message: Mapping[str, Any],
+        most: int,
+        then: Callable[[Answer], None],
+        until: float,
+    ) -> bool:
+        """Over a line that is ready; False: it was lost, and everybody knows.
+
+        :param until: when an answer has to be there.
+        """
+        one = self._open[line]
+        one.waiting.append((then, until))
+        try:
+            one.stream.send(api, message, most)
+        except (KafkaAdminError, WireError) as error:
+            self._lose(one, str(error))
+            return False
+        self._watch(one)
+        return True
+
+    def step(self, now: float, wait_s: float) -> None:
+        """What has come is taken, what should have come is missed: in this order, for a long round keeps answers
+        waiting here."""
+        for key, events in self._selector.select(wait_s):
+            if key.fileobj is self._beside:
+                self._beside.finish()
+            else:
+                one: _Open = key.data
+                if self._open.get(one.line) is one:
+                    self._take(one, events)
+        for late in [one for one in self._open.values() if one.waiting and one.waiting[0][1] < now]:
+            self._lose(late, f"broker {late.line.node} does not answer")
+
+    def close(self) -> None:
+        for one in self._open.values():
+            one.stream.close()
+        self._open.clear()
+        self._selector.close()
+
+    def _opened(self, line: Line, now: float, found: Outcome[BlockingConnection]) -> None:
+        self._opening.discard(line)
+        if not isinstance(found, BlockingConnection):
+            self._refused[line] = now + _AGAIN_S
+            self._lost(line, str(found))
+            return
+        self._refused.pop(line, None)
+        stream = Stream(found)
+        one = self._open[line] = _Open(line, stream, stream.interest)
+        self._selector.register(stream, one.interest, one)
+
+    def _take(self, one: _Open, events: int) -> None:
+        try:
+            if events & selectors.EVENT_WRITE:
+                one.stream.write()
+            if events & selectors.EVENT_READ:
+                for answer in one.stream.read():
+                    one.waiting.popleft()[0](answer)
+                    if self._open.get(one.line) is not one:
+                        return
+        except (KafkaAdminError, WireError) as error:
+            self._lose(one, str(error))
+            return
+        self._watch(one)
+
+    def _watch(self, one: _Open) -> None:
+        if self._open.get(one.line) is one and one.interest != one.stream.interest:
+            one.interest = one.stream.interest
+            self._selector.modify(one.stream, one.interest, one)
+
+    def _lose(self, one: _Open, reason: str) -> None:
+        if self._open.get(one.line) is not one:
+            return
+        del self._open[one.line]
+        self._selector.unregister(one.stream)
+        one.stream.close()
+        self._lost(one.line, reason)

@@ -1,0 +1,337 @@
+"""The source: leaders are found, records are fetched, and what is wrong with a source is found out.
+
+A partition that has more is fetched over the busy channel of its leader, which answers at once; the others share a
+request that waits for records. What is served last comes first in the next request, for a broker answers a batch that
+is larger than what was asked for only to the first partition of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copying.beside import Beside, Outcome
+from ha_core.kafka.copying.connections import Channel, Connections, Line
+from ha_core.kafka.copying.standstill import Standstill
+from ha_core.kafka.copying.states import Lane, pause_s
+from ha_core.kafka.errors import TopicMissingError
+from ha_core.kafka.facts import LogEnds
+from ha_core.kafka.leadership import Leadership
+from ha_core.kafka.takeover import check_id
+from ha_core.mirror.pace import Throttle
+from ha_core.mirror.partition import Aborted
+from ha_core.mirror.progress import CopyDamagedError, Intent
+from ha_core.plan.facts import Partition
+from ha_core.wire.client import Answer
+from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
+from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.limits import Limits
+
+LIMITS = Limits(max_response_bytes=128 << 20)
+_FETCH = 13
+"""Version with topic ids: a topic that was made again is another one. Brokers before 3.1 take names (12)."""
+_COMMITTED = 1
+_IDLE_WAIT_MS = 250
+_BUSY_WAIT_MS = 5
+"""Not 0: where a partition has less than it seemed to, the broker is left alone for a moment."""
+_PARTITION_BYTES = 1 << 20
+"""At least; a partition that has a request for itself gets more, for the way to the source may be long."""
+_FETCH_BYTES = 16 << 20
+_ANSWER_S = 15.0
+_LOCATE_S = 5.0
+"""The broker that is asked where leaders are may be the one that stands still; the next question goes to another."""
+_LOOK_EVERY_S = 0.005
+"""Whether a partition has room again, where nothing came from the source meanwhile: with thousands of partitions a look
+costs."""
+_TIMES_EVERY_S = 2.0
+_MISSING_S = 10.0
+"""A broker that has just started does not know every topic yet."""
+_BUFFER_BYTES, _LEAST_BYTES, _MOST_BYTES = 256 << 20, 2 << 20, 8 << 20
+"""What is on its way: of all partitions, and of each at least and at most."""
+_ODD_TRIES = 5
+_NO_ID = bytes(16)
+_MOVED = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+}
+"""After which the leader is looked for anew."""
+
+
+class Fetching:
+    """
+    :param stop: a partition for good, and why.
+    :param take: what is to be noted of a partition.
+    """
+
+    def __init__(
+        self,
+        source: Admin,
+        connections: Connections,
+        beside: Beside,
+        throttle: Throttle,
+        stop: Callable[[Lane, str], None],
+        take: Callable[[Lane, list[Intent]], None],
+        clock: Callable[[], float],
+        standstill: Standstill,
+    ) -> None:
+        self._source, self._connections, self._beside = source, connections, beside
+        self._throttle, self._stop, self._take, self._clock = throttle, stop, take, clock
+        self._standstill = standstill
+        self._lanes: dict[Lane, None] = {}
+        """What was served last comes last."""
+        self._asked: set[Line] = set()
+        self._locating = False
+        self._times_at = self._look_again_at = 0.0
+
+    def __contains__(self, lane: Lane) -> bool:
+        return lane in self._lanes
+
+    def add(self, lane: Lane) -> None:
+        self._lanes[lane] = None
+        self._look_again_at = 0.0
+
+    def drop(self, lane: Lane) -> None:
+        self._lanes.pop(lane, None)
+
+    def lost(self, line: Line, reason: str) -> None:
+        """A connection to the source: leaders may have moved."""
+        self._asked.discard(line)
+        for lane in self._lanes:
+            if lane.leader is not None and lane.leader.node == line.node:
+                self._look(lane, reason)
+
+    def step(self, now: float) -> None:
+        if now < self._look_again_at:
+            return
+        self._look_again_at = now + _LOOK_EVERY_S
+        if not self._locating and any(lane.leader is None and lane.look_at <= now for lane in self._lanes):
+            self._locate(now)
+        wanted: dict[Line, list[Lane]] = {}
+        room = min(max(_BUFFER_BYTES // max(len(self._lanes), 1), _LEAST_BYTES), _MOST_BYTES)
+        for lane in self._lanes:
+            if lane.leader is None:
+                continue
+            line = Line(Channel.BUSY if lane.lags else Channel.IDLE, lane.leader.node)
+            if line in self._asked or lane.partition.bytes >= room or not lane.partition.has_slots:
+                continue
+            if not self._throttle.wait_s(lane.copy.id.link, now):
+                wanted.setdefault(line, []).append(lane)
+        for line, lanes in wanted.items():
+            # Some may have lost their leader with the other connection to it.
+            there = [lane for lane in lanes if lane.leader is not None]
+            if there and self._connections.ready(line, now):
+                self._fetch(line, there, max(min(_FETCH_BYTES // len(there), room // 2), _PARTITION_BYTES), now)
+        if now >= self._times_at:
+            self._times_at = now + _TIMES_EVERY_S
+            self._ask_times()
+
+    # Leaders
+
+    def _look(self, lane: Lane, why: str) -> None:
+        lane.leader = None
+        lane.look_at = self._clock() + pause_s(lane.missed)
+        lane.missed += 1
+        if lane.missed > 1:
+            lane.trouble = why
+
+    def _locate(self, now: float) -> None:
+        self._locating = True
+        lanes = {lane.key: lane for lane in self._lanes if lane.leader is None and lane.look_at <= now}
+        self._beside.start(partial(self._source.leaderships, lanes.keys(), _LOCATE_S), partial(self._located, lanes))
+
+    def _located(self, lanes: Mapping[Partition, Lane], found: Outcome[dict[Partition, Leadership]]) -> None:
+        self._locating, self._look_again_at = False, 0.0
+        for key, lane in lanes.items():
+            if lane not in self or lane.leader is not None:
+                continue
+            if not isinstance(found, dict):
+                self._look(lane, str(found))
+            elif key in found:
+                self._led(lane, found[key])
+            else:
+                self._missing(lane)
+
+    def _led(self, lane: Lane, leader: Leadership) -> None:
+        lane.missing_since = None
+        try:
+            check_id(lane.source_id, leader.topic_id, lane.key, self._source.cluster.name)
+        except CopyDamagedError as error:
+            self._stop(lane, str(error))
+            return
+        if leader.node < 0:
+            self._look(lane, f"{lane.key[0]}-{lane.key[1]} of {self._source.cluster.name}: {leader.trouble}")
+        else:
+            lane.leader = leader
+
+    def _missing(self, lane: Lane) -> None:
+        now = self._clock()
+        if lane.missing_since is None:
+            lane.missing_since = now
+        gone = f"topic {lane.key[0]} of {self._source.cluster.name} has no partition {lane.key[1]}, or does not exist"
+        if now - lane.missing_since < _MISSING_S:
+            self._look(lane, gone)
+        else:
+            self._stop(lane, f"{gone}: unlink the mirror, or move the clients to the copy if it was deleted by mistake")
+
+    # Records
+
+    def _fetch(self, line: Line, lanes: list[Lane], partition_bytes: int, now: float) -> None:
+        topics: dict[str, dict[str, Any]] = {}
+        for lane in lanes:
+            name, partition = lane.key
+            assert lane.leader is not None
+            topic_id = bytes.fromhex(lane.leader.topic_id) or _NO_ID
+            topic = topics.setdefault(name, {"topic": name, "topic_id": topic_id, "partitions": []})
+            topic["partitions"].append(
+                {
+                    "partition": partition,
+                    "current_leader_epoch": lane.leader.epoch,
+                    "fetch_offset": lane.partition.next_offset,
+                    "last_fetched_epoch": lane.partition.next_epoch,
+                    "partition_max_bytes": min(partition_bytes, self._throttle.at_once(lane.copy.id.link, len(lanes))),
+                }
+            )
+        message = {
+            "max_wait_ms": _IDLE_WAIT_MS if line.channel is Channel.IDLE else _BUSY_WAIT_MS,
+            "min_bytes": 1,
+            "max_bytes": _FETCH_BYTES,
+            "isolation_level": _COMMITTED,
+            "topics": list(topics.values()),
+        }
+        asked = {lane.key: (lane, lane.partition.next_offset) for lane in lanes}
+        ids = {topic["topic_id"]: name for name, topic in topics.items()}
+        without_id = _NO_ID in ids
+        self._asked.add(line)
+        self._connections.send(
+            line,
+            ApiKey.FETCH,
+            message,
+            _FETCH - 1 if without_id else _FETCH,
+            partial(self._fetched, line, asked, ids),
+            now + _ANSWER_S,
+        )
+
+    def _fetched(
+        self,
+        line: Line,
+        asked: Mapping[Partition, tuple[Lane, int]],
+        ids: Mapping[bytes, str],
+        answer: Answer,
+    ) -> None:
+        self._asked.discard(line)
+        self._look_again_at = 0.0
+        message = answer.message(LIMITS)
+        if message["error_code"]:
+            for lane, _ in asked.values():
+                if lane in self:
+                    self._look(lane, f"the source answers {name_of(message['error_code'])}")
+            return
+        for topic in message["responses"]:
+            name = topic["topic"] or ids[topic["topic_id"]]
+            for part in topic["partitions"]:
+                lane, offset = asked[name, part["partition_index"]]
+                # It may have left meanwhile, or come again.
+                if lane in self and lane.partition.next_offset == offset:
+                    self._take_part(lane, part)
+                    self._standstill.look()  # a megabyte with gaps may take a second
+
+    def _take_part(self, lane: Lane, part: Mapping[str, Any]) -> None:
+        code = part["error_code"]
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE or (not code and part["diverging_epoch"]["epoch"] >= 0):
+            self._diagnose(lane, part["diverging_epoch"])
+            return
+        if code in _MOVED or code in RETRIABLE:
+            self._look(lane, f"the source answers {name_of(code)}")
+            return
+        if code:
+            self._stop(lane, f"the source answers {name_of(code)}; give the account the rights to read the topic")
+            return
+        lane.missed, lane.trouble = 0, ""
+        lane.source_end = part["last_stable_offset"]
+        records = part["records"]
+        if records:
+            self._throttle.spend(lane.copy.id.link, len(records), self._clock())
+            aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
+            try:
+                intents = lane.partition.fetched(bytearray(records), aborted)
+            except RemoteProtocolError as error:
+                self._stop(lane, f"{lane.key[0]}-{lane.key[1]} of the source: {error}")
+                return
+            self._lanes.pop(lane)
+            self._lanes[lane] = None
+            self._take(lane, intents)
+        lane.lags = lane.partition.next_offset < lane.source_end
+        if not lane.lags:
+            lane.newest_ms = lane.partition.seen_ms
+
+    # What is wrong
+
+    def _diagnose(self, lane: Lane, diverging: Mapping[str, int]) -> None:
+        """Nothing is fetched until it is known."""
+        assert lane.leader is not None
+        lane.leader, lane.look_at = None, float("inf")
+        at = lane.partition.next_offset
+        self._beside.start(
+            partial(self._source.ends, [lane.key]), partial(self._diagnosed, lane, at, diverging["end_offset"])
+        )
+
+    def _diagnosed(self, lane: Lane, at: int, diverging_end: int, found: Outcome[dict[Partition, LogEnds]]) -> None:
+        if lane not in self:
+            return
+        lane.look_at = 0.0
+        if not isinstance(found, dict):
+            lane.trouble = str(found)
+            if isinstance(found, TopicMissingError):
+                lane.missed += 1
+            return
+        ends = found[lane.key]
+        where = f"{lane.key[0]}-{lane.key[1]} of {self._source.cluster.name}"
+        anew = "unlink the mirror, delete the copy and link it anew"
+        if at < ends.start:
+            self._stop(
+                lane,
+                f"retention has overtaken the copy: {where} begins at {ends.start}, and offset {at} would be copied "
+                f"next. {ends.start - at} offsets are lost to it. If that may be, {anew}; give retention more time",
+            )
+        elif diverging_end >= 0 or at > ends.log_end:
+            end = diverging_end if diverging_end >= 0 else ends.log_end
+            self._stop(
+                lane,
+                f"the source was truncated: {where} ended at {end}, and was copied up to {at}, as where an unclean "
+                f"leader was elected. The copy holds records that the source has lost: keep them by moving the clients "
+                f"to the copy, or {anew}",
+            )
+        elif lane.missed < _ODD_TRIES:
+            self._look(lane, f"{where} does not answer for offset {at}, which it has")
+        else:
+            self._stop(
+                lane,
+                f"{where} has offset {at}, but not the leader epoch {lane.partition.next_epoch} in which the record "
+                f"before it was written: it was restored from elsewhere. To copy what it has now, {anew}",
+            )
+
+    # Times
+
+    def _ask_times(self) -> None:
+        """Of those that have more: what was fetched last says nothing of what is to come."""
+        by_node: dict[int, dict[Partition, Lane]] = {}
+        for lane in self._lanes:
+            if lane.leader is not None and lane.lags:
+                by_node.setdefault(lane.leader.node, {})[lane.key] = lane
+        for node, lanes in by_node.items():
+            epochs = {key: lane.leader.epoch for key, lane in lanes.items() if lane.leader is not None}
+            self._beside.start(
+                partial(self._source.newest_times, node, epochs, _TIMES_EVERY_S), partial(_told_times, lanes)
+            )
+
+
+def _told_times(lanes: Mapping[Partition, Lane], found: Outcome[dict[Partition, int]]) -> None:
+    if isinstance(found, dict):  # else it is asked again soon
+        for key, time_ms in found.items():
+            lanes[key].newest_ms = max(time_ms, lanes[key].newest_ms)

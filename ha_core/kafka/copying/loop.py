@@ -1,0 +1,287 @@
+"""Copies partitions from one cluster to another until it is told to stop: one loop, one thread, no waiting for anybody.
+
+Each partition is in one state (`states`). One that waits is taken over (`entering`) and becomes a lane: it is fetched
+from its leader in the source (`fetching`), its intents go to the leader of its part of the copy log, and what an
+acknowledged intent says is appended at its leader in the target (`appending`).
+
+There is one way on after anything has gone wrong at the target: to take the partition over again. Nothing is ever sent
+a second time by what this process remembers, so nothing has to be right about what it remembers. What goes wrong at
+the source concerns nobody else: the leader is looked for, and the fetch sent again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copying.appending import Appending
+from ha_core.kafka.copying.beside import Beside, Outcome
+from ha_core.kafka.copying.connections import Channel, Connections, Line
+from ha_core.kafka.copying.entering import Entered, Entering, NotOursError
+from ha_core.kafka.copying.fetching import Fetching
+from ha_core.kafka.copying.standstill import Standstill
+from ha_core.kafka.copying.states import (
+    ELSEWHERE,
+    TAKEN_OVER,
+    Known,
+    Lane,
+    Reached,
+    Standing,
+    State,
+    Stopped,
+    TakingOver,
+    Waiting,
+)
+from ha_core.kafka.errors import TopicMissingError
+from ha_core.kafka.fencing import TakenOverError
+from ha_core.kafka.takeover import Copy
+from ha_core.mirror.notes import CopyId
+from ha_core.mirror.pace import Meter, Throttle
+from ha_core.mirror.partition import PartitionCopy
+from ha_core.mirror.progress import CopyDamagedError, Progress
+from ha_core.plan.facts import Partition
+
+_PAUSE_S = 0.05
+_THREADS = 24
+_MISSING_TRIES = 8
+"""Some 13 s: a broker that has just started does not know every topic yet."""
+KNOWN_EVERY_S = 0.5
+"""Half a second more for each thousand partitions: it takes some microseconds for each."""
+MAX_RUNS = 200
+"""Of a partition that are told; a source of small transactions has one for each."""
+MAX_RUNS_IN_ALL = 20_000
+RENEW_S = 6 * 3600.0
+"""A lane takes its own copy over after that: brokers forget a fence that nobody uses, a partition after a day."""
+
+
+class Copying:
+    """The partitions of one task. `standing`, `add`, `drop`, `limit` and `stop` are for any thread."""
+
+    def __init__(
+        self,
+        source: Admin,
+        target: Admin,
+        copies: Iterable[Copy] = (),
+        starts: Mapping[Partition, int] | None = None,
+        still_ours: Callable[[CopyId], bool] = lambda _: True,
+        monotonic: Callable[[], float] | None = None,
+        renew_s: float = RENEW_S,
+        worked: Callable[[], float] = time.process_time,
+    ) -> None:
+        """
+        :param starts: source offsets from which partitions are copied that nobody has begun to copy; others from where
+            the source's log starts.
+        :param still_ours: whether a partition is still to be copied here; asked before each take-over and behind it.
+        :param renew_s: has to be less than `producer.id.expiration.ms` and `transactional.id.expiration.ms` there.
+        :param worked: seconds of processor time of this process.
+        """
+        monotonic = monotonic or _counting_sleep
+        now = monotonic()
+        self._clock, self._renew_s = monotonic, renew_s
+        standstill = Standstill(monotonic, worked)
+        self._copies: dict[CopyId, Copy] = {}
+        self._starts: dict[CopyId, int] = {}
+        self._states: dict[CopyId, State] = {}
+        self._entering_now = set[CopyId]()
+        """Also those that were dropped since: one that comes again must not fence itself."""
+        self._since: dict[CopyId, int] = {}
+        self._meters: dict[CopyId, Meter] = {}
+        self._changes: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._throttle = Throttle(now)
+        self._beside = Beside(_THREADS)
+        self._connections = Connections(source, target, self._beside, self._lost)
+        self._entering = Entering(source, target, self._beside, still_ours, self._entered, monotonic)
+        self._appending = Appending(self._connections, self._leave, self._stop, monotonic, standstill)
+        self._fetching = Fetching(
+            source,
+            self._connections,
+            self._beside,
+            self._throttle,
+            self._stop,
+            self._appending.note,
+            monotonic,
+            standstill,
+        )
+        self._renew_at = now
+        self._known_at = now
+        self.known: Mapping[CopyId, Known] = {}
+        """What lies in the copies, a moment ago; of those that nobody copies now nothing."""
+        self._stopped = False
+        self._add(copies, starts or {})
+
+    @property
+    def copied_bytes(self) -> int:
+        """Since the task began, of the partitions that it has."""
+        return sum(meter.total for meter in list(self._meters.values()))
+
+    def standing(self) -> dict[CopyId, Standing]:
+        now = self._clock()
+        return {id_: _standing(state, now) for id_, state in list(self._states.items())}
+
+    def reached(self, id_: CopyId) -> Reached | None:
+        """None: it is not copied. For whoever has ended the loop: what is read meanwhile may be of two moments."""
+        state = self._states.get(id_)
+        if not isinstance(state, Lane):
+            return None
+        partition = state.partition
+        return Reached(partition.source, partition.progress, partition.pages)
+
+    def add(self, copies: Iterable[Copy], starts: Mapping[Partition, int] | None = None) -> None:
+        """These are copied as well; of those that are copied already nothing changes but what was stopped, which is
+        tried again."""
+        self._change(lambda: self._add(copies, starts or {}))
+
+    def drop(self, copies: Iterable[CopyId]) -> None:
+        """These are not copied here any more."""
+        self._change(lambda: self._drop(copies))
+
+    def limit(self, in_all: float | None = None, links: Mapping[str, float] | None = None) -> None:
+        """Bytes per second of this task, in all and of each link that is named."""
+        self._change(lambda: self._throttle.limit(in_all, links or {}, self._clock()))
+
+    def stop(self) -> None:
+        """`run` returns soon."""
+        self._stopped = True
+        self._beside.wake()
+
+    def run(self) -> None:
+        try:
+            while not self._stopped:
+                self.step(_PAUSE_S)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        self._connections.close()
+        self._beside.close()
+
+    def step(self, wait_s: float) -> None:
+        """One round: what is due begins, what has come is taken."""
+        try:
+            while True:
+                self._changes.get_nowait()()
+        except Empty:
+            pass
+        now = self._clock()
+        self._appending.stood_still()
+        for id_, state in list(self._states.items()):
+            if isinstance(state, Waiting) and state.until <= now and id_ not in self._entering_now:
+                self._states[id_] = TakingOver(state)
+                self._entering_now.add(id_)
+                self._entering.add(self._copies[id_], self._since.get(id_, 0))
+        if now >= self._renew_at:
+            self._renew(now)
+        if now >= self._known_at:
+            lanes = {id_: state for id_, state in self._states.items() if isinstance(state, Lane)}
+            self._known_at = now + KNOWN_EVERY_S * (1 + len(lanes) / 1000)
+            most = max(1, min(MAX_RUNS, MAX_RUNS_IN_ALL // max(len(lanes), 1)))
+            self.known = {id_: lane.known(most, now) for id_, lane in lanes.items()}
+        self._entering.step(now)
+        self._appending.step(now)
+        self._fetching.step(now)
+        self._connections.step(now, wait_s)
+
+    # Partitions come and go
+
+    def _change(self, change: Callable[[], None]) -> None:
+        self._changes.put(change)
+        self._beside.wake()
+
+    def _add(self, copies: Iterable[Copy], starts: Mapping[Partition, int]) -> None:
+        now = self._clock()
+        for copy in copies:
+            self._copies[copy.id] = copy
+            if copy.key in starts:
+                self._starts[copy.id] = starts[copy.key]
+            self._meters.setdefault(copy.id, Meter(now))
+            if isinstance(self._states.get(copy.id), Stopped | None):
+                self._states[copy.id] = Waiting("it has not begun", now)
+
+    def _drop(self, copies: Iterable[CopyId]) -> None:
+        for id_ in copies:
+            state = self._states.pop(id_, None)
+            if isinstance(state, Lane):
+                self._out(state)
+            for known in (self._copies, self._starts, self._meters, self._since):
+                known.pop(id_, None)
+
+    def _entered(self, id_: CopyId, found: Outcome[Entered]) -> None:
+        self._entering_now.discard(id_)
+        state = self._states.get(id_)
+        if not isinstance(state, TakingOver):
+            return  # it was dropped meanwhile, and may have come again
+        waited, now = state.waited, self._clock()
+        if isinstance(found, Entered):
+            self._begin(id_, found, waited.tries, now)
+        elif isinstance(found, TopicMissingError) and waited.tries < _MISSING_TRIES:
+            self._states[id_] = waited.again(str(found), now)
+        elif isinstance(found, TakenOverError | NotOursError):
+            self._states[id_] = Stopped(TAKEN_OVER if isinstance(found, TakenOverError) else ELSEWHERE)
+        elif isinstance(found, CopyDamagedError | TopicMissingError):
+            self._states[id_] = Stopped(str(found))
+        else:
+            self._states[id_] = waited.again(str(found), now)
+
+    def _begin(self, id_: CopyId, entered: Entered, tries: int, now: float) -> None:
+        found = entered.found
+        start = self._starts.get(id_, entered.source_start)
+        progress = found.progress or Progress(found.writer, start, found.end)
+        lane = Lane(
+            self._copies[id_],
+            PartitionCopy(replace(progress, topics=entered.topics)),
+            now,
+            self._meters[id_],
+            entered.target_node,
+            entered.log_node,
+            tries,
+            entered.topics.source,
+            since=self._since.get(id_, 0),
+        )
+        self._states[id_] = lane
+        self._appending.add(lane)
+        self._fetching.add(lane)
+
+    def _renew(self, now: float) -> None:
+        """Not all of them at once."""
+        self._renew_at = now + 1.0
+        lanes = [state for state in self._states.values() if isinstance(state, Lane)]
+        old = [lane for lane in lanes if now - lane.begun >= self._renew_s]
+        for lane in old[: 1 + len(lanes) // 100]:
+            lane.tries = 0
+            self._leave(lane, "it takes itself over, so that brokers do not forget whom they refuse")
+
+    def _leave(self, lane: Lane, reason: str) -> None:
+        if self._states.get(lane.copy.id) is lane:
+            self._out(lane)
+            self._states[lane.copy.id] = Waiting(reason, 0.0, lane.tries).again(reason, self._clock())
+
+    def _stop(self, lane: Lane, reason: str) -> None:
+        if self._states.get(lane.copy.id) is lane:
+            self._out(lane)
+            self._states[lane.copy.id] = Stopped(reason)
+
+    def _out(self, lane: Lane) -> None:
+        self._fetching.drop(lane)
+        self._appending.drop(lane)
+        self._since[lane.copy.id] = lane.since
+
+    def _lost(self, line: Line, reason: str) -> None:
+        if line.channel is Channel.TARGET:
+            self._appending.lost(line, reason)
+        else:
+            self._fetching.lost(line, reason)
+
+
+def _counting_sleep() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _standing(state: State, now: float) -> Standing:
+    if isinstance(state, Lane):
+        return state.standing(now)
+    if isinstance(state, TakingOver):
+        return Standing("waiting", -1, -1, state.waited.reason)
+    return Standing("stopped" if isinstance(state, Stopped) else "waiting", -1, -1, state.reason)

@@ -1,0 +1,196 @@
+"""The states of a partition that is to be copied, and what is told of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from ha_core.kafka.leadership import Leadership
+from ha_core.kafka.takeover import Copy
+from ha_core.mirror.notes import Note
+from ha_core.mirror.pace import Meter
+from ha_core.mirror.partition import Claimed, PartitionCopy
+from ha_core.mirror.progress import Progress, RunPage
+from ha_core.model import Run
+from ha_core.plan.facts import Partition
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 30.0
+TAKEN_OVER = "another copier has taken it over"
+ELSEWHERE = "it is copied elsewhere"
+"""Reasons why a partition has stopped that is well: it is added again where it is to be copied here."""
+IN_FLIGHT = 5
+"""As many batches of a producer as a broker knows again."""
+OLD_MS = 12 * 3600_000
+"""Half of what brokers keep of a producer behind a batch with such a time (`producer.id.expiration.ms`: a day)."""
+LEVEL_MS = 30_000
+"""A copy that lags by more is not waited for by readers who are ahead of it."""
+StandingState = Literal["copying", "waiting", "stopped"]
+
+
+class Standing(NamedTuple):
+    """How a partition stands, for people and metrics."""
+
+    state: StandingState
+    source: int
+    """The next source offset to copy; -1: not known yet."""
+    source_end: int
+    """Of what the source shows to readers of committed records; -1: not known yet."""
+    reason: str = ""
+    lag_ms: int | None = None
+    """Between the last record that is copied and the newest one that the source has shown; None: not known."""
+    bytes_s: float = 0.0
+    copied_bytes: int = 0
+    """Since this task has the partition."""
+
+    @property
+    def lag_records(self) -> int:
+        return max(self.source_end - self.source, 0)
+
+
+class Reached(NamedTuple):
+    """How far a partition was copied when the loop had ended."""
+
+    source: int
+    """The source offset behind all that was copied or skipped: markers, aborted records, what compaction took."""
+    progress: Progress
+    """All that the target has acknowledged."""
+    pages: Mapping[int, RunPage]
+    """Of its map, those of which nobody knows whether the copy log has them."""
+
+
+class Known(NamedTuple):
+    """What of a partition lies in its copy. Offsets are the source's."""
+
+    end: int
+    level: bool
+    """Nothing is wrong, and the copy is not far behind."""
+    runs: tuple[Run, ...]
+    """The newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """It is taken over at `until`."""
+
+    reason: str
+    until: float
+    tries: int = 0
+    """How often that has failed, one after the other."""
+
+    def again(self, reason: str, now: float) -> Waiting:
+        """Later and later."""
+        return Waiting(reason, now + pause_s(self.tries), self.tries + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class TakingOver:
+    """Work goes on beside the loop (`entering`)."""
+
+    waited: Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Somebody has to look first."""
+
+    reason: str
+
+
+@dataclass(eq=False)
+class Lane:
+    """A partition that is copied.
+
+    :ivar leader: in the source; None: it is being looked for.
+    :ivar look_at: when it may be looked for again.
+    :ivar missed: how often its leader was not where it was looked for, one after the other.
+    :ivar trouble: why nothing comes from the source.
+    :ivar source_id: of the topic in the source; "": the brokers have none.
+    :ivar lags: whether the source has more.
+    :ivar log_sequence: of the writer's next note.
+    :ivar to_append: batches whose intent is in the copy log.
+    :ivar noted_at: (number of an intent, its offset in the copy log) of those that no written progress has taken in.
+    :ivar since: what lies below in the copy log does not count.
+    """
+
+    copy: Copy
+    partition: PartitionCopy
+    begun: float
+    bytes: Meter
+    target_node: int
+    log_node: int
+    tries: int
+    source_id: str = ""
+    leader: Leadership | None = None
+    look_at: float = 0.0
+    missed: int = 0
+    missing_since: float | None = None
+    trouble: str = ""
+    lags: bool = True
+    source_end: int = -1
+    newest_ms: int = -1
+    log_sequence: int = 0
+    appending: deque[int] = field(default_factory=deque)
+    """The newest times of the batches that are in flight to the target."""
+    appended_ms: int | None = None
+    """The newest time of the batch that was appended last; None: the marker of the take-over comes last."""
+    writing: Progress | None = None
+    """That is on its way to the copy log."""
+    to_note: deque[Note] = field(default_factory=deque)
+    to_append: deque[Claimed] = field(default_factory=deque)
+    noted_at: deque[tuple[int, int]] = field(default_factory=deque)
+    since: int = 0
+    recorded: float = 0.0
+    """When the last progress was written."""
+
+    @property
+    def key(self) -> Partition:
+        return self.copy.key
+
+    def may_append(self, now_ms: int) -> bool:
+        """Whether the next batch may be sent before the last one is acknowledged.
+
+        Brokers judge the age of a producer by the times of its batches. Behind an old one the broker may forget the
+        copier, and takes any sequence then: of two batches in flight the second, where it has refused the first.
+        """
+        if len(self.appending) >= IN_FLIGHT or not self.to_append:
+            return False
+        times = [*self.appending, self.to_append[0].newest_ms]
+        if self.appended_ms is not None:
+            times.append(self.appended_ms)
+        return not self.appending or now_ms - min(times) < OLD_MS
+
+    def recorded_as(self, progress: Progress, offset: int, now: float) -> None:
+        """The copy log has this progress at this offset."""
+        self.partition.recorded(progress)
+        self.writing, self.recorded = None, now
+        while self.noted_at and self.noted_at[0][0] <= progress.number:
+            self.noted_at.popleft()
+        self.since = min([offset, *(at for _, at in self.noted_at)])
+
+    def standing(self, now: float) -> Standing:
+        partition = self.partition
+        source, end = partition.source, self.source_end
+        lag_ms: int | None = None
+        if 0 <= end <= source:
+            lag_ms = 0
+        elif partition.copied_ms >= 0 and self.newest_ms >= 0:
+            lag_ms = max(self.newest_ms, partition.seen_ms) - partition.copied_ms
+            lag_ms = max(lag_ms, 0)
+        state: StandingState = "waiting" if self.trouble else "copying"
+        return Standing(state, source, end, self.trouble, lag_ms, self.bytes.per_s(now), self.bytes.total)
+
+    def known(self, most_runs: int, now: float) -> Known:
+        """What readers of the copy may know; for the loop's thread."""
+        standing, runs = self.standing(now), self.partition.newest_runs(most_runs)
+        near = standing.lag_ms is not None and standing.lag_ms <= LEVEL_MS
+        return Known(standing.source, standing.state == "copying" and near, runs)
+
+
+State = Waiting | TakingOver | Stopped | Lane
+
+
+def pause_s(tries: int) -> float:
+    """After so many failures. The first costs nothing: a leader that has moved is there already."""
+    return min(_FIRST_PAUSE_S * 2.0 ** (tries - 1), _LONGEST_PAUSE_S) if tries else 0.0

@@ -1,0 +1,161 @@
+"""Reading copies and their sources, and changing nothing: no epoch is raised, no marker written, no copier disturbed.
+
+While a copier is at work the copy's end is read first, and its notes after that. So whatever lies below the end is in
+an intent or a progress that is read, see `ha_core.mirror.progress`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from ha_core.kafka.brokers import Again, Answers, Brokers
+from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
+from ha_core.kafka.facts import LogEnds
+from ha_core.kafka.offsets import Leaders, ends
+from ha_core.kafka.takeover import Copy, Takeover
+from ha_core.mirror.comparing import CopyMap, Difference, Piece, standing
+from ha_core.mirror.notes import CopyId, Notes
+from ha_core.mirror.partition import Aborted, judged
+from ha_core.plan.facts import Partition
+from ha_core.wire.codes import ApiKey, ErrorCode, name_of
+from ha_core.wire.copies import CONTROL
+from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_partition
+from ha_core.wire.records import batches
+
+_BYTES = 4 << 20
+_WAIT_MS = 100
+
+
+class ReadCopy(NamedTuple):
+    """A copy as it was at one moment."""
+
+    ends: LogEnds
+    copied: CopyMap | None
+    """None: nothing was copied yet."""
+    damage: Difference | None = None
+
+
+class _Fetched(NamedTuple):
+    pieces: tuple[Piece, ...]
+    after: int
+    """Where to go on."""
+
+
+class PartitionLog:
+    """The batches of a partition that reach into `[start, end)`; the next ones are fetched while some are looked at."""
+
+    def __init__(self, brokers: Brokers, key: Partition, start: int, end: int, committed: bool = False) -> None:
+        """:param committed: tell what is committed; it may not lie beyond the last stable offset then."""
+        self.log_start = 0
+        self._brokers, self._key = brokers, key
+        self._at, self._end, self._committed = start, end, committed
+        self._leader: tuple[int, int] | None = None
+
+    def __iter__(self) -> Iterator[Piece]:
+        at = self._at
+        coming: Future[_Fetched] | None = None
+        while at < self._end:
+            found = coming.result() if coming is not None else self._fetch(at)
+            at = found.after
+            coming = self._brokers.pool.submit(self._fetch, at) if at < self._end else None
+            yield from found.pieces
+
+    def _fetch(self, at: int) -> _Fetched:
+        asking = self._brokers.asking()
+        leaders = Leaders(asking)
+        what = f"read {self._key[0]}-{self._key[1]} from offset {at}"
+
+        def locate(wanted: set[Partition]) -> Answers[Partition, int]:
+            if self._leader is None:
+                for key, node in leaders.locate(wanted):
+                    if isinstance(node, Again):
+                        yield key, node
+                        return
+                    self._leader = node, leaders.epochs[key]
+            assert self._leader is not None
+            yield self._key, self._leader[0]
+
+        def ask(node: int, _: list[Partition]) -> Answers[Partition, _Fetched]:
+            assert self._leader is not None
+            leader, self._leader = self._leader, None
+            message = fetch_partition(
+                self._key, at, _BYTES, leader_epoch=leader[1], wait_ms=_WAIT_MS, committed=self._committed
+            )
+            code, part = fetched_partition(asking.call(node, ApiKey.FETCH, message, BY_NAME))
+            if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                start = ends(asking, [self._key])[self._key].start  # a broker does not say so with this error
+                self.log_start = max(self.log_start, start)
+                # Else a new leader is not as far yet as the one before was.
+                yield self._key, _Fetched((), start) if start > at else Again(name_of(code))
+                return
+            if again := asking.again(what, code):
+                yield self._key, again
+                return
+            self._leader = leader
+            yield self._key, Again("it was held back by a quota") if part is None else self._taken(at, part)
+
+        return asking.rounds(what, [self._key], locate, ask)[self._key]
+
+    def _taken(self, at: int, part: dict[str, Any]) -> _Fetched | Again:
+        self.log_start = max(self.log_start, part["log_start_offset"])
+        buf = bytes(part["records"] or b"")
+        if not buf:
+            told = part["last_stable_offset"] if self._committed else part["high_watermark"]
+            if told >= self._end:
+                return _Fetched((), self._end)  # what lay there was compacted away
+            return Again(f"it ends at {told}, before {self._end}")
+        if self._committed:
+            aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
+            pieces = [Piece(batch, buf, committed) for batch, committed in judged(memoryview(buf), aborted)]
+        else:
+            found = batches(buf, 0, len(buf))
+            pieces = [Piece(batch, buf, not batch.attributes & CONTROL) for batch in found]
+        if not pieces:
+            raise KafkaAdminError(
+                self._brokers.cluster.name, f"{self._key[0]}-{self._key[1]}: the batch at offset {at} does not end."
+            )
+        wanted = tuple(piece for piece in pieces if piece.batch.base_offset < self._end or piece.batch.magic < 2)
+        return _Fetched(wanted, pieces[-1].batch.last_offset + 1)
+
+
+class Reading(Takeover):
+    def log(self, key: Partition, start: int, end: int, committed: bool = False) -> PartitionLog:
+        return PartitionLog(self, key, start, end, committed)
+
+    def read_copies(self, copies: Collection[Copy], timeout_s: float | None = None) -> dict[CopyId, ReadCopy]:
+        """How far each is, and what is wrong with it.
+
+        :raises TopicMissingError: a copy does not exist.
+        :raises CopyDamagedError: a note cannot be read.
+        """
+        found = ends(self.asking(timeout_s), [copy.key for copy in copies])
+        notes = self._notes(copies)
+        return {copy.id: self._read(copy, found[copy.key], notes.get(copy.id)) for copy in copies}
+
+    def _notes(self, copies: Collection[Copy]) -> dict[CopyId, Notes]:
+        """Each part of the copy log is read once."""
+        by_log: dict[Partition, list[CopyId]] = {}
+        for copy in copies:
+            by_log.setdefault(copy.log, []).append(copy.id)
+        found: dict[CopyId, Notes] = {}
+        for log, several in by_log.items():
+            with suppress(TopicMissingError):  # nobody has begun
+                found |= self.read_notes(log, dict.fromkeys(several, 0), whole_map=True)
+        return found
+
+    def _read(self, copy: Copy, log: LogEnds, notes: Notes | None) -> ReadCopy:
+        end, progress = log.high_watermark, None if notes is None else notes.progress
+        tail = (piece.batch for piece in self.log(copy.key, 0 if progress is None else progress.target, end))
+        if notes is not None and progress is not None:
+            older = notes.runs[: -len(progress.runs) or None]
+            if end < progress.target:  # what lies between was appended since, if it is not lost
+                log = ends(self.asking(), [copy.key])[copy.key]
+            found, damage = standing(progress, notes.intents.values(), tail, end)
+            return ReadCopy(log, CopyMap.of(found, older), damage)
+        foreign = next((batch for batch in tail if not batch.attributes & CONTROL), None)
+        if foreign is None:
+            return ReadCopy(log, None)
+        return ReadCopy(log, None, Difference(0, foreign.base_offset, "the copy has records that were not copied"))

@@ -1,0 +1,265 @@
+"""Taking over a copy: the target's brokers refuse whoever wrote it before, and then its end says how far it is.
+
+Why this is safe, and in which order, says `ha_core.mirror.progress`. Three steps, so that many copies that share a part
+of the copy log read it once: `fence` each, `read_notes` of all that are fenced, `settle` each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+from kafka.record.default_records import DefaultRecordBatch
+
+from ha_core.kafka.brokers import Again, Answers, Asking
+from ha_core.kafka.errors import TopicMissingError
+from ha_core.kafka.fencing import TakenOverError, fence
+from ha_core.kafka.leadership import Leadership, Leaderships
+from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, ends, told
+from ha_core.mirror.notes import CopyId, Notes, copy_of, transactional_id
+from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer, data_end, recover
+from ha_core.model import Run
+from ha_core.plan.facts import Partition
+from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.copies import CONTROL
+from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_partition
+from ha_core.wire.list_offsets import LATEST
+from ha_core.wire.records import Batch, batches
+
+_BYTES = 4 << 20
+_WAIT_MS = 100
+_LOG_TIMEOUT_S = 120.0
+"""For a part of the copy log, which many copies may share."""
+_AT_ONCE = 24
+"""Copies; most of the time of each is waiting for markers."""
+
+
+class Copy(NamedTuple):
+    """A partition of the target that is a copy, and the partition of the copy log that has its notes."""
+
+    id: CopyId
+    log: Partition
+
+    @property
+    def key(self) -> Partition:
+        return self.id.topic, self.id.partition
+
+
+class Fenced(NamedTuple):
+    """A copy that nobody writes to now but `writer`."""
+
+    copy: Copy
+    writer: Writer
+    end: int
+    """Of the copy, behind the marker."""
+    topic_id: str
+
+
+class TakenOver(NamedTuple):
+    """What a copier goes on from."""
+
+    writer: Writer
+    end: int
+    """Of the copy, behind the marker."""
+    progress: Progress | None
+    """None: nobody has copied anything yet, and the copy is empty."""
+    topic_id: str
+    """Of the copy."""
+    older: tuple[Run, ...] = ()
+    """Runs before those of the progress, where the whole map was wanted."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Where what lies, oldest first."""
+        return () if self.progress is None else (*self.older, *self.progress.runs)
+
+
+class Takeover(Leaderships):
+    def take_over(
+        self, copies: Iterable[Copy], timeout_s: float | None = None, whole_map: bool = False
+    ) -> dict[CopyId, TakenOver]:
+        """Fences whoever copied these before, and finds out how far they are; many of them side by side.
+
+        :param whole_map: with all their runs, also those that no progress holds any more.
+        :raises CopyDamagedError: one holds what no copier wrote.
+        :raises TakenOverError: somebody else did the same, later.
+        :raises TopicMissingError: a copy or the copy log does not exist.
+        """
+        wanted = list(copies)
+        if not wanted:
+            return {}
+        leaders = self.leaderships([key for copy in wanted for key in (copy.key, copy.log)], timeout_s)
+        # Not this object's pool: what is done for each copy uses that.
+        with ThreadPoolExecutor(min(_AT_ONCE, len(wanted)), f"take-over-{self.cluster.name}") as pool:
+            by_log: dict[Partition, list[Fenced]] = {}
+            for one in pool.map(partial(self.fence, timeout_s=timeout_s, leaders=leaders), wanted):
+                by_log.setdefault(one.copy.log, []).append(one)
+
+            def read(log: Partition) -> dict[CopyId, Notes]:
+                return self.read_notes(log, {one.copy.id: 0 for one in by_log[log]}, whole_map)
+
+            notes = {id_: found for several in pool.map(read, by_log) for id_, found in several.items()}
+            fenced = [one for several in by_log.values() for one in several]
+            settled = pool.map(lambda one: self.settle(one, notes[one.copy.id], timeout_s), fenced)
+            return {one.copy.id: found for one, found in zip(fenced, settled, strict=True)}
+
+    def fence(
+        self, copy: Copy, timeout_s: float | None = None, leaders: Mapping[Partition, Leadership] | None = None
+    ) -> Fenced:
+        """
+        :param leaders: where copy and copy log are, where that is known already.
+        :raises TakenOverError: somebody else did the same, later.
+        :raises TopicMissingError: the copy or the copy log does not exist.
+        """
+        leaders = self.leaderships([copy.key, copy.log], timeout_s) if leaders is None else leaders
+        for topic, partition in (copy.key, copy.log):
+            if (topic, partition) not in leaders:
+                raise TopicMissingError(
+                    self.cluster.name, f"topic {topic} has no partition {partition}, or does not exist."
+                )
+        asking = self.asking(timeout_s)
+        writer = fence(asking, transactional_id(copy.id), (copy.key, copy.log))
+        return Fenced(copy, writer, _log_end(asking, copy.key), leaders[copy.key].topic_id)
+
+    def read_notes(
+        self,
+        log: Partition,
+        since: Mapping[CopyId, int],
+        whole_map: bool = False,
+        timeout_s: float = _LOG_TIMEOUT_S,
+    ) -> dict[CopyId, Notes]:
+        """What a part of the copy log says of these copies now.
+
+        :param since: offsets of the log below which there is nothing that counts; 0: not known. Where that was wrong,
+            the log is read from its start.
+        """
+        asking = self.asking(timeout_s)
+        found = {copy: Notes(copy, whole_map) for copy in since}
+        end = _log_end(asking, log)
+        start = min(since.values(), default=0)
+        for data in _read(asking, log, start if start < end else 0, end):
+            for batch in batches(data, 0, len(data)):
+                if batch.attributes & CONTROL:
+                    continue
+                for record in DefaultRecordBatch(data[batch.at : batch.end]):
+                    if record.key is None or record.value is None:
+                        continue
+                    notes = found.get(copy_of(record.key))
+                    if notes is not None:
+                        notes.take(record.key, record.value)
+        without = {copy: 0 for copy, notes in found.items() if notes.progress is None and since[copy]}
+        return found | self.read_notes(log, without, whole_map, timeout_s) if without else found
+
+    def settle(self, fenced: Fenced, notes: Notes, timeout_s: float | None = None) -> TakenOver:
+        """How far the copy is.
+
+        :param notes: read after it was fenced.
+        :raises CopyDamagedError: it holds what no copier wrote, or is not the topic that was copied to.
+        :raises TakenOverError: somebody else has taken it over since.
+        """
+        asking = self.asking(timeout_s)
+        copy, writer, end, topic_id = fenced
+        progress = notes.progress
+        if progress is not None:
+            if writer.is_before(progress.writer):
+                raise TakenOverError(asking.cluster, f"{copy.id} was taken over by a later copier.")
+            check_id(progress.topics.target, topic_id, copy.key, asking.cluster)
+            if progress.target > end:
+                recover(progress, (), end)  # which says what that means
+        tail = list[Batch]()
+        start = 0 if progress is None else progress.target
+        if progress is not None and progress.last_record >= 0:
+            start = min(start, progress.last_record)
+        for data in _read(asking, copy.key, start, end):
+            tail += batches(data, 0, len(data))
+        if progress is None:
+            _check_empty(tail, end, copy, asking.cluster)
+            return TakenOver(writer, end, None, topic_id)
+        found = recover(progress, notes.intents.values(), data_end(tail, progress, end))
+        older = notes.runs[: -len(progress.runs) or None] if notes.whole_map else ()
+        return TakenOver(writer, end, found.taken_over(writer, end), topic_id, older)
+
+
+def check_id(known: str, found: str, key: Partition, cluster: str) -> None:
+    """:raises CopyDamagedError: a topic was deleted and made again."""
+    if known and found and known != found:
+        raise CopyDamagedError(
+            f"topic {key[0]} of {cluster} was deleted and made again since its mirror was linked (its id was {known}, "
+            f"and is {found}): unlink the mirror, delete the copy and link it anew"
+        )
+
+
+def topic_ids(progress: Progress | None, source: str, target: str) -> TopicIds:
+    """What is to be written down: ids that are known stay."""
+    known = TopicIds() if progress is None else progress.topics
+    return TopicIds(known.source or source, known.target or target)
+
+
+def _check_empty(tail: list[Batch], end: int, copy: Copy, cluster: str) -> None:
+    """:raises CopyDamagedError: nothing was noted of the copy, and there is or was something in it."""
+    at = 0
+    for batch in tail:
+        if batch.attributes & CONTROL and batch.base_offset == at:
+            at = batch.last_offset + 1
+    if at < end:
+        raise CopyDamagedError(
+            f"topic {copy.id.topic} partition {copy.id.partition} of {cluster} holds records, from offset {at} on, "
+            "that were not copied there, or held some. Delete the topic if it is not needed."
+        )
+
+
+def _log_end(asking: Asking, key: Partition) -> int:
+    """As the leader has it: all that was acknowledged lies below."""
+    leaders = Leaders(asking)
+
+    def ask(node: int, keys: Collection[Partition]) -> Answers[Partition, int]:
+        for found, part in told(asking, node, keys, leaders.epochs, (DEBUGGER, UNCOMMITTED, LATEST)):
+            yield found, asking.again(f"read the end of {key[0]}-{key[1]}", part["error_code"]) or part["offset"]
+
+    return asking.rounds("read the end", [key], leaders.locate, ask)[key]
+
+
+def _read(asking: Asking, key: Partition, start: int, end: int) -> Iterator[bytes]:
+    """The batches of a partition from `start` to `end`, in pieces; those that are not replicated yet are waited for.
+
+    :raises CopyDamagedError: the log ends before.
+    """
+    at = start
+    while at < end:
+        at, data = _fetch(asking, key, at, end)
+        kept = 0
+        for batch in batches(data, 0, len(data)):
+            if batch.base_offset >= end:  # what lay before it is compacted away
+                at = end
+                break
+            at, kept = batch.last_offset + 1, batch.end
+        if kept:
+            yield data[:kept]
+
+
+def _fetch(asking: Asking, key: Partition, at: int, end: int) -> tuple[int, bytes]:
+    """What lies from `at` on; or nothing, and from where on there is something."""
+    leaders = Leaders(asking)
+    topic, partition = key
+
+    def ask(node: int, _: list[Partition]) -> Answers[Partition, tuple[int, bytes]]:
+        message = fetch_partition(key, at, _BYTES, leader_epoch=leaders.epochs[key], wait_ms=_WAIT_MS)
+        code, part = fetched_partition(asking.call(node, ApiKey.FETCH, message, BY_NAME))
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            found = ends(asking, [key])[key]
+            if found.start <= at:
+                raise CopyDamagedError(
+                    f"{topic}-{partition} of {asking.cluster} ends at {found.log_end}, before offset {at}, up to which "
+                    "records were acknowledged there: its brokers have lost them, as an unclean leader does"
+                )
+            yield key, (min(found.start, end), b"")
+        elif again := asking.again(f"read {topic}-{partition} from offset {at}", code):
+            yield key, again
+        elif part and part["records"]:
+            yield key, (at, part["records"])
+        else:
+            yield key, Again(f"offset {at} is not on all in-sync replicas yet")
+
+    return asking.rounds(f"read {topic}-{partition}", [key], leaders.locate, ask)[key]

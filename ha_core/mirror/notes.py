@@ -1,0 +1,172 @@
+"""Intents, progresses and pages of runs as records of the copy log, a compacted topic whose keys are used again.
+
+Of each partition the log keeps one progress, `SLOTS` intents, and a page for each `PAGE_RUNS` gaps of its source. Keys
+begin with the link, the topic and the partition; values are JSON of arrays in a fixed order, packed when they are long.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ha_core.mirror.partition import SLOTS
+from ha_core.mirror.progress import (
+    Copied,
+    CopyDamagedError,
+    Intent,
+    Progress,
+    RunPage,
+    TopicIds,
+    Writer,
+)
+from ha_core.model import Run
+
+_SCHEMA = 1
+_PACK_FROM_BYTES = 1024
+_MAX_VALUE_BYTES = 64 << 20
+"""Unpacked; what claims to be longer was not written here."""
+_PROGRESS, _PAGE = "progress", "runs-"
+Note = Intent | Progress | RunPage
+
+
+class CopyId(NamedTuple):
+    """A partition of a link."""
+
+    link: str
+    topic: str
+    partition: int
+
+
+def transactional_id(copy: CopyId) -> str:
+    """Of the copier of a partition. Each has its own, so that one that is taken over stops nobody else."""
+    return f"switchyard-copy-{copy.link}-{copy.topic}-{copy.partition}"
+
+
+def log_partition(copy: CopyId, count: int) -> int:
+    """The partition of the copy log that has the notes of `copy`, for ever: the log never gets more of them."""
+    return zlib.crc32("\0".join(map(str, copy)).encode()) % count
+
+
+def encode(copy: CopyId, note: Note) -> tuple[bytes, bytes]:
+    """(key, value)"""
+    match note:
+        case Intent():
+            slot: int | str = note.number % SLOTS
+            fields: list[Any] = [note.writer, note.number, note.leader_epoch, note.batches]
+        case RunPage():
+            slot = f"{_PAGE}{note.number}"
+            fields = [note.number, note.runs]
+        case Progress():
+            slot = _PROGRESS
+            producers = [[key, *value] for key, value in note.producers.items()]
+            fields = [note.writer, note.number, note.leader_epoch, note.source, note.target, note.sequence]
+            fields += [note.runs, producers, note.pages, note.forgotten, note.topics, note.base, note.source_base]
+    value = json.dumps([_SCHEMA, *fields], separators=(",", ":")).encode()
+    if len(value) >= _PACK_FROM_BYTES:
+        value = zlib.compress(value, 1)
+    return json.dumps([*copy, slot], separators=(",", ":")).encode(), value
+
+
+def decode(key: bytes, value: bytes) -> tuple[CopyId, Note]:
+    """:raises CopyDamagedError: no note, or one of a newer version of this program."""
+    try:
+        copy, slot = _key(key)
+        if isinstance(slot, str) and slot.startswith(_PAGE):
+            page, runs = _fields(value)
+            return copy, RunPage(page, tuple(Run(*one) for one in runs))
+        writer, number, leader_epoch, *rest = _fields(value)
+        if slot != _PROGRESS:
+            (batches,) = rest
+            return copy, Intent(Writer(*writer), number, tuple(Copied(*one) for one in batches), leader_epoch)
+        source, target, sequence, runs, producers, pages, forgotten, topics, *more = rest
+        # Written before mirrors were turned round, it has none of these.
+        base, source_base = [*more, 0, 0][: max(len(more), 2)]
+        return copy, Progress(
+            Writer(*writer),
+            source,
+            target,
+            sequence,
+            number,
+            leader_epoch,
+            tuple(Run(*one) for one in runs),
+            {one: (epoch, last) for one, epoch, last in producers},
+            pages,
+            forgotten,
+            TopicIds(*topics),
+            base,
+            source_base,
+        )
+    except (ValueError, TypeError, zlib.error) as error:
+        raise CopyDamagedError(f"the note {key!r} of the copy log cannot be read: {error}") from error
+
+
+def _key(key: bytes) -> tuple[CopyId, int | str]:
+    link, topic, partition, slot = json.loads(key)
+    return CopyId(link, topic, partition), slot
+
+
+@dataclass
+class Notes:
+    """What the copy log says of one copy. Later records of a key replace earlier ones.
+
+    :ivar pages: empty for who does not want the whole map.
+    """
+
+    copy: CopyId
+    whole_map: bool = False
+    progress: Progress | None = None
+    intents: dict[int, Intent] = field(default_factory=dict)
+    pages: dict[int, RunPage] = field(default_factory=dict)
+
+    def take(self, key: bytes, value: bytes) -> None:
+        """A record of the copy log that concerns the copy. :raises CopyDamagedError: it cannot be read."""
+        if not self.whole_map and _PAGE_IN_KEY in key:
+            return
+        _, note = decode(key, value)
+        match note:
+            case Progress():
+                self.progress = note
+            case Intent():
+                self.intents[note.number % SLOTS] = note
+            case RunPage():
+                self.pages[note.number] = note
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Where everything lies up to the progress, where the whole map was wanted.
+
+        :raises CopyDamagedError: a page is missing.
+        """
+        if self.progress is None:
+            return ()
+        try:
+            pages = [self.pages[number] for number in range(self.progress.pages)]
+        except KeyError as error:
+            raise CopyDamagedError(f"page {error} of the map of {self.copy} is not in the copy log") from None
+        return (*(run for page in pages for run in page.runs), *self.progress.runs)
+
+
+_PAGE_IN_KEY = f',"{_PAGE}'.encode()
+
+
+def copy_of(key: bytes) -> CopyId:
+    """Which copy a record of the copy log concerns. :raises CopyDamagedError: none that can be read."""
+    try:
+        return _key(key)[0]
+    except (ValueError, TypeError) as error:
+        raise CopyDamagedError(f"the key {key!r} of the copy log cannot be read: {error}") from error
+
+
+def _fields(value: bytes) -> list[Any]:
+    if not value.startswith(b"["):
+        unpacking = zlib.decompressobj()
+        value = unpacking.decompress(value, _MAX_VALUE_BYTES)
+        if not unpacking.eof:
+            raise ValueError("it is cut off, or longer than any note")
+    fields: list[Any]
+    schema, *fields = json.loads(value)
+    if schema != _SCHEMA:
+        raise ValueError(f"it has schema {schema}, and {_SCHEMA} is known: use a newer version")
+    return fields

@@ -1,0 +1,267 @@
+"""One partition on its way: what is fetched next, what may be appended, what is known to be there. No I/O.
+
+    for intent in copy.fetched(answer): ...   # written to the copy log; when all in-sync replicas have one:
+    for batch in copy.noted(): ...            # appended in this order, each acknowledged in its turn:
+        copy.appended(offset)
+    if copy.due:
+        for note in copy.notes(): ...         # written to the copy log; when the last, the progress, is acknowledged:
+        copy.recorded(progress)
+
+What is on its way is bounded twice: in bytes, and in intents that no written progress has taken in. Their slots in the
+copy log are reused, so one more would overwrite what a successor needs. Of an answer for which there are no more slots
+the rest is fetched again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from struct import Struct
+from typing import NamedTuple
+
+from ha_core.mirror.progress import Account, Copied, CopyDamagedError, Intent, Progress, RunPage
+from ha_core.mirror.split import split
+from ha_core.model import Run
+from ha_core.wire.copies import CONTROL, TRANSACTIONAL, claim, raw
+from ha_core.wire.records import HEADER_BYTES, Batch, batches
+from ha_core.wire.sequences import MODULUS, last_sequence
+from ha_core.wire.varint import read_varlong
+
+SLOTS = 64
+"""Intents that the copy log keeps of a partition. A progress is written after half as many."""
+MAX_BATCHES = 1000
+"""Of an intent, which has less than 100 kB then: the copy log takes a megabyte, unless somebody has set it."""
+PROGRESS_EVERY_BYTES = 64 << 20
+"""So much of the copy a successor reads at most to find where its data ends."""
+_ABORT = 0
+_LEADER_EPOCH_AT, _LARGEST_MS_AT = 12, 35
+_INT, _LONG = Struct(">i"), Struct(">q")
+
+
+class Aborted(NamedTuple):
+    """A transaction that a fetch of committed records says was aborted."""
+
+    producer_id: int
+    first_offset: int
+
+
+class Claimed(NamedTuple):
+    """A batch to append, as the target's broker takes it."""
+
+    copied: tuple[Copied, ...]
+    """The last has records; those before it have none."""
+    data: bytes | memoryview
+    newest_ms: int
+    """The largest timestamp in it."""
+
+
+class _Noting(NamedTuple):
+    intent: Intent
+    claimed: tuple[Claimed, ...]
+
+
+class _Appending(NamedTuple):
+    number: int
+    leader_epoch: int
+    claimed: Claimed
+    last: bool
+    """Of its intent."""
+
+
+class PartitionCopy:
+    """
+    :ivar writer: who appends.
+    :ivar next_offset: the source offset to fetch next; what was skipped (aborted, control batches) lies below it.
+    :ivar next_epoch: of the source's leader, in which the last batch below `next_offset` was written; -1: unknown.
+    :ivar copied_ms: the largest timestamp of the last batch that was appended; -1: none was.
+    :ivar seen_ms: the same of the last that was fetched.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self.writer = progress.writer
+        self.next_offset, self.next_epoch = progress.source, progress.leader_epoch
+        self.copied_ms = self.seen_ms = -1
+        self._account = Account(progress)
+        self._sequence = progress.sequence
+        self._number = progress.number
+        self._recorded = progress.number
+        self._bytes = 0
+        self._bytes_since = 0
+        self._without_records: list[Copied] = []
+        self._pages: dict[int, RunPage] = {}
+        self._noting: deque[_Noting] = deque()
+        self._appending: deque[_Appending] = deque()
+
+    @property
+    def progress(self) -> Progress:
+        """All that the target has acknowledged."""
+        return self._account.progress()
+
+    @property
+    def pages(self) -> Mapping[int, RunPage]:
+        """Of its map, those of which nobody knows whether the copy log has them."""
+        return self._pages
+
+    @property
+    def source(self) -> int:
+        """The source offset behind the last record that the target has acknowledged, or behind what was skipped."""
+        return self.next_offset if self.idle else self._account.source
+
+    def newest_runs(self, most: int) -> tuple[Run, ...]:
+        """Of what the target has acknowledged."""
+        return self._account.newest_runs(most)
+
+    @property
+    def bytes(self) -> int:
+        """On their way."""
+        return self._bytes
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether there is room for another intent."""
+        return self._number - self._recorded < SLOTS - 1
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that was fetched is appended."""
+        return not self._noting and not self._appending
+
+    @property
+    def due(self) -> bool:
+        """Whether the progress is to be written down."""
+        done = self._account.number - self._recorded
+        return done >= SLOTS // 2 or (done > 0 and self._bytes_since >= PROGRESS_EVERY_BYTES)
+
+    @property
+    def unrecorded(self) -> bool:
+        """Whether the target has acknowledged what no written progress says."""
+        return self._account.number > self._recorded
+
+    def fetched(self, records: bytearray | memoryview, aborted: Iterable[Aborted] = ()) -> list[Intent]:
+        """Takes an answer to a fetch of committed records at `next_offset`; what is kept of it is in the buffer itself.
+
+        :return: what is to be written to the copy log before any of it is appended.
+        :raises RemoteProtocolError: a batch cannot be read.
+        """
+        intents = list[Intent]()
+        claimed, epoch = list[Claimed](), -1
+        for batch, committed in judged(records, aborted):
+            if batch.last_offset < self.next_offset:
+                continue
+            its_epoch = _INT.unpack_from(records, batch.at + _LEADER_EPOCH_AT)[0] if batch.magic == 2 else -1
+            for copied, data in _parts(records, batch, self.next_offset) if committed else ():
+                if not copied.records:
+                    self._without_records.append(copied)
+                    continue
+                if claimed and (its_epoch != epoch or len(claimed) >= MAX_BATCHES):
+                    intents.append(self._intent(claimed, epoch))
+                    claimed = []
+                if not claimed and not self.has_slots:
+                    return intents
+                epoch = its_epoch
+                claimed.append(self._claimed(copied, data))
+                self.next_offset, self.next_epoch = copied.after, its_epoch
+            self.next_offset, self.next_epoch = batch.last_offset + 1, its_epoch
+        if claimed:
+            intents.append(self._intent(claimed, epoch))
+        return intents
+
+    def _claimed(self, copied: Copied, data: memoryview) -> Claimed:
+        claim(data, 0, *self.writer, self._sequence)
+        self._sequence = (self._sequence + copied.records) % MODULUS
+        (self.seen_ms,) = _LONG.unpack_from(data, _LARGEST_MS_AT)
+        claimed = Claimed((*self._without_records, copied), data, self.seen_ms)
+        self._without_records.clear()
+        return claimed
+
+    def _intent(self, claimed: list[Claimed], leader_epoch: int) -> Intent:
+        self._number += 1
+        batches_ = tuple(copied for one in claimed for copied in one.copied)
+        intent = Intent(self.writer, self._number, batches_, leader_epoch)
+        self._noting.append(_Noting(intent, tuple(claimed)))
+        self._bytes += sum(len(one.data) for one in claimed)
+        return intent
+
+    def noted(self) -> tuple[Claimed, ...]:
+        """The oldest intent is in the copy log: its batches may be appended, behind those of the ones before."""
+        intent, claimed = self._noting.popleft()
+        last = len(claimed) - 1
+        for index, one in enumerate(claimed):
+            self._appending.append(_Appending(intent.number, intent.leader_epoch, one, index == last))
+        return claimed
+
+    def appended(self, offset: int) -> None:
+        """The target has acknowledged the oldest batch that was to be appended.
+
+        :param offset: that it has there.
+        :raises CopyDamagedError: it lies elsewhere than it has to.
+        """
+        number, leader_epoch, claimed, last = self._appending.popleft()
+        account = self._account
+        if offset != account.target:
+            raise CopyDamagedError(
+                f"a batch was appended at offset {offset}, and {account.target} comes next: somebody else writes to "
+                "the copy, or its topic was deleted and made again"
+            )
+        for copied in claimed.copied:
+            account.add(copied, leader_epoch)
+        if last:
+            account.number = number
+        self.copied_ms = claimed.newest_ms
+        self._bytes -= len(claimed.data)
+        self._bytes_since += len(claimed.data)
+
+    def notes(self) -> tuple[RunPage | Progress, ...]:
+        """What is to be written down now, in this order; the progress comes last."""
+        pages, progress = self._account.notes()
+        self._pages |= {page.number: page for page in pages}
+        return (*pages, progress)
+
+    def recorded(self, progress: Progress) -> None:
+        """The copy log has this progress."""
+        self._recorded = progress.number
+        self._bytes_since = 0
+        self._pages = {number: page for number, page in self._pages.items() if number >= progress.pages}
+
+
+def _parts(records: bytearray | memoryview, batch: Batch, start: int) -> Iterator[tuple[Copied, memoryview]]:
+    """What is to be appended for a batch, from this offset on."""
+    if batch.magic == 2 and not batch.records_count:
+        last = last_sequence(batch.base_sequence, batch.last_offset_delta + 1) if batch.producer_id >= 0 else -1
+        yield Copied(batch.last_offset + 1, 0, batch.producer_id, batch.producer_epoch, last), memoryview(b"")
+    elif batch.base_offset < start or not raw(batch):
+        yield from split(records, batch, start)
+    else:
+        last = last_sequence(batch.base_sequence, batch.records_count) if batch.producer_id >= 0 else -1
+        copied = Copied(batch.base_offset, batch.records_count, batch.producer_id, batch.producer_epoch, last)
+        yield copied, memoryview(records)[batch.at : batch.end]
+
+
+def judged(records: bytearray | memoryview, aborted: Iterable[Aborted]) -> Iterator[tuple[Batch, bool]]:
+    """Every batch, and whether a consumer that reads committed records would see it."""
+    waiting = deque(sorted(aborted, key=lambda one: one.first_offset))
+    open_ids: set[int] = set()
+    for batch in batches(records, 0, len(records)):
+        while waiting and waiting[0].first_offset <= batch.last_offset:
+            open_ids.add(waiting.popleft().producer_id)
+        if batch.attributes & CONTROL:
+            if _control_type(records, batch) == _ABORT:
+                open_ids.discard(batch.producer_id)
+            yield batch, False
+        else:
+            yield batch, not (batch.attributes & TRANSACTIONAL and batch.producer_id in open_ids)
+
+
+def _control_type(records: bytearray | memoryview, batch: Batch) -> int:
+    """0: abort, 1: commit; -1: compaction has emptied it, as what is left of a producer that has written nothing since.
+
+    A control batch has one record, whose key is a version and a type, two bytes each.
+    """
+    if not batch.records_count:
+        return -1
+    at = batch.at + HEADER_BYTES
+    _, at = read_varlong(records, at)  # length
+    at += 1  # attributes
+    for _ in range(3):  # timestamp and offset deltas, length of the key
+        _, at = read_varlong(records, at)
+    return int.from_bytes(records[at + 2 : at + 4], "big")

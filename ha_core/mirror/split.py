@@ -1,0 +1,151 @@
+"""Batches that no broker takes as they are, made into ones that it does: the slow way, record by record.
+
+Key, value and headers are moved as bytes and never read. A batch with gaps (compaction) becomes one for each run of
+offsets without a gap; LogAppendTime becomes the time of each record; messages of formats 0 and 1 become records.
+Compression stays what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from struct import Struct
+from typing import Any, NamedTuple
+
+import google_crc32c
+from kafka import codec
+from kafka.record.legacy_records import LegacyRecordBatch
+
+from ha_core.mirror.progress import Copied
+from ha_core.wire.copies import COMPRESSION, LOG_APPEND_TIME
+from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.records import HEADER_BYTES, Batch
+from ha_core.wire.sequences import last_sequence
+from ha_core.wire.varint import read_varlong, write_varlong
+
+_LONG = Struct(">q")
+# attributes, last offset delta, timestamps of the first and of the largest record, producer id, epoch, sequence, count
+_COVERED = Struct(">hiqqqhii")
+_HEADER = Struct(">qiibI")
+_FIRST_MS_AT, _LARGEST_MS_AT = 27, 35
+
+_Codec = Callable[[Any], bytes]
+_CODECS: dict[int, tuple[_Codec, _Codec]] = {
+    0: (bytes, bytes),
+    1: (codec.gzip_decode, codec.gzip_encode),
+    2: (codec.snappy_decode, codec.snappy_encode),
+    3: (codec.lz4_decode, codec.lz4_encode),
+    4: (codec.zstd_decode, codec.zstd_encode),
+}
+
+
+class Record(NamedTuple):
+    offset: int
+    time_ms: int
+    rest: bytes
+    """Key, value and headers, as they lie in a record of format 2."""
+
+    @classmethod
+    def of(cls, offset: int, time_ms: int, key: bytes | None, value: bytes | None) -> Record:
+        """One without headers."""
+        return cls(offset, time_ms, _sized(key) + _sized(value) + b"\0")
+
+
+class Fields(NamedTuple):
+    """What a record says, but for its time."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes | None, bytes | None], ...]
+
+
+def split(buf: bytearray | memoryview, batch: Batch, start: int) -> Iterator[tuple[Copied, memoryview]]:
+    """The records of a batch from offset `start` on, in batches without gaps, oldest first.
+
+    :raises RemoteProtocolError: what is in it cannot be read.
+    """
+    records = [one for one in read_records(buf, batch) if one.offset >= start]
+    for run in _runs(records):
+        first, last = run[0].offset, run[-1].offset
+        sequence = -1
+        if batch.producer_id >= 0:
+            # What compaction took behind the last record was the producer's as well.
+            until = batch.last_offset if last == records[-1].offset else last
+            sequence = last_sequence(batch.base_sequence, until - batch.base_offset + 1)
+        copied = Copied(first, len(run), batch.producer_id, batch.producer_epoch, sequence)
+        yield copied, memoryview(pack(run, batch.attributes & COMPRESSION))
+
+
+def read_records(buf: bytes | bytearray | memoryview, batch: Batch) -> list[Record]:
+    """All that is in a batch of any format.
+
+    :raises RemoteProtocolError: what is in it cannot be read.
+    """
+    data = memoryview(buf)[batch.at : batch.end]
+    try:
+        return list((_records if batch.magic == 2 else _legacy)(data, batch))
+    except Exception as error:  # whatever the codecs of five libraries raise
+        raise RemoteProtocolError(f"the batch at offset {batch.base_offset} cannot be read: {error!r}") from error
+
+
+def fields(rest: bytes) -> Fields:
+    """Key, value and headers of a record, by its `rest`."""
+    key, at = _unsized(rest, 0)
+    value, at = _unsized(rest, at)
+    count, at = read_varlong(rest, at)
+    headers = []
+    for _ in range(count):
+        name, at = _unsized(rest, at)
+        text, at = _unsized(rest, at)
+        headers.append((name, text))
+    return Fields(key, value, tuple(headers))
+
+
+def _unsized(data: bytes, at: int) -> tuple[bytes | None, int]:
+    size, at = read_varlong(data, at)
+    return (None, at) if size < 0 else (data[at : at + size], at + size)
+
+
+def _runs(records: list[Record]) -> Iterator[list[Record]]:
+    ends = [index + 1 for index, (one, following) in enumerate(pairwise(records)) if following.offset != one.offset + 1]
+    for start, end in pairwise([0, *ends, len(records)] if records else []):
+        yield records[start:end]
+
+
+def _records(data: memoryview, batch: Batch) -> Iterator[Record]:
+    (first_ms,), (largest_ms,) = _LONG.unpack_from(data, _FIRST_MS_AT), _LONG.unpack_from(data, _LARGEST_MS_AT)
+    body = memoryview(_CODECS[batch.attributes & COMPRESSION][0](bytes(data[HEADER_BYTES:])))
+    at = 0
+    for _ in range(batch.records_count):
+        size, at = read_varlong(body, at)
+        end = at + size
+        time, at = read_varlong(body, at + 1)  # behind the attributes, which nothing uses
+        delta, at = read_varlong(body, at)
+        if not at <= end <= len(body):
+            raise RemoteProtocolError(f"record {delta} of {size} bytes in a batch of {len(body)}")
+        stamped = largest_ms if batch.attributes & LOG_APPEND_TIME else first_ms + time
+        yield Record(batch.base_offset + delta, stamped, bytes(body[at:end]))
+        at = end
+
+
+def _legacy(data: memoryview, batch: Batch) -> Iterator[Record]:
+    for one in LegacyRecordBatch(bytearray(data), batch.magic):
+        yield Record.of(one.offset, -1 if one.timestamp is None else one.timestamp, one.key, one.value)
+
+
+def _sized(data: bytes | None) -> bytes:
+    return write_varlong(-1) if data is None else write_varlong(len(data)) + data
+
+
+def pack(run: list[Record], compression: int) -> bytearray:
+    """A batch of these, without a producer; their offsets follow each other."""
+    first = run[0]
+    body = bytearray()
+    for index, one in enumerate(run):
+        record = b"\0" + write_varlong(one.time_ms - first.time_ms) + write_varlong(index) + one.rest
+        body += write_varlong(len(record)) + record
+    packed = _CODECS[compression][1](bytes(body))
+    largest_ms = max(one.time_ms for one in run)
+    covered = _COVERED.pack(compression, len(run) - 1, first.time_ms, largest_ms, -1, -1, -1, len(run)) + packed
+    head = _HEADER.pack(0, len(covered) + 9, -1, 2, google_crc32c.value(covered))
+    return bytearray(head + covered)

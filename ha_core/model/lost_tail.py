@@ -1,0 +1,57 @@
+"""What a cluster had and its mirror had not, when the writer changed to the copy by force."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ha_core.model.document import FEW_BYTES, Document, Part
+
+
+class Tail(Part):
+    """Of a partition. Offsets are those of the cluster that had failed."""
+
+    mirrored: int = Field(ge=0)
+    """The first offset that was not mirrored."""
+    client: int = Field(ge=0)
+    """The client offset that it would have been."""
+    start: int | None = None
+    """Where the tail begins, `mirrored` or the log's start, if that is above it; None: not looked at yet."""
+    end: int | None = None
+    """Of its log, exclusive."""
+    records: int | None = None
+    bytes_: int | None = Field(default=None, alias="bytes")
+
+
+class LostTail(Document):
+    """`/lost_tails/{topic}@{cluster}:{operation}`: what lies in the log of `cluster` and in no extent.
+
+    It is written in the revision of the cut, filled in when the cluster is back, and never served.
+    """
+
+    FOLDER = "/lost_tails"
+    KEY = "key"
+    REVISED = True
+    PLAIN_BYTES = FEW_BYTES
+
+    key: str
+    topic: str
+    cluster: str
+    """That had failed; its copy was in `target`."""
+    target: str
+    operation: str
+    """The forced move."""
+    since: str
+    link: str
+    """Of the mirror that had copied it, by whose notes it can be turned round."""
+    log: str
+    """Topic of `target` with the notes."""
+    log_partitions: int = Field(ge=1)
+    settings_left_alone: tuple[str, ...] = ()
+    """Of the mirror."""
+    partitions: dict[int, Tail] = {}
+    counted: str | None = None
+    """When the cluster was back, and all of it was looked at."""
+
+    @classmethod
+    def key_of(cls, topic: str, cluster: str, operation: str) -> str:
+        return f"{topic}@{cluster}:{operation}"

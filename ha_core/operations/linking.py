@@ -1,0 +1,214 @@
+"""Mirrors made and taken away: what is judged, and the steps of `ha_core.plan.linking` on store and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.verifying import copies_of
+from ha_core.model import LinkOperation, LinkRequest, Mirror, MoveRequest, Operation
+from ha_core.model.portions import portions
+from ha_core.operations.creating import Startable
+from ha_core.operations.environment import Environment
+from ha_core.operations.errors import RefusedError, StepFailedError, unchanged
+from ha_core.operations.gather import gather
+from ha_core.operations.journal import ASKED_FOR, Journal
+from ha_core.operations.moving import MoveKind, MoveSteps
+from ha_core.operations.report import BaseProposal, Report
+from ha_core.operations.requests import make_request
+from ha_core.operations.revisions import MAX_REVISION_BYTES, Touched, commit_now
+from ha_core.operations.sides import admin_of
+from ha_core.operations.single import Expected, run_single
+from ha_core.operations.syncing.topics import alter, settings_due
+from ha_core.plan.closure import closure
+from ha_core.plan.linking import BACK, link_change, mirrors, resume, unlink_change
+from ha_core.plan.preflight import LINK_RULES, Case, preflight
+from ha_core.plan.revision import FINAL
+from ha_core.plan.syncing import OF_A_COPY, as_copy
+from ha_core.plan.verdict import listed
+
+STAMPS = "message.timestamp.type"
+SETTINGS_S, SETTINGS_PAUSE_S = 10.0, 0.1
+"""How long brokers may need to show a setting that their controller has taken."""
+
+
+class LinkProposal(BaseProposal, Startable):
+    """Mirrors as they would be made on the state at `revision`."""
+
+    @property
+    def kind(self) -> str:
+        return "link"
+
+    def begun(self, **common: Any) -> Operation:
+        return LinkOperation(**common)
+
+    @property
+    def title(self) -> str:
+        origin, target = self.request.origin, self.request.target
+        return f"{len(self.moves.topics)} topics of {origin}, mirrored to {target}, on revision {self.revision}"
+
+    def judged_again(self, environment: Environment) -> LinkProposal:
+        """:raises RefusedError: a verdict is an error, or other topics would be mirrored now."""
+        again = plan_link(environment, self.request)
+        again.require_sound()
+        if again.moves.topics != self.moves.topics:
+            raise unchanged("What would be mirrored is not what was proposed any more. Look at a new proposal.")
+        return again
+
+
+def link_request(
+    topics: Collection[str], source: str, target: str, reason: str, settings_left_alone: Collection[str] = ()
+) -> LinkRequest:
+    """:raises RefusedError: names the value and what it should be."""
+    scope = [f"topic:{name}" for name in topics]
+    asked = make_request(scope, source, target, reason=reason, include_other_users=True)
+    return LinkRequest.model_validate(asked.model_dump() | {"settings_left_alone": tuple(settings_left_alone)})
+
+
+def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:
+    """What `request` would do now. Changes nothing."""
+    view, store = environment.store.load(), environment.store
+    found = closure(view, store.usage(), request)
+    facts = gather(environment, view, view.clusters, found.moves)
+    case = Case(view, request, found, facts, store.locks(), store.gateways())
+    verdicts = tuple(preflight(case, rules=LINK_RULES))
+    return LinkProposal(request=request, revision=view.revision, moves=case.moves, verdicts=verdicts)
+
+
+class LinkSteps(MoveSteps[LinkOperation]):
+    """The effects of the steps of a link."""
+
+    def has_way_back(self, step: str) -> bool:
+        return self.journal.operation.state not in FINAL | {"cut"}
+
+    def pin(self) -> None:
+        super().pin()
+        # From its first moment on: whoever does not see the change of a setting yet would stamp records anew.
+        stamps = {STAMPS: OF_A_COPY[STAMPS]}
+        self._specs = [replace(spec, config={**spec.config, **stamps}) for spec in self._specs]
+
+    def prepare(self) -> None:
+        """What is copied has the settings of a copy before the first record comes (`ha_core.plan.syncing`).
+
+        :raises StepFailedError: brokers do not show them in time.
+        """
+        super().prepare()
+        journal, environment = self.journal, self.environment
+        made = {spec.name for spec in self._specs}
+        wanted = {mirror.topic: mirror for mirror in mirrors(journal.operation) if mirror.topic in made}
+        deadline = environment.monotonic() + SETTINGS_S
+        while True:
+            due = settings_due(journal.origin, journal.target, wanted, as_copy)
+            changes = {topic: one.changes for topic, one in due.items() if one.changes}
+            if not changes and due.keys() == wanted.keys():
+                return
+            if refused := alter(journal.target, changes, journal.still_ours):
+                for topic, keys in sorted(refused.items()):
+                    for key, why in keys.items():
+                        environment.say(f"{topic}: {key} is not as a copy needs it: {why}")
+                return
+            if environment.monotonic() >= deadline:
+                late = listed(sorted(changes.keys() | wanted.keys() - due.keys()))
+                raise StepFailedError(
+                    f"{journal.target.cluster.name} does not show the settings of {late} after {SETTINGS_S:g} s. Look "
+                    "whether its brokers are healthy, then link again."
+                )
+            environment.sleep(SETTINGS_PAUSE_S)
+
+    def link(self) -> None:
+        wanted = list(mirrors(self.journal.operation))
+        with self.journal.step("link") as seen:
+            touched = Touched.read(self.journal)
+            batches = list(portions(wanted, MAX_REVISION_BYTES, lambda mirror: len(mirror.to_bytes())))
+            for number, some in enumerate(batches, 1):
+                documents = link_change(self.journal.operation, some, last=number == len(batches))
+                revision = touched.commit(documents, "link")
+            self.journal.update(revision=revision)
+            seen.update(revision=revision, topics=len(wanted))
+
+    def record(self) -> None:
+        count = len(self.journal.moves.topics)
+        self.journal.finish("succeeded", f"{count} topics are mirrored: `switchyard mirrors` shows how far they are")
+
+    def unlink(self) -> None:
+        commit_now(self.journal, unlink_change, "unlink")
+
+
+class Link(MoveKind):
+    """Topics get mirrors, which nobody waits for."""
+
+    names = ("link",)
+    taken_back = "The link was undone: nothing is mirrored, no lock is left."
+
+    def advance(self, journal: Journal[LinkOperation], at_once: bool = False) -> None:
+        self.take(LinkSteps(journal, "interrupted on the way back"), resume(journal.operation))
+
+    def take_back(self, journal: Journal[LinkOperation], why: str) -> bool:
+        if journal.operation.state == "cut":
+            return False
+        effects = LinkSteps(journal, why)
+        for step in ("release",) if journal.operation.state in FINAL else BACK:
+            effects.perform(step)
+        return True
+
+    def undo(self, journal: Journal[LinkOperation]) -> None:
+        """:raises RefusedError: its mirrors stand."""
+        operation = journal.operation
+        if operation.state in {"cut", "succeeded"}:
+            raise RefusedError(
+                f"The mirrors of operation {operation.id} stand. `switchyard mirror unlink TOPIC… --to "
+                f"{operation.request.target}` ends them."
+            )
+        self.take_back(journal, ASKED_FOR)
+
+
+def require_mirrored(environment: Environment, topics: Collection[str], target: str) -> Expected:
+    """The mirrors of `topics` there, with their versions.
+
+    :raises RefusedError: one has none.
+    """
+    found = {name: environment.store.read(Mirror, f"{name}@{target}") for name in topics}
+    if missing := sorted(name for name, stored in found.items() if stored is None):
+        raise unchanged(f"{listed(missing)} has no mirror in {target}. `switchyard mirrors` lists them.")
+    return {(Mirror, stored[0].key): stored[1] for stored in found.values() if stored is not None}
+
+
+def unlink(environment: Environment, topics: Collection[str], target: str, reason: str) -> Report:
+    """End mirrors in one revision, and have the target's brokers refuse whoever copies them still. The copies stay.
+
+    :raises RefusedError: a topic has no mirror there, or no reason was given.
+    :raises LockedError: an operation works on one of them.
+    """
+    if not reason.strip():
+        raise RefusedError("Ending a mirror needs a reason. Say --reason.")
+    expected = require_mirrored(environment, topics, target)
+    detail = {"topics": sorted(topics), "target": target, "reason": reason}
+    ended = _read(environment, expected)
+    report = run_single(environment, "unlink", reason, (), expected, detail)
+    if report.result == "succeeded":
+        for mirror in ended:
+            _refuse_copiers(environment, mirror)
+    return report
+
+
+def _read(environment: Environment, expected: Expected) -> list[Mirror]:
+    found = (environment.store.read(Mirror, key) for _, key in expected)
+    return [stored[0] for stored in found if stored is not None]
+
+
+def _refuse_copiers(environment: Environment, mirror: Mirror) -> None:
+    """A task that stands still, or whose driver does, copies by what it knows. Nobody takes the copy back: the mirror
+    is gone."""
+    try:
+        target = admin_of(environment, mirror.target)
+        there = target.topics([mirror.topic], offsets=False)
+        copies = copies_of(mirror, there[mirror.topic].partitions) if mirror.topic in there else []
+        logs = target.leaderships({copy.log for copy in copies})
+        list(environment.pool.map(target.fence, [copy for copy in copies if copy.log in logs]))
+    except (KafkaAdminError, RefusedError) as error:
+        environment.say(
+            f"nobody could tell {mirror.target} to refuse those who copy {mirror.topic}: {error} A job that stands "
+            "still may append there when it goes on. Let nobody write to the copy before that job is gone."
+        )

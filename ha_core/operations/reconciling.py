@@ -1,0 +1,339 @@
+"""A cluster that was lost, and is back: what it holds beyond its copies is counted, and it becomes their standby.
+
+A forced switch to a copy leaves a `LostTail` for each topic. What lies there is in no extent: nobody is ever led to it,
+whatever comes of this. It is counted, said with how to fetch it, and kept with the document. Then the mirror is turned
+round (`operations/reversing`), so that the cluster gets what was written since, and a switch back is one as any other.
+
+Safe to break off and to repeat: a mirror is written in the same revision as the count, and until then nothing but
+markers and notes was added to the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.facts import LogEnds
+from ha_core.kafka.tails import Counted, count
+from ha_core.kafka.verifying import copies_of
+from ha_core.model import Cluster, Document, LostTail, Mirror, MoveOperation, Tail, Topic, View
+from ha_core.model.extent import live
+from ha_core.operations.environment import Environment
+from ha_core.operations.errors import RefusedError, unchanged
+from ha_core.operations.given_up import end_interrupted
+from ha_core.operations.report import Report, report_of
+from ha_core.operations.requests import chosen_by, require_named
+from ha_core.operations.reversing import FAILURES, reversed_mirror, turn_round
+from ha_core.operations.sides import admin_of, no_such_cluster
+from ha_core.operations.single import await_served, beginning, commit_single
+from ha_core.plan.verdict import listed
+from ha_core.store.errors import ConflictError, LockedError
+
+LOOK_S = 30.0
+Outcome = Literal["counted", "less", "gone", "other", "unknown"]
+"""`less`: its log ends below what was mirrored. `gone`: it does not have the topic any more. `other`: the topic was
+deleted and made again. `unknown`: its leader does not answer yet, or its replicas have not caught up."""
+
+
+class TailFound(NamedTuple):
+    """One partition of a cluster that is back. Offsets are those of the cluster."""
+
+    topic: str
+    partition: int
+    operation: str
+    """The forced switch that left it."""
+    outcome: Outcome
+    mirrored: int
+    """Up to here it is in the copy."""
+    start: int | None = None
+    """Where the tail begins: above `mirrored` where retention has taken some of it."""
+    end: int | None = None
+    """Of the log."""
+    records: int | None = None
+    bytes: int | None = None
+
+    @property
+    def deleted(self) -> int:
+        """Offsets that retention has taken before anybody could count them."""
+        return 0 if self.start is None else max(0, self.start - self.mirrored)
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What became of a cluster's tails."""
+
+    cluster: str
+    bootstrap: str = ""
+    found: tuple[TailFound, ...] = ()
+    mirrored: tuple[str, ...] = ()
+    """Topics that are mirrored to it from now on."""
+    not_mirrored: Mapping[str, str] = field(default_factory=dict)
+    """Topic → why it is not."""
+    put_off: tuple[str, ...] = ()
+    """In words: what a rerun has to do."""
+    reports: tuple[Report, ...] = ()
+
+    @property
+    def open(self) -> tuple[TailFound, ...]:
+        """What an operator has to look at."""
+        return tuple(one for one in self.found if one.outcome != "counted")
+
+    @property
+    def records(self) -> int:
+        return sum(one.records or 0 for one in self.found)
+
+    @property
+    def needs_attention(self) -> bool:
+        return bool(self.open or self.put_off or self.not_mirrored)
+
+    def fetch(self, one: TailFound) -> str:
+        """The command that shows the records."""
+        if not one.records:
+            return ""
+        return (
+            f"kafka-console-consumer --bootstrap-server {self.bootstrap} --topic {one.topic} --partition "
+            f"{one.partition} --offset {one.start} --max-messages {one.records}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "result": "succeeded" if not self.needs_attention else "open",
+            "cluster": self.cluster,
+            "records": self.records,
+            "tails": [{**one._asdict(), "deleted": one.deleted, "fetch": self.fetch(one)} for one in self.found],
+            "mirrored": list(self.mirrored),
+            "not_mirrored": dict(self.not_mirrored),
+            "put_off": list(self.put_off),
+            "operations": [report.to_json() for report in self.reports],
+        }
+
+
+def reconcile(
+    environment: Environment,
+    cluster: str,
+    topics: Collection[str] = (),
+    *,
+    mirror: bool = True,
+    accept_loss: bool = False,
+    dry_run: bool = False,
+    reason: str,
+) -> Reconciled:
+    """Count what `cluster` holds beyond its copies, and make it the standby of these topics. Safe to repeat.
+
+    :param topics: names or patterns; none: all.
+    :param mirror: make it their standby; else it is only counted.
+    :param accept_loss: the operator does without what cannot be counted; for named topics, also while it is away.
+    :raises RefusedError: unknown or masked cluster, no reason, or a decision of the operator without its topics.
+    :raises KafkaAdminError: the cluster cannot be asked.
+    """
+    if accept_loss:
+        require_named(topics)
+    if not dry_run and not reason.strip():
+        raise unchanged("To reconcile a cluster needs a reason. Say --reason.")
+    if not dry_run:
+        end_interrupted(environment, "reconcile")
+    view = environment.store.load()
+    registered = view.clusters.get(cluster)
+    if registered is None:
+        raise no_such_cluster(cluster, view.clusters)
+    if registered.masked is not None:
+        why = registered.masked.reason
+        raise unchanged(f"Cluster {cluster} is masked: {why}. `switchyard unmask {cluster}` when it is healthy.")
+    tails = [one for one in environment.store.lost_tails() if one.cluster == cluster and chosen_by(topics, one.topic)]
+    if not tails:
+        return Reconciled(cluster, registered.bootstrap)
+    work = _Reconciling(environment, view, registered, reason)
+    for tail in sorted(tails, key=lambda one: (one.topic, one.since)):
+        work.take(tail, mirror=mirror, accept_loss=accept_loss, dry_run=dry_run)
+    return work.result()
+
+
+def uncounted(tails: Iterable[LostTail]) -> Mapping[str, list[LostTail]]:
+    """Cluster → its tails that nobody has counted."""
+    found: dict[str, list[LostTail]] = {}
+    for tail in sorted(tails, key=lambda one: (one.cluster, one.topic)):
+        if tail.counted is None:
+            found.setdefault(tail.cluster, []).append(tail)
+    return found
+
+
+class _Reconciling:
+    def __init__(self, environment: Environment, view: View, cluster: Cluster, reason: str) -> None:
+        self._environment, self._view, self._reason = environment, view, reason
+        self._cluster, self._admin = cluster, environment.admin(cluster)
+        self._found = list[TailFound]()
+        self._mirrored = list[str]()
+        self._not_mirrored: dict[str, str] = {}
+        self._put_off = list[str]()
+        self._reports = list[Report]()
+
+    def result(self) -> Reconciled:
+        return Reconciled(
+            self._cluster.name,
+            self._cluster.bootstrap,
+            tuple(self._found),
+            tuple(self._mirrored),
+            self._not_mirrored,
+            tuple(self._put_off),
+            tuple(self._reports),
+        )
+
+    def take(self, tail: LostTail, *, mirror: bool, accept_loss: bool, dry_run: bool) -> None:
+        try:
+            found = [*self._look(tail)] if tail.counted is None else [*_counted_before(tail)]
+        except KafkaAdminError as error:
+            if not accept_loss:
+                raise
+            found = [_of(tail, partition, "unknown") for partition in tail.partitions]
+            self._environment.say(f"{tail.topic}: it is done without a look: {error}")
+        self._found += found
+        if dry_run:
+            return
+        whole = all(one.outcome == "counted" for one in found)
+        bases = self._bases(tail) if mirror and whole else None
+        new = bases is not None and f"{tail.topic}@{self._cluster.name}" not in self._view.mirrors
+        if tail.counted is not None and not new:
+            return
+        try:
+            self._write(tail, found, bases if new else None, done=whole or accept_loss)
+        except (LockedError, ConflictError, RefusedError) as error:
+            self._put_off.append(f"{tail.topic}: {error}")
+
+    def _look(self, tail: LostTail) -> Iterator[TailFound]:
+        """:raises KafkaAdminError: the cluster cannot be asked."""
+        described = self._admin.topics([tail.topic], timeout_s=LOOK_S).get(tail.topic)
+        if described is None or max(tail.partitions) >= described.partitions:
+            yield from (_of(tail, partition, "gone") for partition in tail.partitions)
+            return
+        if self._made_again(tail):
+            yield from (_of(tail, partition, "other") for partition in tail.partitions)
+            return
+        for partition, known in sorted(tail.partitions.items()):
+            ends = described.ends.get(partition)
+            if ends is None or not ends.replicated:
+                yield _of(tail, partition, "unknown")
+            elif ends.log_end < known.mirrored:
+                yield _of(tail, partition, "less", end=ends.log_end)
+            else:
+                yield self._count(tail, partition, known, ends)
+
+    def _count(self, tail: LostTail, partition: int, known: Tail, ends: LogEnds) -> TailFound:
+        start = max(known.mirrored, ends.start)
+        counted = count(self._admin.log((tail.topic, partition), start, ends.log_end), start)
+        found = _of(tail, partition, "counted", end=ends.log_end)
+        return found._replace(start=start, records=counted.records, bytes=counted.bytes)
+
+    def _made_again(self, tail: LostTail) -> bool:
+        """Whether the topic is another one than that which was copied, as far as its brokers have ids."""
+        key = (tail.topic, min(tail.partitions))
+        place = self._admin.leaderships([key]).get(key)
+        first = next(copy for copy in copies_of(_old_mirror(tail), key[1] + 1) if copy.key == key)
+        writer = admin_of(self._environment, tail.target)
+        progress = writer.read_notes(first.log, {first.id: 0})[first.id].progress
+        known = "" if progress is None else progress.topics.source
+        return bool(known and place is not None and place.topic_id and place.topic_id != known)
+
+    def _bases(self, tail: LostTail) -> dict[int, int] | None:
+        """Where the records begin that the new writer got by itself; None: the mirror cannot be turned round."""
+        topic = self._view.topics.get(tail.topic)
+        operation = self._environment.operation_of(MoveOperation, tail.operation)
+        cuts = {} if operation is None else {cut.partition: cut for cut in operation.evidence.cuts.get(tail.topic, ())}
+        if f"{tail.topic}@{self._cluster.name}" in self._view.mirrors:
+            return None
+        why = _moved_since(topic, tail, {partition: cut.term for partition, cut in cuts.items()})
+        if why and tail.counted is None:  # else it has been told
+            self._not_mirrored[tail.topic] = why
+        if why:
+            return None
+        return {partition: cuts[partition].base for partition in tail.partitions}
+
+    def _write(self, tail: LostTail, found: Collection[TailFound], bases: Mapping[int, int] | None, done: bool) -> None:
+        environment, name = self._environment, self._cluster.name
+        with beginning(environment, "reconcile", self._reason, [f"topic:{tail.topic}"]) as journal:
+            with journal.step("reconcile") as seen:
+                # What was looked at without the lock may be another thing by now.
+                stored, topic = environment.store.read(LostTail, tail.key), environment.store.read(Topic, tail.topic)
+                same = None if topic is None else topic[0]
+                if stored is None or stored[0] != tail or self._view.topics.get(tail.topic) != same:
+                    raise unchanged(f"Topic {tail.topic} has changed since it was looked at. Run it again.")
+                expected: dict[tuple[type[Document], str], int | None] = {(LostTail, tail.key): stored[1]}
+                puts = list[Document]()
+                if bases is not None:
+                    new = reversed_mirror(_old_mirror(tail), journal.operation.id, environment.now(), environment.by)
+                    try:
+                        turn_round(environment, _old_mirror(tail), bases, new, journal.still_ours)
+                        puts.append(new)
+                        expected[Mirror, new.key] = None
+                    except FAILURES as error:
+                        self._not_mirrored[tail.topic] = str(error)
+                found = [*self._with_late(found)] if puts else found
+                puts.append(_filled(tail, found, environment.now() if done else None))
+                seen.update(cluster=name, topic=tail.topic, tails=[_noted(one) for one in found], mirror=len(puts) > 1)
+                commit_single(journal, puts, expected, seen)
+            await_served(journal)
+            self._reports.append(report_of(environment, journal.operation))
+        if len(puts) > 1:
+            self._mirrored.append(tail.topic)
+
+    def _with_late(self, found: Iterable[TailFound]) -> Iterator[TailFound]:
+        """With what somebody has appended past the gateways since it was counted: below the markers of the new copier
+        it is part of the tail as well."""
+        counted = [one for one in found if one.end is not None]
+        ends = self._admin.ends([(one.topic, one.partition) for one in counted])
+        for one in counted:
+            end = ends[one.topic, one.partition].log_end
+            assert one.end is not None
+            late = count(self._admin.log((one.topic, one.partition), one.end, end), one.end)
+            every = Counted(one.records or 0, one.bytes or 0).plus(late)
+            yield one._replace(records=every.records, bytes=every.bytes, end=end if late.records else one.end)
+
+
+def _of(tail: LostTail, partition: int, outcome: Outcome, end: int | None = None) -> TailFound:
+    known = tail.partitions[partition]
+    return TailFound(tail.topic, partition, tail.operation, outcome, known.mirrored, end=end)
+
+
+def _counted_before(tail: LostTail) -> Iterator[TailFound]:
+    for partition, known in sorted(tail.partitions.items()):
+        if known.records is not None:
+            one = _of(tail, partition, "counted", known.end)
+            yield one._replace(start=known.start, records=known.records, bytes=known.bytes_)
+
+
+def _moved_since(topic: Topic | None, tail: LostTail, terms: Mapping[int, int]) -> str:
+    """Why the mirror cannot be turned round, by the topic's map; empty: it can.
+
+    :param terms: those that began with the forced switch, of the partitions that it moved.
+    """
+    link = f"when {tail.cluster} holds nothing of it that is needed, delete the topic there and link it anew"
+    if topic is None or not topic.mapped or not topic.sound:
+        return f"its map is gone or damaged: {link}"
+    since = {p for p in topic.partitions if p not in terms or live(topic.extents(p)).term != terms[p]}
+    if since & tail.partitions.keys():
+        return f"it has moved on since: {link}"
+    if left := sorted(topic.partitions.keys() - tail.partitions.keys()):
+        return f"{listed(f'partition {p}' for p in left)} had no copy: {link}"
+    return ""
+
+
+def _old_mirror(tail: LostTail) -> Mirror:
+    """The one that was cut off, as far as its notes need it."""
+    old = Mirror.of(tail.topic, tail.cluster, tail.target, tail.link, tail.since, "")
+    return old.changed(log=tail.log, log_partitions=tail.log_partitions, settings_left_alone=tail.settings_left_alone)
+
+
+def _filled(tail: LostTail, found: Iterable[TailFound], counted: str | None) -> LostTail:
+    partitions = dict(tail.partitions)
+    for one in found:
+        if one.outcome == "counted":
+            partitions[one.partition] = partitions[one.partition].changed(
+                start=one.start, end=one.end, records=one.records, bytes_=one.bytes
+            )
+    return tail.changed(partitions=partitions, counted=counted)
+
+
+def _noted(one: TailFound) -> list[Any]:
+    """For the history."""
+    return [one.partition, one.outcome, one.mirrored, one.end, one.records, one.bytes]

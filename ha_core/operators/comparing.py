@@ -1,0 +1,40 @@
+"""What the comparison of mirrors with their sources comes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from ha_core.operators.base import SwitchyardOperator
+
+COMPARE = "compare"
+"""The task that compares, whose summary is judged."""
+
+
+class MirrorsEqualOperator(SwitchyardOperator):
+    """Fail where a copy does not have what its source has, or where that could not be found out."""
+
+    def __init__(self, *, proposal_of: str = COMPARE, **kwargs: Any) -> None:
+        super().__init__(proposal_of=proposal_of, **kwargs)
+
+    def work(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.proposal()
+        if not found["partitions"] and not found["failed"]:
+            raise AirflowSkipException("No topic is mirrored.")
+        if not found["equal"]:
+            raise AirflowFailException(
+                f"{found['differing']} of {found['partitions']} partitions differ, {found['failed']} could not be "
+                f"compared. {_words(found['worst'][0]) if found['worst'] else ''}"
+            )
+        sample = found["sample"]
+        what = f"a sample ({sample['share']:.1%}, seed {sample['seed']}) of" if sample else "all of"
+        self.done(f"{found['compared']:,} records are equal in {what} {found['partitions']} partitions")
+        return found
+
+
+def _words(worst: dict[str, Any]) -> str:
+    place = f"{worst['topic']} from {worst['source']} to {worst['target']}"
+    if worst["difference"] is None:
+        return f"{place}: {worst['error']}"
+    return f"{place}, partition {worst['partition']}, offset {worst['first_difference']}: {worst['difference']}"

@@ -1,0 +1,173 @@
+"""Mirrors made, ended, and turned round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
+from ha_core.operators.dag_run import base_of, current_id
+from ha_core.operators.forms import Flag, Lines, Text
+
+if TYPE_CHECKING:
+    from ha_core.model import LinkRequest
+    from ha_core.operations.linking import LinkProposal
+
+
+class PlanMirrorOperator(SwitchyardOperator):
+    """Judge what would be mirrored, and say it; `table` has it for people. Changes nothing.
+
+    :param topics: names, one a line.
+    :param origin: the cluster that they are written in.
+    :param target: the cluster that gets the copies.
+    :param settings_left_alone: settings that are not kept as in the source, names or patterns.
+    """
+
+    topics: Any = Lines()
+    origin: Any = Text(name="from")
+    target: Any = Text(name="to")
+    reason: Any = Text()
+    settings_left_alone: Any = Lines(())
+
+    def work(self) -> dict[str, Any]:
+        proposal = self._plan()
+        proposal.require_sound()
+        origin, target = self.origin, self.target
+        self.would(f"would mirror {len(proposal.moves.topics)} topics from {origin} to {target}", objections=["none"])
+        return proposal.to_json()
+
+    def _plan(self) -> LinkProposal:
+        from ha_core.operations.linking import plan_link
+        from ha_core.present.mirrors import link_page
+
+        proposal = plan_link(self.environment, self.request())
+        self.propose(link_page(proposal))
+        return proposal
+
+    def request(self) -> LinkRequest:
+        from ha_core.operations.linking import link_request
+
+        return link_request(self.topics, self.origin, self.target, self.reason, self.settings_left_alone)
+
+
+class LinkMirrorOperator(PlanMirrorOperator):
+    """Make the topics on the standby as they are here, and have them copied from now on.
+
+    A run that was killed here goes on with its operation; one that was undone gets a new one.
+    """
+
+    told_before = "the proposal is in the log of the task before"
+
+    def work(self) -> dict[str, Any]:
+        from ha_core.operations import engine
+
+        operation_id = current_id(base_of(self.context, "link"), self.environment.operation)
+        if self.environment.operation(operation_id) is None:
+            engine.start(self.environment, self._plan(), operation_id)
+        report = engine.resume(self.environment, operation_id)
+        self.require_served(report)
+        self.done(f"{len(self.topics)} topics of {self.origin} are mirrored to {self.target}, by {operation_id}")
+        return report.to_json()
+
+
+class UnlinkMirrorOperator(SwitchyardOperator):
+    """Have topics copied no more, in one revision. The copies stay as they are. A mirror that is none fails.
+
+    :param topics: names, one a line.
+    :param target: the cluster that has the copies.
+    """
+
+    topics: Any = Lines()
+    target: Any = Text(name="cluster")
+    reason: Any = Text()
+
+    def work(self) -> dict[str, Any]:
+        from ha_core.operations.linking import require_mirrored, unlink
+
+        finished = self.finish_own()
+        if finished:
+            report = finished[-1]
+        else:
+            require_mirrored(self.environment, self.topics, self.target)
+            self.would(f"would end the mirrors of {len(self.topics)} topics in {self.target}", objections=["none"])
+            if self.dry_run:
+                raise AirflowSkipException("This is a dry run: nothing is changed.")
+            report = unlink(self.environment, self.topics, self.target, self.reason)
+        self.require_served(report)
+        self.done(f"{len(self.topics)} topics are not copied to {self.target} any more, by {report.operation}")
+        return report.to_json()
+
+
+class ReconcileOperator(SwitchyardOperator):
+    """Count what a cluster that is back holds beyond its copies, and make it their standby.
+
+    Skipped where no topic went on at its copy without it. Fails where something cannot be counted or mirrored back:
+    somebody has to look. Cleared, it goes on with what is left.
+
+    :param cluster: the one that is back.
+    :param topics: names or patterns; none: all.
+    :param mirror: mirror the topics to it from now on.
+    :param accept_loss: do without what cannot be counted; name the topics.
+    """
+
+    cluster: Any = Text()
+    topics: Any = Lines(())
+    mirror: Any = Flag(True)
+    accept_loss: Any = Flag()
+    reason: Any = Text()
+
+    def work(self) -> dict[str, Any]:
+        from ha_core.operations.reconciling import reconcile
+        from ha_core.present.mirrors import reconciled_page
+
+        self.finish_own()
+        result = reconcile(self.environment, dry_run=self.dry_run, **self.asked)
+        self.say(reconciled_page(result), MAX_LISTED)
+        document = result.to_json()
+        if not result.found:
+            raise AirflowSkipException(f"No topic went on at its copy without {self.cluster}.")
+        if result.needs_attention and not self.dry_run:
+            self.push_result(document)
+            raise AirflowFailException(
+                f"{len(result.open)} partitions of {self.cluster} cannot be counted, {len(result.not_mirrored)} topics "
+                f"are not mirrored to it, {len(result.put_off)} are left: the log says why and what to do."
+            )
+        said = f"{result.records:,} records of {len(result.found)} partitions of {self.cluster} lie beyond their copies"
+        if self.dry_run:
+            self.would(f"would keep that {said}, and mirror the topics to it")
+        else:
+            self.done(f"{said}; {len(result.mirrored)} topics are mirrored to it from now on")
+        return document
+
+
+class SyncMirrorsOperator(SwitchyardOperator):
+    """Bring partitions, settings, access rules and groups' offsets of mirrors to their copies. Fails where somebody has
+    to do something.
+
+    :param topics: names or patterns; none: all mirrors.
+    :param target: the cluster that has the copies, where a topic has several.
+    """
+
+    topics: Any = Lines(())
+    target: Any = Text("", name="to")
+
+    def work(self) -> dict[str, Any]:
+        from ha_core.operations.syncing.by_hand import sync_mirrors
+        from ha_core.present.mirrors import synced_page
+
+        if not self.environment.store.load().mirrors:
+            raise AirflowSkipException("No topic is mirrored.")
+        found = sync_mirrors(self.environment, self.topics, self.target, self.dry_run)
+        self.say(synced_page(found), MAX_LISTED)
+        if found.stops and not self.dry_run:
+            first = found.stops[0]
+            raise AirflowFailException(
+                f"{len(found.stops)} things are not as in their sources, and wait for somebody. The first: "
+                f"{first.about}, {first.what}: {first.reason}"
+            )
+        if self.dry_run:
+            self.would(f"would change {len(found.changes)} things on standbys", objections=["none"])
+        else:
+            self.done(f"{len(found.changes)} things were changed on standbys, which are as their sources")
+        return found.to_json()

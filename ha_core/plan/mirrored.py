@@ -1,0 +1,65 @@
+"""Which mirrors somebody means who names topics, and whose copy a user reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from fnmatch import fnmatchcase
+
+from ha_core.model import Mirror, View
+from ha_core.model.binding import NEAREST
+
+
+class NoSuchMirrorError(ValueError):
+    """A topic has no mirror, or several of which none is named. The text says which there are."""
+
+
+def named(mirrors: Iterable[Mirror], topics: Collection[str], target: str = "") -> list[Mirror]:
+    """The mirrors of `topics`, which are names or patterns (`orders-*`); without any, all.
+
+    :param target: the cluster that has the copy; empty: a name may have one mirror only.
+    :raises NoSuchMirrorError: names the topic and what there is.
+    """
+    there = sorted(mirrors, key=lambda one: one.key)
+    fitting = [one for one in there if target in ("", one.target)]
+    found: dict[str, Mirror] = {}
+    for topic in topics or ("*",):
+        some = [one for one in fitting if fnmatchcase(one.topic, topic)]
+        if not some and (topics or target):
+            where = f" in {target}" if target else ""
+            others = ", ".join(sorted({one.target for one in there if fnmatchcase(one.topic, topic)}))
+            also = f" (there is one in {others})" if others else ""
+            raise NoSuchMirrorError(f"Topic {topic} has no mirror{where}{also}. `switchyard mirrors` lists them.")
+        if len(some) > 1 and all(one.topic == topic for one in some):
+            clusters = ", ".join(one.target for one in some)
+            raise NoSuchMirrorError(f"Topic {topic} has mirrors in {clusters}. Name one of them with --to.")
+        found.update((one.key, one) for one in some)
+    return list(found.values())
+
+
+_OF_BROKERS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+
+
+def internal_topics(view: View) -> frozenset[str]:
+    """What every cluster has of its own: another cluster's would be taken for its own state."""
+    return _OF_BROKERS | copy_logs(view)
+
+
+def copy_logs(view: View) -> frozenset[str]:
+    """Topics in which copiers of mirrors keep their notes: they stay in their cluster."""
+    return frozenset({Mirror.model_fields["log"].default, *(mirror.log for mirror in view.mirrors.values())})
+
+
+def read_from(view: View, user: str, topic: str, zone: str) -> Mirror | None:
+    """The mirror whose copy `user` reads in place of the topic; None: it is read where it is written.
+
+    :param zone: where the gateway runs; empty: nobody has said.
+    """
+    bindings = view.bindings.get(user)
+    if bindings is None or bindings.read is None:
+        return None
+    near = bindings.read == NEAREST
+    names = [one.name for one in view.clusters.values() if one.zone == zone] if near else [bindings.read]
+    found = [one for name in names if (one := view.mirrors.get(f"{topic}@{name}")) is not None]
+    if not found or (near and any(one.source in names for one in found)):
+        return None
+    return found[0] if found[0].held is None else None

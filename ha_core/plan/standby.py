@@ -1,0 +1,124 @@
+"""The map of a partition whose writer changes to the cluster of its copy: what was copied is read from the copy.
+
+The origin's extents say which offset of the origin a client offset is, the runs of the mirror which offset of the copy
+that is. Composed they are extents of the target: *copied* ones, closed, of the terms in which their records were
+written. A gap between two runs is a hole, as it was in the origin.
+
+Invariants:
+
+- No client offset changes its record: each copied extent is the part of an extent and of a run that both have.
+- What the copy has and the map has no room for stays the origin's: at most so many copied extents are kept, the newest,
+  and below the first of them the origin's own extents stay, closed where it begins. A source with a million gaps makes
+  no map that ZooKeeper could not hold, and loses nothing by it. They stay as well unless the runs are known to be all
+  that there are.
+- What the origin has at and above the cut, or above the last run, is in no extent: nobody ever reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ha_core.model import Extent, Run
+from ha_core.model.extent import Extents, live
+from ha_core.model.producer import MAX_TERM
+
+MAX_COPIED_EXTENTS = 2000
+"""Of a partition. They compress to some ten bytes each."""
+
+
+def copied_extents(extents: Sequence[Extent], source: str, target: str, runs: Iterable[Run]) -> Extents:
+    """What of `extents` the copy has, as extents of it.
+
+    :param extents: of a partition of the mirror's source; those of other clusters have no part in it.
+    :param runs: in offsets of `source` and `target`, ascending.
+    :raises ValueError: runs do not ascend.
+    """
+    found = list[Extent]()
+    for part in _overlaps([one for one in extents if one.cluster == source], list(_ascending(runs)), target):
+        last = found[-1] if found else None
+        # Two runs touch where a copier was taken over between them and compaction took the marker; extents, where an
+        # extent that was between them has aged.
+        if last is not None and (last.end, last.physical_end, last.term) == (part.start, part.base, part.term):
+            found[-1] = last.changed(end=part.end)
+        else:
+            found.append(part)
+    return tuple(found)
+
+
+def switched(
+    extents: Extents,
+    source: str,
+    target: str,
+    runs: Iterable[Run],
+    at: int,
+    base: int,
+    most: int = MAX_COPIED_EXTENTS,
+    *,
+    whole: bool,
+) -> Extents:
+    """The map behind the cut at `at`: the copy, and the open extent of `target`, whose log ends at `base`.
+
+    :param most: copied extents that are kept.
+    :param whole: `runs` are all that the mirror ever had, so the source has nothing below the first one.
+    :raises ValueError: `source` is not the writer; the cut lies below what is copied, or the copy's log ends below it;
+        terms are used up.
+    """
+    current = live(extents)
+    if current.cluster != source:
+        raise ValueError(f"{current.cluster} is the writer, and no mirror of {source} has what it writes")
+    if current.term >= MAX_TERM:
+        raise ValueError(f"the partition has changed its writer {current.term} times, the most that can be counted")
+    copied = copied_extents(extents, source, target, runs)
+    kept = copied[max(0, len(copied) - most) :]
+    if kept and not (kept[-1].end or 0) <= at:
+        raise ValueError(f"the cut {at} lies below {kept[-1].end}, up to which records are copied")
+    if kept and not (kept[-1].physical_end or 0) <= base:
+        raise ValueError(f"the copy ends at {base}, and its records are said to end at {kept[-1].physical_end}")
+    if at < current.start:
+        raise ValueError(f"the cut {at} lies below {current.start}, where the stay in {source} began")
+    # Of an earlier switch of a source with too many gaps: these lie in the target, and in its map, as they did.
+    elsewhere = [one for one in extents if one.cluster != source]
+    own = [one for one in extents if one.cluster == source] if not whole or len(kept) < len(copied) else []
+    older = _below(own, kept[0].start if kept else at)
+    below = sorted((*elsewhere, *older, *kept), key=lambda one: one.start)
+    return (*below, Extent(cluster=target, start=at, end=None, base=base, term=current.term + 1))
+
+
+def _overlaps(extents: Sequence[Extent], runs: Sequence[Run], target: str) -> Iterator[Extent]:
+    """Both ascend by the source's offsets, so both are gone through once."""
+    at = 0
+    for extent in extents:
+        end = extent.physical_end
+        while at < len(runs) and runs[at].after <= extent.base:
+            at += 1
+        for index in range(at, len(runs)):
+            run = runs[index]
+            if end is not None and run.source >= end:
+                break
+            at = index  # the last run of this extent may go on in the next one
+            low, high = max(extent.base, run.source), run.after if end is None else min(end, run.after)
+            if low < high:
+                yield Extent(
+                    cluster=target,
+                    start=extent.extrapolate(low),
+                    end=extent.extrapolate(high),
+                    base=run.target + low - run.source,
+                    term=extent.term,
+                    copied=True,
+                )
+
+
+def _below(extents: Iterable[Extent], at: int) -> Iterator[Extent]:
+    """What of them lies below client offset `at`, closed there."""
+    for extent in extents:
+        if extent.start < at:
+            yield extent if extent.end is not None and extent.end <= at else extent.changed(end=at)
+
+
+def _ascending(runs: Iterable[Run]) -> Iterator[Run]:
+    before = None
+    for run in runs:
+        if before is not None and (run.source < before.after or run.target < before.target + before.records):
+            raise ValueError(f"the run from {run.source} on lies below the end of the one before it, {before.after}")
+        before = run
+        yield run

@@ -1,0 +1,195 @@
+"""What a copy lacks of its source besides records: settings, access rules, groups' offsets. Differences, no effects.
+
+A copy is not its source in three things. Times of records are the source's, so whatever stamps or refuses records by
+their time is off in the copy, and comes with the switch that makes it the writer (`as_writer`). Nobody may write to it:
+only rights to read are carried over, topic by topic, so that a rule for a prefix opens nothing else in the target. And
+what names brokers, or trades records for uptime, is the target's own affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from ha_core.model import Identity, Usage, View
+from ha_core.plan.facts import AccessRule, Partition, Setting
+from ha_core.plan.resolve import cluster_for_group
+
+MIN_IN_SYNC = "min.insync.replicas"
+NEVER_CARRIED = ("*.replication.throttled.replicas",)
+"""They name brokers by id."""
+NOT_CARRIED = ("unclean.leader.election.enable",)
+"""By default. A copy that loses records by an unclean election is stopped, and has to be made again."""
+_FOREVER = str((1 << 63) - 1)
+OF_A_COPY: Mapping[str, str] = {
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.difference.max.ms": _FOREVER,
+    "message.timestamp.before.max.ms": _FOREVER,
+    "message.timestamp.after.max.ms": _FOREVER,
+}
+"""As long as a topic is a copy, as far as its brokers know these: a LogAppendTime would stamp records anew, and a bound
+of the brokers' own (an hour ahead, from Kafka 4.0 on) would refuse what the source has taken."""
+
+Settings = Mapping[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsDue:
+    """:ivar changes: setting → its value; None: to be taken away.
+    :ivar unknown: settings of the source that the target's brokers do not know.
+    """
+
+    changes: Mapping[str, str | None]
+    unknown: tuple[str, ...] = ()
+
+
+def as_copy(source: Settings, target: Settings, replication: int, excluded: Collection[str] = ()) -> SettingsDue:
+    """What makes the target's topic a copy of the source's.
+
+    :param replication: of the topic in the target: no more replicas can be in sync.
+    :param excluded: patterns of further settings that are left alone.
+    """
+    kept = {key: value for key, value in OF_A_COPY.items() if key in target}
+    ours = {key: value for key, value in kept.items() if target[key].value != value}
+    due = _due(source, target, replication, (*NEVER_CARRIED, *NOT_CARRIED, *excluded, *OF_A_COPY))
+    return SettingsDue({**due.changes, **ours}, due.unknown)
+
+
+def as_writer(source: Settings, target: Settings, replication: int, excluded: Collection[str] = ()) -> SettingsDue:
+    """What makes a copy what its source was, for those who write to it from now on."""
+    return _due(source, target, replication, (*NEVER_CARRIED, *excluded))
+
+
+def _due(source: Settings, target: Settings, replication: int, excluded: Collection[str]) -> SettingsDue:
+    changes: dict[str, str | None] = {}
+    unknown: list[str] = []
+    for key, (value, own) in sorted(source.items()):
+        if not own or value is None or _named(key, excluded):
+            continue
+        if key not in target:
+            unknown.append(key)
+            continue
+        wanted = _fitted(value, replication) if key == MIN_IN_SYNC else value
+        if target[key] != (wanted, True):
+            changes[key] = wanted
+    for key, (_, own) in sorted(target.items()):
+        # Without a value of its own the copy would get the brokers' default of in-sync replicas, which may be more
+        # than it has replicas.
+        if own and key != MIN_IN_SYNC and not _named(key, excluded) and not (key in source and source[key].own):
+            changes[key] = None
+    return SettingsDue(changes, tuple(unknown))
+
+
+def _fitted(in_sync: str, replication: int) -> str:
+    return str(min(int(in_sync), replication)) if in_sync.isdecimal() else in_sync
+
+
+def _named(key: str, patterns: Collection[str]) -> bool:
+    return any(fnmatchcase(key, pattern) for pattern in patterns)
+
+
+READ, ALL, DESCRIBE, DESCRIBE_CONFIGS = 3, 2, 8, 10
+_TO_READ = (READ, DESCRIBE, DESCRIBE_CONFIGS)
+_ALL_TOPICS = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class RulesDue:
+    """:ivar missing: to be added in the target.
+    :ivar alone: rights to read of the target only: they may have been revoked in the source.
+    """
+
+    missing: frozenset[AccessRule]
+    alone: frozenset[AccessRule]
+
+
+def rules_due(source: Collection[AccessRule], target: Collection[AccessRule], topics: Collection[str]) -> RulesDue:
+    """What the target lacks of the rules of these topics. Rules are added and never taken away: nobody can tell which
+    of the target are its own."""
+    wanted = {rule for topic in topics for rule in _of_copy(source, topic)}
+    there = {topic: {_who(rule) for rule in target if covers(rule, topic)} for topic in topics}
+    missing = frozenset(rule for rule in wanted if _who(rule) not in there[rule.name])
+    alone = frozenset(
+        rule
+        for rule in target
+        if rule.pattern == "literal" and rule.name in there and rule.allows and rule.operation in _TO_READ
+    )
+    return RulesDue(missing, alone - wanted)
+
+
+def covers(rule: AccessRule, topic: str) -> bool:
+    """Whether the rule is one for the topic."""
+    if rule.pattern == "prefixed":
+        return topic.startswith(rule.name)
+    return rule.name in (topic, _ALL_TOPICS)
+
+
+def _of_copy(source: Collection[AccessRule], topic: str) -> Iterator[AccessRule]:
+    for rule in source:
+        if covers(rule, topic):
+            operations = _TO_READ if rule.operation == ALL else (rule.operation,)
+            for operation in operations:
+                if operation in _TO_READ:
+                    yield rule._replace(pattern="literal", name=topic, operation=operation)
+
+
+def _who(rule: AccessRule) -> tuple[str, str, int, bool]:
+    return rule.principal, rule.host, rule.operation, rule.allows
+
+
+Committed = tuple[int, str]
+"""(client offset, metadata)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsDue:
+    """:ivar copy: to be committed in the target.
+    :ivar ahead: partition → (source, target): the target knows of more than the source ever had, as far as was seen.
+    :ivar lacking: partitions that the target does not have.
+    """
+
+    copy: Mapping[Partition, Committed]
+    ahead: Mapping[Partition, tuple[int, int]]
+    lacking: tuple[Partition, ...]
+
+
+def offsets_due(
+    source: Mapping[Partition, Committed],
+    target: Mapping[Partition, Committed],
+    seen: Mapping[Partition, int],
+    counts: Mapping[str, int],
+) -> OffsetsDue:
+    """What of one group's commits is to be copied. Never backwards, unless the source itself went back.
+
+    :param seen: the highest offset that the source was ever seen to have. What the target has at or below it came from
+        there; what it has above it is somebody else's, who was further.
+    :param counts: topic → partitions in the target.
+    """
+    copy: dict[Partition, Committed] = {}
+    ahead: dict[Partition, tuple[int, int]] = {}
+    lacking: list[Partition] = []
+    for key, wanted in sorted(source.items()):
+        found = target.get(key)
+        if key[1] >= counts.get(key[0], 0):
+            lacking.append(key)
+        elif found is None or wanted[0] >= found[0] or found[0] <= seen.get(key, -1):
+            if found != wanted:
+                copy[key] = wanted
+        else:
+            ahead[key] = (wanted[0], found[0])
+    return OffsetsDue(copy, ahead, tuple(lacking))
+
+
+def homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
+    """group → the clusters to which those are led who are bound or known to use it; who nobody knows is missing."""
+    found: dict[str, set[str]] = {name: {group.cluster} for name, group in view.groups.items() if group.cluster}
+    for bindings in view.bindings.values():
+        for name, cluster in bindings.groups.items():
+            found.setdefault(name, set()).add(cluster)
+    for usage in usages:
+        for name, uses in usage.groups.items():
+            for use in uses:
+                if led := cluster_for_group(view, Identity(usage.user, use.instance), name):
+                    found.setdefault(name, set()).add(led)
+    return {name: frozenset(clusters) for name, clusters in found.items()}

@@ -1,0 +1,128 @@
+"""What people see of mirrors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from ha_core.model import MirrorSync, SyncFinding
+from ha_core.operations.linking import LinkProposal
+from ha_core.operations.mirrors import MirrorRow
+from ha_core.operations.reconciling import Reconciled
+from ha_core.operations.syncing.by_hand import MirrorsSynced
+from ha_core.plan.verdict import duration, listed
+from ha_core.present.moves import verdicts_page
+from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number
+
+_MARKS: dict[str, Mark] = {
+    "stopped": "error",
+    "nobody": "error",
+    "unreported": "dim",
+    "waiting": "warning",
+    "held": "warning",
+    "copying": "good",
+}
+
+
+def link_page(proposal: LinkProposal) -> Page:
+    yield Marked(proposal.title, "strong")
+    yield f"reason: {proposal.request.reason}"
+    if proposal.moves.topics:
+        yield Table(("mirrors",), [(name,) for name in proposal.moves.topics], line="{}".format)
+    yield from verdicts_page(proposal.verdicts)
+
+
+_TOLD = {
+    "less": "{cluster} ends at {end}, below {mirrored}, up to which it was mirrored: it has lost records, and what it "
+    "had beyond nobody can say",
+    "gone": "{cluster} does not have it any more: what it had beyond {mirrored} nobody can say",
+    "other": "the topic was deleted in {cluster} and made again: what it had beyond {mirrored} nobody can say",
+    "unknown": "its leader in {cluster} does not answer for it, or its replicas have not caught up: run it again",
+}
+
+
+def reconciled_page(result: Reconciled) -> Page:
+    """What lies beyond the copies, and how it is fetched."""
+    if not result.found:
+        yield f"No topic went on at its copy without {result.cluster}: there is nothing to reconcile."
+        return
+    counted = [one for one in result.found if one.outcome == "counted"]
+    columns = ("topic", "partition", "from", "to", "records", "bytes", "deleted before")
+    rows = [(o.topic, o.partition, o.start, o.end, number(o.records), number(o.bytes), o.deleted) for o in counted]
+    if rows:
+        yield Table(columns, rows, most=MAX_ROWS)
+    yield f"{result.records:,} records of {result.cluster} were not mirrored: no client ever gets them"
+    commands = [(fetch,) for one in counted if (fetch := result.fetch(one))]
+    if commands:
+        yield "fetch them there:"
+        yield Table(("command",), commands, line="  {}".format, most=MAX_ROWS)
+    for one in result.open:
+        told = _TOLD[one.outcome].format(cluster=result.cluster, end=one.end, mirrored=one.mirrored)
+        more = "" if one.outcome == "unknown" else f". To do without: --accept-loss with the topic {one.topic}"
+        yield Marked(f"{one.topic}-{one.partition}: {told}{more}", "bad")
+    if result.mirrored:
+        yield f"mirrored to {result.cluster} from now on: {listed(result.mirrored)} (`switchyard mirrors`)"
+    for topic, why in sorted(result.not_mirrored.items()):
+        yield Marked(f"{topic} is not mirrored to {result.cluster}: {why}", "warning")
+    for text in result.put_off:
+        yield f"left for the next run: {text}"
+
+
+def mirrors_page(rows: Collection[MirrorRow]) -> Page:
+    if not rows:
+        yield "no topic is mirrored: `switchyard mirror link TOPIC… --from CLUSTER --to CLUSTER` makes one"
+        return
+    columns = ("topic", "partition", "from", "to", "state", "lag records", "lag", "bytes/s", "reason")
+    shown = [
+        (
+            one.topic,
+            "" if one.partition is None else one.partition,
+            one.source,
+            one.target,
+            Marked(one.state, _MARKS[one.state]),
+            number(one.lag_records),
+            "?" if one.lag_ms is None else duration(one.lag_ms / 1000),
+            number(one.bytes_s),
+            one.reason,
+        )
+        for one in rows
+    ]
+    yield Table(columns, shown)
+
+
+def synced_page(found: MirrorsSynced) -> Page:
+    """What was, or would be, brought to the targets, and what is missing there all the same."""
+    if found.changes:
+        rows = [(one.about, one.what, one.text) for one in found.changes]
+        title = "would be changed" if found.dry_run else "changed"
+        yield Table(("thing", "what", title), rows, line="{}: {}: {}".format, most=MAX_ROWS)
+    else:
+        yield "nothing to change"
+    findings = [
+        (part.source, part.target, one.about, one.what, _reason(one)) for part in found.parts for one in part.findings
+    ]
+    yield from _findings(findings)
+
+
+def syncs_page(found: Collection[MirrorSync], age_s: Callable[[str], float]) -> Page:
+    """What the last looks have found."""
+    if not found:
+        return
+    rows = [
+        (one.source, one.target, one.part, one.looked_at, len(one.findings) + one.left_out, duration(age_s(one.at)))
+        for one in found
+    ]
+    columns = ("from", "to", "besides records", "looked at", "not as in the source", "age")
+    yield Table(columns, rows, title="sync")
+    yield from _findings(
+        [(one.source, one.target, it.about, it.what, _reason(it)) for one in found for it in one.findings]
+    )
+
+
+def _findings(rows: Sequence[Sequence[object]]) -> Page:
+    if rows:
+        columns = ("from", "to", "thing", "what", "why it is not as in the source")
+        yield Table(columns, rows, line="{} → {}: {}: {}: {}".format, most=MAX_ROWS)
+
+
+def _reason(one: SyncFinding) -> str:
+    return Marked(one.reason, "bad") if one.stop else one.reason

@@ -1,0 +1,133 @@
+"""The mirrors, and what the job that copies them says to its tasks and hears of them: outside of revisions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from ha_core.model import LostTail, Mirror, MirrorCopies, MirrorReport, MirrorSync, MirrorTask, UnreadableDocumentError
+from ha_core.store import documents, paths
+from ha_core.store.documents import nodes_of, readable
+from ha_core.store.errors import ConflictError
+from ha_core.store.tree import Create, OnTree, PreconditionError, Put, Tree, existing, once, placed
+
+log = logging.getLogger(__name__)
+
+Versioned = tuple[MirrorTask, int | None]
+"""A document, and the version of its node that it follows on; None: there is none yet."""
+
+
+class Mirroring(OnTree):
+    def mirrors(self) -> list[Mirror]:
+        """All mirrors by key; those that this version cannot read are left out."""
+        return list(readable(self._tree, Mirror))
+
+    def lost_tails(self) -> list[LostTail]:
+        """What forced switches have left behind, by key; what this version cannot read is left out."""
+        return list(readable(self._tree, LostTail))
+
+    def mirror_reports(self) -> dict[int, MirrorReport]:
+        """slot → what its task says; those without a task are missing."""
+        return {report.slot: report for report in readable(self._tree, MirrorReport)}
+
+    def follow_mirror_copies(self) -> FollowedCopies:
+        """What the tasks say of what lies in the copies, cheap to ask for again and again."""
+        return FollowedCopies(self._tree)
+
+    def mirror_syncs(self) -> list[MirrorSync]:
+        """What mirrors have not got besides records, by key."""
+        return list(readable(self._tree, MirrorSync))
+
+    def keep_mirror_sync(self, found: MirrorSync) -> None:
+        """Replaces what was found at an earlier look, whoever took it."""
+        path = paths.path_of(MirrorSync, found.key)
+        data = documents.to_bytes(found)
+
+        def write() -> None:
+            self._tree.write([placed(path, data, self._tree.get(path))])
+
+        once(self._tree, f"what mirrors of {found.source} lack in {found.target}", write)
+
+    def mirror_slots(self) -> dict[int, int]:
+        """slot → version of its document, whatever that says."""
+        nodes = existing(self._tree, nodes_of(self._tree, MirrorTask.FOLDER))
+        named = ((paths.decode(path.rpartition("/")[2]), node.version) for path, node in nodes)
+        # What has another name is nobody's slot, and must not keep every driver from beginning.
+        return {int(name): version for name, version in named if name.isdecimal()}
+
+    def follow_mirror_task(self, slot: int) -> FollowedTask:
+        """What a slot is to copy, cheap to ask for again and again."""
+        return FollowedTask(self._tree, slot)
+
+    def write_mirror_tasks(self, tasks: Mapping[int, Versioned]) -> dict[int, int]:
+        """Replaces what slots are to copy, all of them or none; slot → new version.
+
+        :raises ConflictError: somebody else has written one of them. Another driver leads then.
+        """
+        expected = {paths.path_of(MirrorTask, task.name): version for task, version in tasks.values()}
+        data = {paths.path_of(MirrorTask, task.name): documents.to_bytes(task) for task, _ in tasks.values()}
+        ops = [
+            Create(path, data[path]) if version is None else Put(path, data[path], version)
+            for path, version in expected.items()
+        ]
+        versions = {slot: 0 if version is None else version + 1 for slot, (_, version) in tasks.items()}
+
+        def write() -> dict[int, int]:
+            try:
+                self._tree.write(ops)
+            except PreconditionError as error:
+                path = ops[error.index].path
+                node = self._tree.get(path)
+                raise ConflictError(path, expected[path], None if node is None else node.version) from error
+            return versions
+
+        def written() -> dict[int, int] | None:
+            nodes = dict(existing(self._tree, list(data)))
+            found = {path: (node.data, node.version) for path, node in nodes.items()}
+            wanted = zip(data.items(), versions.values(), strict=True)
+            return versions if found == {path: (text, version) for (path, text), version in wanted} else None
+
+        return once(self._tree, "writing who copies what", write, written) if ops else {}
+
+
+class FollowedTask:
+    """The document of a slot, which is parsed only when it has changed."""
+
+    def __init__(self, tree: Tree, slot: int) -> None:
+        self._tree, self._path = tree, paths.path_of(MirrorTask, str(slot))
+        self._data: bytes | None = None
+        self._task: MirrorTask | None = None
+
+    def read(self) -> MirrorTask | None:
+        """As it is now; None: there is none.
+
+        :raises UnreadableDocumentError: this version cannot read it.
+        """
+        node = self._tree.get(self._path)
+        data = None if node is None else node.data
+        if data != self._data:
+            self._task = None if data is None else documents.from_bytes(MirrorTask, data, self._path)
+            self._data = data
+        return self._task
+
+
+class FollowedCopies:
+    """The documents of all slots, of which those are parsed that have changed."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._known: dict[str, tuple[bytes, MirrorCopies | None]] = {}
+
+    def read(self) -> list[MirrorCopies]:
+        """As they are now; those that this version cannot read are left out."""
+        before, self._known = self._known, {}
+        for path, node in existing(self._tree, nodes_of(self._tree, MirrorCopies.FOLDER)):
+            data, document = before.get(path, (None, None))
+            if data != node.data:
+                try:
+                    document = documents.from_bytes(MirrorCopies, node.data, path)
+                except UnreadableDocumentError as error:
+                    log.warning("left out: %s", error)
+                    document = None
+            self._known[path] = node.data, document
+        return [document for _, document in self._known.values() if document is not None]

@@ -1,0 +1,46 @@
+"""FETCH of one partition, as the gateway and the admin ask it of brokers themselves."""
+
+from collections.abc import Mapping
+from typing import Any
+
+BY_NAME = 12
+"""The last version without topic ids."""
+
+
+def fetch_partition(
+    partition: tuple[str, int],
+    offset: int,
+    max_bytes: int,
+    *,
+    leader_epoch: int = -1,
+    wait_ms: int = 0,
+    committed: bool = False,
+) -> dict[str, Any]:
+    """
+    :param max_bytes: the first batch comes whole, however large it is.
+    :param leader_epoch: a broker that leads in another one does not answer; -1: any may.
+    :param wait_ms: for the first record.
+    :param committed: up to the last stable offset, and which transactions were aborted.
+    """
+    topic, index = partition
+    asked = {
+        "partition": index,
+        "current_leader_epoch": leader_epoch,
+        "fetch_offset": offset,
+        "partition_max_bytes": max_bytes,
+    }
+    return {
+        "max_wait_ms": wait_ms,
+        "min_bytes": 1,
+        "max_bytes": max_bytes,
+        "isolation_level": int(committed),
+        "topics": [{"topic": topic, "partitions": [asked]}],
+    }
+
+
+def fetched_partition(answer: Mapping[str, Any]) -> tuple[int, dict[str, Any] | None]:
+    """An answer's error code, and what it says of the partition: None where it was refused as a whole, and where a
+    quota held it back.
+    """
+    part = next((part for topic in answer["responses"] for part in topic["partitions"]), None)
+    return answer["error_code"] or (part["error_code"] if part is not None else 0), part

@@ -1,0 +1,82 @@
+"""How many partitions the topics of mirrors have, in source and target: looked at beside the driver's loop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Self
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Mirror
+from ha_core.store.errors import StoreError
+
+log = logging.getLogger(__name__)
+EVERY_S = 10.0
+"""A topic that is new among the mirrors is looked at at once."""
+_AT_ONCE = 8
+"""Clusters. One that is out of reach keeps none of the others waiting."""
+
+Topic = tuple[str, str]
+"""(cluster, topic)"""
+
+
+class Counts:
+    """Counts never fall: partitions do not vanish, and what is said of a topic that was deleted is its copier's."""
+
+    def __init__(self, opens: Callable[[str], Admin], every_s: float = EVERY_S) -> None:
+        """:param opens: connects to a cluster; raises KafkaAdminError."""
+        self._opens, self._every_s = opens, every_s
+        self._wanted: frozenset[Topic] = frozenset()
+        self._found: dict[Topic, int] = {}
+        self._wake, self._ending = threading.Event(), False
+        self._troubles: dict[str, str] = {}
+        self._thread = threading.Thread(target=self._run, name="mirror-counts", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending = True
+        self._wake.set()
+        self._thread.join()
+
+    def of(self, mirrors: Iterable[Mirror]) -> dict[Topic, int]:
+        """What is known by now; those that nobody has answered for yet are missing."""
+        wanted = frozenset((cluster, one.topic) for one in mirrors for cluster in (one.source, one.target))
+        new = wanted - self._wanted
+        self._wanted = wanted
+        if new:
+            self._wake.set()
+        return {topic: count for topic, count in list(self._found.items()) if topic in wanted}
+
+    def _run(self) -> None:
+        with ThreadPoolExecutor(_AT_ONCE, "mirror-counts") as pool:
+            while True:
+                self._wake.wait(self._every_s)
+                self._wake.clear()
+                if self._ending:
+                    return
+                by_cluster: dict[str, list[str]] = {}
+                for cluster, topic in sorted(self._wanted):
+                    by_cluster.setdefault(cluster, []).append(topic)
+                list(pool.map(self._look, by_cluster, by_cluster.values()))
+
+    def _look(self, cluster: str, topics: list[str]) -> None:
+        try:
+            with self._opens(cluster) as admin:
+                counts = admin.partition_counts(topics)
+        except Exception as error:
+            # A defect as well: without this thread nothing new would ever be copied, and nobody would hear of it.
+            if not isinstance(error, KafkaAdminError | StoreError):
+                log.exception("looking at the partitions in %s has failed", cluster)
+            if self._troubles.get(cluster) != str(error):
+                log.warning("how many partitions there are is not known: %s", error)
+            self._troubles[cluster] = str(error)
+            return
+        self._troubles.pop(cluster, None)
+        for topic in topics:
+            self._found[cluster, topic] = max(counts.get(topic, 0), self._found.get((cluster, topic), 0))

@@ -1,0 +1,301 @@
+"""The driver: one of those that run leads, says who copies what, and keeps a Spark job running for each slot.
+
+Who leads has the ephemeral node, and has written every slot's document last. One that stood still meanwhile finds
+another version there and writes nothing; its tasks find another lead in their documents and end.
+
+A Spark session is a lead's: who waits holds no executors, who loses the lead gives them back, and a lead whose session
+is of no use any more ends, so that the next one, here or in another driver, opens another.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from ha_core.model import Mirror, MirrorJob, MirrorReport, MirrorShare, MirrorTask, UnreadableDocumentError
+from ha_core.model.portions import portions
+from ha_core.store.errors import AlreadyRegisteredError, ConflictError, StoreError
+from ha_core.store.gateways import Registration
+from ha_core.store.store import Store
+from spark_jobs.mirror.counts import Counts
+from spark_jobs.mirror.planning import Key, Placement, partitions, shares
+from spark_jobs.mirror.task import NOT_OURS
+from spark_jobs.mirror.telling import Telling
+
+log = logging.getLogger(__name__)
+LOOK_S = 1.0
+SETTLE_S = 5.0
+"""So long after the first task the others are waited for, before anything is given out: what moves later is taken over
+twice."""
+RESTART_S = 2.0
+SILENT_S = 30.0
+"""A task whose report is gone for so long hangs: its session has ended long before."""
+IN_VAIN_S = 300.0
+"""So long no task has come to life: others have all executors, or the session is of no use and nobody says so."""
+FAILING_S = 60.0
+"""The same where Spark says of each attempt that it has failed."""
+_END_S = 10.0
+_WRITE_BYTES = 500_000
+"""Of documents in one write. ZooKeeper takes a megabyte."""
+
+
+class Spark(NamedTuple):
+    """What a session does for a lead."""
+
+    run: Callable[[str, int], str]
+    """Runs the task of a slot for a lead, until it ends; why it did."""
+    slots: Callable[[], int]
+    """How many tasks can run at once, as far as is known by now."""
+    cancel: Callable[[str, int], object]
+    """Ends what runs for a slot of a lead, also where it hangs."""
+
+
+Follow = Callable[[Iterable[Mirror], Mapping[tuple[str, str], int]], None]
+
+
+def _nobody(_mirrors: Iterable[Mirror], _counts: Mapping[tuple[str, str], int]) -> None:
+    return None
+
+
+class Driver:
+    def __init__(
+        self,
+        store: Store,
+        counts: Counts,
+        session: Callable[[], AbstractContextManager[Spark]],
+        follow: Follow = _nobody,
+    ) -> None:
+        """:param session: opens one.
+        :param follow: is told what is mirrored, and of how many partitions is known, while this driver leads.
+        """
+        self._store, self._counts, self._session, self._follow = store, counts, session, follow
+        self._ending = threading.Event()
+
+    def stop(self) -> None:
+        """From any thread, or a signal."""
+        self._ending.set()
+
+    def run(self) -> None:
+        """Leads, or waits to, until it is told to stop."""
+        waiting = False
+        while not self._ending.is_set():
+            job = MirrorJob(id=uuid.uuid4().hex, host=socket.gethostname(), pid=os.getpid(), since=_now())
+            try:
+                claim = self._store.register(job)
+            except AlreadyRegisteredError as error:
+                if not waiting:
+                    log.info("waiting for the lead: %s", error)
+                waiting = True
+                self._ending.wait(LOOK_S)
+                continue
+            except StoreError as error:
+                log.warning("nobody can say who leads: %s", error)
+                self._ending.wait(LOOK_S)
+                continue
+            waiting = False
+            try:
+                with self._session() as spark:
+                    Lead(self._store, self._counts, spark, job.id, claim, self._ending, self._follow).run()
+            finally:
+                self._follow((), {})
+                claim.close()
+            self._ending.wait(3 * LOOK_S)  # another driver may have what this one lacks
+
+
+class Lead:
+    """One driver's time in the lead.
+
+    :ivar versions: slot → version of its document.
+    :ivar written: slot → what its document gives it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        counts: Counts,
+        spark: Spark,
+        job: str,
+        claim: Registration[MirrorJob],
+        ending: threading.Event,
+        follow: Follow = _nobody,
+    ) -> None:
+        self._store, self._counts, self._spark, self._follow = store, counts, spark, follow
+        self._job, self._claim, self._ending = job, claim, ending
+        self._over = threading.Event()
+        self._doubted = threading.Event()
+        self._placement = Placement()
+        self._telling = Telling()
+        self._threads: dict[int, threading.Thread] = {}
+        self._heard_s: dict[int, float] = {}
+        """Slot → when its task has reported last; missing before its first report."""
+        self._cancelled_s: dict[int, float] = {}
+        self._in_vain_s: float | None = None
+        self._failed = threading.Event()
+        """Spark has said so of a task, since one has reported last."""
+        self._first_s: float | None = None
+        self._settling = True
+        self._given: tuple[list[Mirror], Mapping[Key, int]] | None = None
+        self.versions: dict[int, int] = {}
+        self.written: dict[int, tuple[MirrorShare, ...]] = {}
+
+    def run(self) -> None:
+        log.info("lead %s", self._job)
+        try:
+            self.begin()
+            while not self._ending.is_set():
+                try:
+                    if not self._claim.held():
+                        log.warning("another driver leads")
+                        return
+                    now_s = time.monotonic()
+                    self.look(now_s)
+                    if self._in_vain(now_s):
+                        log.warning("no task comes to life: the lead and its session end")
+                        break
+                except ConflictError:
+                    raise
+                except (StoreError, UnreadableDocumentError) as error:
+                    log.warning("tasks go on with what they have: %s", error)
+                self._ending.wait(LOOK_S)
+            self._retire(self.versions)
+        except ConflictError as error:
+            log.warning("another driver leads: %s", error)
+        except StoreError as error:
+            log.warning("tasks end with their sessions: %s", error)
+        finally:
+            self._over.set()
+            self._cancel(list(self._threads))
+            until = time.monotonic() + _END_S
+            for thread in list(self._threads.values()):
+                thread.join(max(until - time.monotonic(), 0.0))
+
+    def begin(self) -> None:
+        """Takes the slots from whoever had them."""
+        self.versions = self._store.mirror_slots()
+        self._write(dict.fromkeys(self.versions, ()))
+
+    def look(self, now_s: float) -> None:
+        """Once a second: what is there, what follows from it."""
+        if self._doubted.is_set():
+            self._doubted.clear()
+            self._write(dict(self.written))
+        mirrors = self._store.mirrors()
+        counts = self._counts.of(mirrors)
+        self._follow(mirrors, counts)
+        wanted = list(partitions(mirrors, counts))
+        slots = min(self._spark.slots(), len(wanted))
+        told = self._store.mirror_reports().items()
+        reports = {slot: one for slot, one in told if one.job == self._job and slot < slots}
+        self._placement.measure(reports.values(), now_s)
+        self._retire([slot for slot in self.written if slot >= slots])
+        self._write({slot: () for slot in range(slots) if slot not in self.written})
+        self._start(slots)
+        self._end_silent(reports, now_s)
+        if self._settled(reports, slots, now_s):
+            self._give_out(mirrors, self._placement.place(wanted, reports.keys(), now_s))
+        self._telling.tell(mirrors, counts, reports, now_s)
+
+    def _give_out(self, mirrors: list[Mirror], placed: Mapping[Key, int]) -> None:
+        if (mirrors, placed) == self._given:
+            return
+        given = shares(mirrors, placed)
+        now = {slot: given.get(slot, ()) for slot in self.written}
+        self._write({slot: its for slot, its in now.items() if its != self.written[slot]})
+        self._given = mirrors, placed
+
+    def _settled(self, reports: Mapping[int, MirrorReport], slots: int, now_s: float) -> bool:
+        if reports and self._first_s is None:
+            self._first_s = now_s
+        if self._first_s is not None and (len(reports) >= slots or now_s - self._first_s >= SETTLE_S):
+            self._settling = False
+        return not self._settling
+
+    def _write(self, given: Mapping[int, tuple[MirrorShare, ...]]) -> None:
+        """In as many writes as it takes: tasks ask ZooKeeper's leader before they take anything over, so the one that
+        is to get a partition may hear of it before the one that is to lose it.
+
+        :raises ConflictError: another driver leads.
+        """
+        for slots in self._write_for(self._job, given):
+            self.written |= {slot: given[slot] for slot in slots}
+
+    def _retire(self, slots: Iterable[int]) -> None:
+        """Their tasks end, and give Spark back what they ran on."""
+        for ended in self._write_for("", dict.fromkeys(slots, ())):
+            for slot in ended:
+                self.written.pop(slot, None)
+
+    def _write_for(self, job: str, given: Mapping[int, tuple[MirrorShare, ...]]) -> Iterator[list[int]]:
+        tasks = [MirrorTask(slot=slot, job=job, shares=its) for slot, its in given.items()]
+        for some in portions(tasks, _WRITE_BYTES, lambda task: len(task.to_bytes())):
+            versioned = {task.slot: (task, self.versions.get(task.slot)) for task in some}
+            self.versions |= self._store.write_mirror_tasks(versioned)
+            yield list(versioned)
+
+    def _end_silent(self, reports: Collection[int], now_s: float) -> None:
+        """A task that hangs keeps what it runs on, and ends by itself never."""
+        self._heard_s |= dict.fromkeys(reports, now_s)
+        since = {slot: max(at_s, self._cancelled_s.get(slot, at_s)) for slot, at_s in self._heard_s.items()}
+        silent = [slot for slot, at_s in since.items() if now_s - at_s > SILENT_S and slot in self._threads]
+        for slot in silent:
+            log.warning("slot %d: nothing is heard of its task for %.0f s, it is cancelled", slot, SILENT_S)
+        self._cancel(silent)
+        self._cancelled_s |= dict.fromkeys(silent, now_s)
+
+    def _cancel(self, slots: Iterable[int]) -> None:
+        for slot in slots:
+            try:
+                self._spark.cancel(self._job, slot)
+            except Exception as error:
+                # Whatever Spark raises where its session is gone: then so is the task.
+                log.warning("slot %d cannot be cancelled: %s", slot, _first_line(error))
+
+    def _in_vain(self, now_s: float) -> bool:
+        if not self._threads or any(now_s - at_s < FAILING_S for at_s in self._heard_s.values()):
+            self._in_vain_s = None
+            self._failed.clear()
+        elif self._in_vain_s is None:
+            self._in_vain_s = now_s
+        patience_s = FAILING_S if self._failed.is_set() else IN_VAIN_S
+        return self._in_vain_s is not None and now_s - self._in_vain_s > patience_s
+
+    def _start(self, slots: int) -> None:
+        for slot in range(slots):
+            if slot not in self._threads:
+                thread = threading.Thread(target=self._keep, args=(slot,), name=f"mirror-slot-{slot}", daemon=True)
+                self._threads[slot] = thread
+                thread.start()
+
+    def _keep(self, slot: int) -> None:
+        while not self._over.is_set():
+            try:
+                why = self._spark.run(self._job, slot)
+            except Exception as error:
+                # Whatever Spark raises for a task that failed or an executor that was lost.
+                why = _first_line(error)
+                self._failed.set()
+            if self._over.is_set() or self._ending.is_set():
+                return
+            if why == NOT_OURS:
+                # Nothing is begun before the documents were written once more, which says who leads.
+                self._doubted.set()
+                del self._threads[slot]
+                return
+            log.warning("slot %d: its task has ended (%s), the next one begins", slot, why)
+            self._over.wait(RESTART_S)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or repr(error)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

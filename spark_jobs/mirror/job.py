@@ -1,0 +1,94 @@
+"""The job on Spark: a session, a store, the driver, and a long-lived job of one task for each slot."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.security import load_profiles
+from ha_core.store.zookeeper import connect
+from spark_jobs.asking import Reach
+from spark_jobs.mirror.counts import Counts
+from spark_jobs.mirror.driver import Driver, Spark
+from spark_jobs.mirror.syncing import EVERY_S, Syncing
+from spark_jobs.mirror.task import Ended, Settings, Slot
+from spark_jobs.mirror.task import run as run_task
+from spark_jobs.rows import frame_of, from_batches, map_rows
+from spark_jobs.session import open_session
+
+log = logging.getLogger(__name__)
+
+
+def run(
+    zookeeper: str,
+    root: str,
+    tasks: int | None,
+    timeout_s: float,
+    session_timeout_s: float,
+    remote: str | None,
+    sync_every_s: float = EVERY_S,
+) -> None:
+    """Copies until SIGTERM or SIGINT.
+
+    :param tasks: None: as many as Spark says that it runs at once.
+    :param sync_every_s: between two looks at what groups have committed.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    for noisy in ("kazoo", "py4j"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    profiles = load_profiles()
+    store = connect(zookeeper, root, session_timeout_s, create=False)
+
+    def opens(cluster: str) -> Admin:
+        return Reach(store.clusters(), profiles, timeout_s).open(cluster)
+
+    try:
+        with Counts(opens) as counts, Syncing(store, opens, sync_every_s) as syncing:
+            settings = Settings(zookeeper, root, profiles, timeout_s, session_timeout_s, "")
+            driver = Driver(store, counts, partial(_session, settings, tasks, remote), syncing.follow)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: driver.stop())
+            driver.run()
+    finally:
+        store.close()
+
+
+@contextmanager
+def _session(settings: Settings, tasks: int | None, remote: str | None) -> Iterator[Spark]:
+    with open_session("switchyard mirror", remote) as spark:
+        yield Spark(
+            run=partial(_on_spark, spark, settings),
+            slots=partial(_slots, spark, tasks, remote),
+            cancel=lambda job, slot: spark.interruptTag(_tag(job, slot)),
+        )
+
+
+def _tag(job: str, slot: int) -> str:
+    return f"mirror-{job}-{slot}"
+
+
+def _on_spark(spark: Any, settings: Settings, job: str, slot: int) -> str:
+    """A Spark job of one task, for as long as that runs."""
+    spark.clearTags()
+    spark.addTag(_tag(job, slot))  # of this thread
+    rows = frame_of(spark, Slot, [Slot(slot)]).coalesce(1)
+    answers = map_rows(rows, partial(run_task, settings._replace(job=job)), Slot, Ended)
+    ended = list(from_batches(Ended, answers.toArrow().to_batches()))
+    return ", ".join(one.why for one in ended)
+
+
+def _slots(spark: Any, tasks: int | None, remote: str | None) -> int:
+    """As many as were asked for, else as Spark runs at once, which grows as executors come.
+
+    A Spark that has ended is an error here, and ends the job: nothing can be started there any more.
+    """
+    if remote:
+        assert tasks is not None
+        return tasks
+    return tasks or max(int(spark.sparkContext.defaultParallelism), 1)

@@ -1,0 +1,180 @@
+"""What one task copies from one cluster to another: a loop in a thread of its own, and what is to be in it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.takeover import Copy
+from ha_core.mirror.notes import CopyId, log_partition
+from ha_core.model import CopiedPartition, MirrorShare, PartitionReport
+
+log = logging.getLogger(__name__)
+RETRY_S = 5.0
+RETAKE_S = 15.0
+"""After it a partition that another task took over is taken back, if it is ours by then still. The other one has
+noticed: it looks every second. Were both to fence at once, they would do so for ever."""
+_MAX_REASON = 300
+_STOP_S = 20.0
+
+
+class Pair:
+    """Copies from `source` to `target`. Used by one thread, beside its own."""
+
+    def __init__(
+        self, source: str, target: str, opens: Callable[[str], Admin], still_ours: Callable[[CopyId], bool]
+    ) -> None:
+        """
+        :param opens: connects to a cluster; raises KafkaAdminError.
+        :param still_ours: asked before each take-over, by several threads; raises where nobody can say.
+        """
+        self.source, self.target = source, target
+        self._opens, self._still_ours = opens, still_ours
+        self._shares: tuple[MirrorShare, ...] = ()
+        self._copies: dict[CopyId, Copy] = {}
+        self._mirrors: dict[CopyId, str] = {}
+        self._log_partitions: dict[str, int] = {}
+        self._logs_there: set[str] = set()
+        self._copying: Copying | None = None
+        self._reason = "it has not begun"
+        self._lost_s: dict[CopyId, float] = {}
+        self._guard, self._log_guard = threading.Lock(), threading.Lock()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"mirror-{source}-{target}", daemon=True)
+        self._thread.start()
+
+    def follow(self, shares: tuple[MirrorShare, ...]) -> None:
+        """What it has to copy from now on; the rest goes on undisturbed."""
+        if shares == self._shares:
+            return
+        wanted = {copy.id: (copy, share) for share in shares for copy in copies_of(share)}
+        with self._guard:
+            self._shares = shares
+            self._log_partitions = {share.log: share.log_partitions for share in shares}
+            self._mirrors = {id_: share.mirror for id_, (_, share) in wanted.items()}
+            gone = [id_ for id_ in self._copies if id_ not in wanted]
+            new = [copy for id_, (copy, _) in wanted.items() if self._copies.get(id_) != copy]
+            self._copies = {id_: copy for id_, (copy, _) in wanted.items()}
+            if self._copying is not None:
+                self._copying.drop(gone)
+                self._copying.add(new)
+                self._copying.limit(links=self._limits())
+        for id_ in gone:
+            self._lost_s.pop(id_, None)
+
+    def report(self) -> Iterator[PartitionReport]:
+        """How its partitions stand. What another task has taken over by mistake is begun anew."""
+        now_s = time.monotonic()
+        copying, reason = self._copying, self._reason
+        standing = {} if copying is None else copying.standing()
+        for id_, mirror in self._mirrors.items():
+            known = standing.get(id_)
+            if copying is None or known is None:
+                yield _report(mirror, id_, "waiting", reason=reason)
+                continue
+            if known.state == "stopped" and known.reason in {TAKEN_OVER, ELSEWHERE}:
+                self._retake(copying, id_, now_s)
+            yield PartitionReport(
+                mirror=mirror,
+                topic=id_.topic,
+                partition=id_.partition,
+                state=known.state,
+                source=known.source,
+                source_end=known.source_end,
+                lag_records=known.lag_records,
+                lag_ms=known.lag_ms,
+                bytes_s=round(known.bytes_s),
+                reason=known.reason[:_MAX_REASON],
+            )
+
+    def copied(self) -> Iterator[tuple[str, CopyId, CopiedPartition]]:
+        """(key of the mirror, partition, what of it lies in the copy) of those that are copied."""
+        copying = self._copying
+        for id_, known in () if copying is None else copying.known.items():
+            mirror = self._mirrors.get(id_)
+            if mirror is not None and known.runs:
+                yield mirror, id_, CopiedPartition.of(*known)
+
+    def stop(self) -> None:
+        """Nothing more is begun."""
+        self._ending.set()
+        with self._guard:
+            if self._copying is not None:
+                self._copying.stop()
+
+    def join(self) -> None:
+        """Returns when nothing of it runs any more."""
+        self._thread.join(_STOP_S)
+        if self._thread.is_alive():
+            log.warning("%s to %s: the copier still waits for an answer", self.source, self.target)
+
+    def _retake(self, copying: Copying, id_: CopyId, now_s: float) -> None:
+        if now_s - self._lost_s.setdefault(id_, now_s) >= RETAKE_S:
+            del self._lost_s[id_]
+            log.info("%s: taking it back", id_)
+            copying.add([self._copies[id_]])
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            try:
+                self._copy()
+            except KafkaAdminError as error:
+                self._reason = str(error)[:_MAX_REASON]
+            except Exception as error:
+                log.exception("%s to %s: beginning anew", self.source, self.target)
+                self._reason = f"{error!r}: see the log of the task"[:_MAX_REASON]
+            with self._guard:
+                self._copying = None
+            self._ending.wait(RETRY_S)
+
+    def _copy(self) -> None:
+        with self._opens(self.source) as source, self._opens(self.target) as target:
+            self._logs_there.clear()
+
+            def ready(id_: CopyId) -> bool:
+                copy = self._copies.get(id_)
+                if copy is None:
+                    return False
+                self._need_log(target, copy.log[0])
+                return self._still_ours(id_)
+
+            with self._guard:
+                if self._ending.is_set():
+                    return
+                copying = Copying(source, target, list(self._copies.values()), still_ours=ready)
+                copying.limit(links=self._limits())
+                self._copying = copying
+            copying.run()
+
+    def _limits(self) -> dict[str, float]:
+        """Bytes/s of each link. A link that has several mirrors has what they have together."""
+        limits: dict[str, float] = {}
+        free = {share.link for share in self._shares if share.max_bytes_s is None}
+        for share in self._shares:
+            if share.max_bytes_s is not None and share.link not in free:
+                limits[share.link] = limits.get(share.link, 0) + share.max_bytes_s
+        return limits
+
+    def _need_log(self, target: Admin, name: str) -> None:
+        with self._log_guard:
+            if name not in self._logs_there:
+                ensure_copy_log(target, name, self._log_partitions[name])
+                self._logs_there.add(name)
+
+
+def copies_of(share: MirrorShare) -> Iterable[Copy]:
+    for partition in share.partitions:
+        id_ = CopyId(share.link, share.topic, partition)
+        yield Copy(id_, (share.log, log_partition(id_, share.log_partitions)))
+
+
+def _report(mirror: str, id_: CopyId, state: str, reason: str) -> PartitionReport:
+    return PartitionReport.model_validate(
+        {"mirror": mirror, "topic": id_.topic, "partition": id_.partition, "state": state, "reason": reason}
+    )

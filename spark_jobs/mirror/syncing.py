@@ -1,0 +1,148 @@
+"""What mirrors need besides records, kept in sync beside the driver's loop: partitions, settings, rights, offsets.
+
+A pass over a pair of clusters takes as long as they do; each pair has its own, and none waits for another. The driver
+only says which mirrors there are. Two that do it at once, or one that stood still, do no harm (`syncing/pair`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Self
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Mirror, MirrorSync
+from ha_core.operations.syncing.groups import Memory
+from ha_core.operations.syncing.pair import Synced
+from ha_core.operations.syncing.passes import PARTS, Part, as_document, keep, sync
+from ha_core.store.errors import StoreError
+from ha_core.store.store import Store
+
+log = logging.getLogger(__name__)
+EVERY_S = 5.0
+TOPICS_EVERY_S = 60.0
+"""Topics that have grown are not waited for so long."""
+HURRY_S = 2.0
+REPEAT_S = 60.0
+"""What is found as before is written so often."""
+RENEWED_PER_S = 300
+"""Documents of groups that commit, as a mean: ZooKeeper has others to serve."""
+_LOOK_S = 0.2
+_AT_ONCE = 8
+"""Pairs. One that hangs keeps none of the others waiting."""
+
+Clusters = tuple[str, str]
+"""(source, target)"""
+
+
+@dataclass
+class _Pair:
+    """:ivar due_s: part → when it is looked at next."""
+
+    due_s: dict[Part, float] = field(default_factory=dict)
+    busy: Future[None] | None = None
+    grown: bool = False
+    memory: Memory = field(default_factory=Memory)
+    kept: dict[Part, tuple[MirrorSync, float]] = field(default_factory=dict)
+    troubles: dict[Part, str] = field(default_factory=dict)
+
+
+class Syncing:
+    """Follows what the driver that leads says of mirrors; without any it does nothing."""
+
+    def __init__(self, store: Store, opens: Callable[[str], Admin], every_s: float = EVERY_S) -> None:
+        """:param opens: connects to a cluster; raises KafkaAdminError.
+        :param every_s: between two looks at groups; topics are looked at each minute, and when they have grown.
+        """
+        self._store, self._opens, self._every_s = store, opens, every_s
+        self._wanted: dict[Clusters, bool] = {}
+        self._pairs: dict[Clusters, _Pair] = {}
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mirror-syncing", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def follow(self, mirrors: Iterable[Mirror], counts: Mapping[tuple[str, str], int]) -> None:
+        """What is mirrored now. Returns at once.
+
+        :param counts: (cluster, topic) → how many partitions it has, as far as is known.
+        """
+        wanted: dict[Clusters, bool] = {}
+        for one in mirrors:
+            here, there = (counts.get((cluster, one.topic), 0) for cluster in (one.source, one.target))
+            pair = one.source, one.target
+            wanted[pair] = wanted.get(pair, False) or 0 < there < here
+        self._wanted = wanted
+
+    def _run(self) -> None:
+        with ThreadPoolExecutor(_AT_ONCE, "mirror-syncing") as pool:
+            while not self._ending.wait(_LOOK_S):
+                self._look(pool, time.monotonic())
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _look(self, pool: ThreadPoolExecutor, now_s: float) -> None:
+        wanted = self._wanted
+        for gone in self._pairs.keys() - wanted.keys():
+            if (busy := self._pairs[gone].busy) is None or busy.done():
+                del self._pairs[gone]
+        for clusters, grown in wanted.items():
+            pair = self._pairs.setdefault(clusters, _Pair())
+            if pair.busy is not None and not pair.busy.done():
+                continue
+            if grown and not pair.grown:
+                pair.due_s["topics"] = min(pair.due_s.get("topics", now_s), now_s + HURRY_S)
+            pair.grown = grown
+            due = [part for part in PARTS if pair.due_s.get(part, 0.0) <= now_s]
+            if due:
+                pair.busy = pool.submit(self._pass, clusters, pair, due)
+
+    def _pass(self, clusters: Clusters, pair: _Pair, due: list[Part]) -> None:
+        every_s: Mapping[Part, float] = {"topics": TOPICS_EVERY_S, "groups": self._every_s}
+        with ExitStack() as opened:
+            admins: tuple[Admin, Admin] | None = None
+            for part in due:
+                pause_s = every_s[part]
+                try:
+                    if admins is None:
+                        source, target = (opened.enter_context(self._opens(name)) for name in clusters)
+                        admins = source, target
+                    found = sync(self._store, admins, part, _now(), pair.memory)
+                    self._tell(pair, part, found)
+                    pause_s = max(pause_s, found.renewed / RENEWED_PER_S)
+                    pair.troubles.pop(part, None)
+                except (KafkaAdminError, StoreError) as error:
+                    if pair.troubles.get(part) != str(error):
+                        log.warning("%s of mirrors of %s in %s are not in sync: %s", part, *clusters, error)
+                    pair.troubles[part] = str(error)
+                except Exception:
+                    log.exception("%s of mirrors of %s in %s are not in sync", part, *clusters)
+                finally:
+                    pair.due_s[part] = time.monotonic() + pause_s
+
+    def _tell(self, pair: _Pair, part: Part, found: Synced) -> None:
+        for change in found.changes:
+            if part == "topics":
+                log.info("%s in %s: %s: %s", change.about, found.target, change.what, change.text)
+        now = as_document(found)
+        before = pair.kept.get(part)
+        now_s = time.monotonic()
+        if before is not None and before[0].changed(at=now.at) == now and now_s - before[1] < REPEAT_S:
+            return
+        pair.kept[part] = keep(self._store, found), now_s
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,264 @@
+"""The long-lived task of one slot: it claims the slot, follows what the driver writes for it, and says how that stands.
+
+It ends when the slot is another session's, or its document another lead's; what it still had on its way is refused by
+the target's brokers once a successor has taken over. While ZooKeeper is away it goes on with what it has.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from typing import NamedTuple
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.mirror.notes import CopyId
+from ha_core.model import (
+    CopiedMirror,
+    CopiedPartition,
+    Mirror,
+    MirrorCopies,
+    MirrorReport,
+    MirrorShare,
+    MirrorTask,
+    PartitionReport,
+    UnreadableDocumentError,
+)
+from ha_core.store.documents import to_bytes
+from ha_core.store.errors import AlreadyRegisteredError, StoreError
+from ha_core.store.gateways import Registration
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
+from ha_core.wire.sasl import SecurityProfile
+from spark_jobs.asking import Reach
+from spark_jobs.mirror.pair import Pair
+
+log = logging.getLogger(__name__)
+LOOK_S = 1.0
+NOT_OURS = "another driver leads"
+REPEAT_S = 10.0
+"""A report that says nothing new is written so often."""
+REPORTED_BYTES_S = 50_000
+"""So much of ZooKeeper's log a task takes: some 1,800 partitions a second."""
+MAX_PARTITIONS = 5_000
+"""In a report."""
+
+
+class Slot(NamedTuple):
+    """The one row of a Spark job."""
+
+    slot: int
+
+
+class Ended(NamedTuple):
+    slot: int
+    why: str
+
+
+class Settings(NamedTuple):
+    """What a task needs to begin. It travels with the task, accounts included, and is in no plan or log."""
+
+    zookeeper: str
+    root: str
+    profiles: Mapping[str, SecurityProfile]
+    timeout_s: float
+    session_timeout_s: float
+    job: str
+    """The lead that it belongs to."""
+
+
+def run(settings: Settings, slots: Iterator[Slot]) -> Iterator[Ended]:
+    """The function of the Spark job, on an executor."""
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+        logging.getLogger("kazoo").setLevel(logging.WARNING)
+    for one in slots:
+        store = connect(settings.zookeeper, settings.root, settings.session_timeout_s, create=False)
+        try:
+            yield Ended(one.slot, Task(store, settings, one.slot).run())
+        finally:
+            store.close()
+
+
+class Task:
+    def __init__(self, store: Store, settings: Settings, slot: int) -> None:
+        self._store, self._settings, self._slot = store, settings, slot
+        self._followed = store.follow_mirror_task(slot)
+        self._pairs: dict[tuple[str, str], Pair] = {}
+        self._ended: list[Pair] = []
+        self._told: MirrorReport | None = None
+        self._copies: MirrorCopies | None = None
+        self._told_s = self._next_s = 0.0
+        self._ending = threading.Event()
+
+    def stop(self) -> None:
+        """From any thread."""
+        self._ending.set()
+
+    def run(self) -> str:
+        """Returns why it has ended."""
+        claim = self._claim()
+        if claim is None:
+            return NOT_OURS
+        try:
+            copies = self._store.register(MirrorCopies(slot=self._slot, job=self._settings.job))
+        except AlreadyRegisteredError as error:
+            claim.close()
+            return str(error)
+        log.info("slot %d is taken", self._slot)
+        ours = _Ours(self._store, self._slot, claim, self._settings.job)
+        session = claim.session
+        try:
+            while not self._ending.wait(LOOK_S if self._told is not None else 0.0):
+                try:
+                    if not claim.held():
+                        return "the slot was taken by another task"
+                    if claim.session != session:
+                        # While it was gone its partitions may have been with others, and may be here again.
+                        session = claim.session
+                        self._let_go(self._pairs)
+                    task = self._mine()
+                    if task is None:
+                        return NOT_OURS
+                    self._follow(task.shares, ours)
+                except (StoreError, UnreadableDocumentError) as error:
+                    log.warning("slot %d goes on with what it has: %s", self._slot, error)
+                self._report(claim, copies)
+            return "it was told to end"
+        finally:
+            copies.close()
+            self._let_go(self._pairs)
+            for pair in self._ended:
+                pair.join()
+            claim.close()
+            log.info("slot %d is free", self._slot)
+
+    def _mine(self) -> MirrorTask | None:
+        task = self._followed.read()
+        return task if task is not None and task.job == self._settings.job else None
+
+    def _claim(self) -> Registration[MirrorReport] | None:
+        """The slot, once nobody else has it; None: the lead has ended, or does not want it any more.
+
+        Spark may run a task twice (`spark.speculation`), and ends the other one when the first returns. So who finds
+        the slot taken returns nothing while it is.
+        """
+        told = False
+        while self._mine() is not None and not self._ending.is_set():
+            try:
+                return self._store.register(MirrorReport(slot=self._slot, job=self._settings.job))
+            except AlreadyRegisteredError as error:
+                if not told:
+                    log.info("slot %d: waiting for it: %s", self._slot, error)
+                told = True
+                self._ending.wait(LOOK_S)
+        return None
+
+    def _follow(self, shares: tuple[MirrorShare, ...], still_ours: Callable[[CopyId], bool]) -> None:
+        by_pair: dict[tuple[str, str], list[MirrorShare]] = {}
+        for share in shares:
+            by_pair.setdefault((share.source, share.target), []).append(share)
+        self._let_go(self._pairs.keys() - by_pair.keys())
+        for key, its in by_pair.items():
+            pair = self._pairs.get(key)
+            if pair is None:
+                pair = self._pairs[key] = Pair(*key, self._open, still_ours)
+            pair.follow(tuple(its))
+
+    def _let_go(self, keys: Iterable[tuple[str, str]]) -> None:
+        for key in list(keys):
+            pair = self._pairs.pop(key)
+            pair.stop()
+            self._ended.append(pair)
+
+    def _open(self, cluster: str) -> Admin:
+        try:
+            known = self._store.clusters()
+        except StoreError as error:
+            raise KafkaAdminError(cluster, f"cannot be looked up. {error}") from None
+        return Reach(known, self._settings.profiles, self._settings.timeout_s).open(cluster)
+
+    def _report(self, claim: Registration[MirrorReport], copies: Registration[MirrorCopies]) -> None:
+        if time.monotonic() < self._next_s:
+            return
+        written = self._tell_copied(copies) + self._tell_standing(claim)
+        self._next_s = time.monotonic() + written / REPORTED_BYTES_S
+
+    def _tell_copied(self, copies: Registration[MirrorCopies]) -> int:
+        """How many bytes were written."""
+        found = [one for pair in self._pairs.values() for one in pair.copied()]
+        said = MirrorCopies(slot=self._slot, job=self._settings.job, mirrors=by_mirror(found))
+        if said == self._copies:
+            return 0
+        self._copies = said
+        copies.update(said)
+        return len(to_bytes(said))
+
+    def _tell_standing(self, claim: Registration[MirrorReport]) -> int:
+        """How many bytes were written."""
+        found = [one for pair in self._pairs.values() for one in pair.report()]
+        report = bounded(MirrorReport(slot=self._slot, job=self._settings.job), found)
+        now_s = time.monotonic()
+        if report == self._told and now_s - self._told_s < REPEAT_S:
+            return 0
+        self._told, self._told_s = report, now_s
+        said = report.changed(at=datetime.now(UTC).isoformat(timespec="seconds"))
+        claim.update(said)
+        return len(to_bytes(said))
+
+
+class _Ours:
+    """Whether a partition is still to be copied by this task, asked afresh; from any thread.
+
+    The driver needs a moment to take the partitions of a mirror that an operation holds out of the slots' documents, so
+    the mirror itself is asked for.
+    """
+
+    def __init__(self, store: Store, slot: int, claim: Registration[MirrorReport], job: str) -> None:
+        self._store, self._followed, self._claim, self._job = store, store.follow_mirror_task(slot), claim, job
+        self._guard = threading.Lock()
+        self._task: MirrorTask | None = None
+        self._mirrors: Mapping[CopyId, str] = {}
+
+    def __call__(self, id_: CopyId) -> bool:
+        """:raises StoreError: ZooKeeper cannot be asked."""
+        with self._guard:
+            # ZooKeeper's leader is asked; what is read behind it, over the same session, is no older.
+            if not self._claim.held():
+                return False
+            task = self._followed.read()
+            if task is not self._task:
+                self._task, self._mirrors = task, _mirrors(task, self._job)
+            key = self._mirrors.get(id_)
+            found = None if key is None else self._store.read(Mirror, key)
+            return found is not None and found[0].link == id_.link and found[0].held is None
+
+
+def _mirrors(task: MirrorTask | None, job: str) -> Mapping[CopyId, str]:
+    """The partitions of a slot, and the keys of their mirrors."""
+    if task is None or task.job != job:
+        return {}
+    return {CopyId(one.link, one.topic, number): one.mirror for one in task.shares for number in one.partitions}
+
+
+def by_mirror(found: Iterable[tuple[str, CopyId, CopiedPartition]]) -> tuple[CopiedMirror, ...]:
+    """As many as a document can hold."""
+    mirrors: dict[tuple[str, str], dict[int, CopiedPartition]] = {}
+    for mirror, id_, copied in islice(found, MAX_PARTITIONS):
+        mirrors.setdefault((mirror, id_.link), {})[id_.partition] = copied
+    return tuple(
+        CopiedMirror(mirror=mirror, link=link, partitions=partitions)
+        for (mirror, link), partitions in sorted(mirrors.items())
+    )
+
+
+def bounded(report: MirrorReport, found: list[PartitionReport]) -> MirrorReport:
+    """The report with as many partitions as it can hold: those to look at first."""
+    if len(found) > MAX_PARTITIONS:
+        found.sort(key=lambda one: (one.state == "copying", -one.lag_records, one.mirror, one.partition))
+    kept = tuple(found[:MAX_PARTITIONS])
+    return report.changed(partitions=kept, left_out=len(found) - len(kept))

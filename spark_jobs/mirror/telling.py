@@ -1,0 +1,55 @@
+"""What the driver says in its log: each change of how mirrors stand, and their lag now and then."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+from ha_core.model import Mirror, MirrorReport, PartitionReport
+
+log = logging.getLogger(__name__)
+EVERY_S = 60.0
+_REASONS = 3
+
+
+class Telling:
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+        self._told_s = float("-inf")
+
+    def tell(
+        self,
+        mirrors: Collection[Mirror],
+        counts: Mapping[tuple[str, str], int],
+        reports: Mapping[int, MirrorReport],
+        now_s: float,
+    ) -> None:
+        found: dict[str, list[PartitionReport]] = {mirror.key: [] for mirror in mirrors}
+        for report in reports.values():
+            for one in report.partitions:
+                found.setdefault(one.mirror, []).append(one)
+        due = now_s - self._told_s >= EVERY_S
+        if due:
+            self._told_s = now_s
+        for mirror in mirrors:
+            its = found[mirror.key]
+            said = states(mirror, counts, its)
+            if due or self._told.get(mirror.key) != said:
+                lag, bytes_s = sum(one.lag_records for one in its), sum(one.bytes_s for one in its)
+                log.info("%s: %s; %d records behind, %.1f MB/s", mirror.key, said, lag, bytes_s / 1e6)
+            self._told[mirror.key] = said
+        for gone in self._told.keys() - found.keys():
+            log.info("%s: no mirror any more", gone)
+            del self._told[gone]
+
+
+def states(mirror: Mirror, counts: Mapping[tuple[str, str], int], found: Collection[PartitionReport]) -> str:
+    """How many partitions are in which state, and why those that are not copied are not."""
+    source, target = (counts.get((cluster, mirror.topic), 0) for cluster in (mirror.source, mirror.target))
+    said = [f"{count} {state}" for state, count in sorted(Counter(one.state for one in found).items())]
+    if source != target:
+        said.append(f"{source} partitions in {mirror.source}, {target} in {mirror.target}")
+    reasons = Counter(one.reason for one in found if one.state != "copying")
+    said += [f"{count} of them: {reason}" for reason, count in reasons.most_common(_REASONS)]
+    return ", ".join(said) or "nothing is known of it yet"

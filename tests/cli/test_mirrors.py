@@ -1,0 +1,118 @@
+"""`switchyard mirrors`: how each partition of each mirror stands, by what its task reports."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from ha_core.model import Cluster, Mirror, MirrorReport, MirrorSync, PartitionReport, SyncFinding
+from stack.memory_store import MemoryStore
+from tests.cli.invoking import document, problems, run, seeded, shown, use
+
+CLUSTERS = (
+    Cluster(name="east", bootstrap="127.0.0.1:1", default=True),
+    Cluster(name="west", bootstrap="127.0.0.1:1"),
+)
+
+
+def mirror(topic: str) -> Mirror:
+    return Mirror.of(topic, "east", "west", "link-1", "2026-11-23T10:00:00Z", "test")
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
+    store = seeded(*CLUSTERS, mirror("orders"), mirror("payments"))
+    use(store, monkeypatch)
+    return store
+
+
+def told(partition: int, state: Literal["copying", "stopped"], **more: Any) -> PartitionReport:
+    return PartitionReport(mirror="orders@west", topic="orders", partition=partition, state=state, **more)
+
+
+def test_partitions_are_shown_as_their_tasks_report_them_and_what_nobody_reports_is_said(store: MemoryStore) -> None:
+    # Given a task that has just lost partition 1 to another one
+    lost = told(1, "stopped", reason="another task copies it")
+    client = store.client()
+    client.register(MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9, lag_records=2), lost)))
+    client.register(MirrorReport(slot=1, job="j", partitions=(told(1, "copying", source_end=4),)))
+    # When mirrors are listed
+    found = document("mirrors")["mirrors"]
+    # Then each partition has one row, and the topic of which nobody tells has one as well
+    rows = [(one["topic"], one["partition"], one["state"], one["lag_records"]) for one in found]
+    assert rows == [("orders", 0, "copying", 2), ("orders", 1, "copying", 0), ("payments", None, "nobody", None)]
+    assert found[0]["from"] == "east"
+    assert "is the job `mirror`" in shown("mirrors")
+
+
+def test_a_mirror_that_a_full_report_leaves_out_is_no_mirror_that_nobody_copies(store: MemoryStore) -> None:
+    full = MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9),), left_out=3)
+    store.client().register(full)
+
+    found = document("mirrors")["mirrors"]
+
+    assert [(one["topic"], one["state"]) for one in found] == [("orders", "copying"), ("payments", "unreported")]
+
+
+def test_without_a_mirror_the_list_says_how_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(seeded(*CLUSTERS), monkeypatch)
+    assert "switchyard mirror link" in shown("mirrors")
+
+
+def test_a_topic_without_a_mirror_is_not_unlinked(store: MemoryStore) -> None:
+    code, answer = run("mirror", "unlink", "users", "--to", "west", "--reason", "test", "--yes")
+    assert code == 2
+    assert "users has no mirror in west" in answer["error"]
+
+
+def test_the_status_check_names_mirrors_that_nobody_copies_and_partitions_that_have_stopped(store: MemoryStore) -> None:
+    client = store.client()
+    reports = (told(0, "copying"), told(1, "stopped", reason="retention has overtaken the copy"))
+    client.register(MirrorReport(slot=0, job="j", partitions=reports))
+    found = {problem["about"]: problem["text"] for problem in problems()}
+    assert found["mirrors"].startswith("Nobody copies payments in west:")
+    assert found["mirror of orders-1 in west"] == "It is copied no further: retention has overtaken the copy."
+
+
+def synced(part: Literal["topics", "groups"], *findings: SyncFinding) -> MirrorSync:
+    return MirrorSync.of("east", "west", part, "2026-11-23T10:00:00Z", 2, findings)
+
+
+def test_what_is_not_as_in_the_source_is_listed_and_only_what_waits_for_somebody_alarms(store: MemoryStore) -> None:
+    # Given a standby with too many partitions, and a group that lives there
+    more = SyncFinding(what="partitions", about="topic orders", reason="west has 6, east 5", stop=True)
+    lives = SyncFinding(what="offsets", about="group billing", reason="it has members in west")
+    client = store.client()
+    client.keep_mirror_sync(synced("topics", more))
+    client.keep_mirror_sync(synced("groups", lives))
+    # When mirrors are listed
+    found = document("mirrors")["sync"]
+    page = shown("mirrors")
+    # Then both are there
+    assert [(one["part"], one["looked_at"], one["findings"][0]["about"]) for one in found] == [
+        ("groups", 2, "group billing"),
+        ("topics", 2, "topic orders"),
+    ]
+    assert "west has 6, east 5" in page
+    assert "it has members in west" in page
+    # And the check tells the one that waits for somebody
+    told = [problem["text"] for problem in problems() if problem["about"] == "mirrors of east in west"]
+    assert told == ["topic orders, partitions: west has 6, east 5"]
+
+
+def test_more_findings_than_a_document_holds_are_counted_and_those_first_that_wait_for_somebody() -> None:
+    told = [SyncFinding(what="offsets", about=f"group {number:03}", reason="members") for number in range(600)]
+    stop = SyncFinding(what="settings", about="topic z", reason="refused", stop=True)
+    found = synced("groups", *told, stop)
+    assert (len(found.findings), found.left_out, found.findings[0]) == (500, 101, stop)
+
+
+def test_a_topic_without_a_mirror_is_not_synced_and_a_cluster_that_is_away_is_told(store: MemoryStore) -> None:
+    code, answer = run("mirror", "sync", "users")
+    assert (code, "users has no mirror" in answer["error"]) == (2, True)
+    code, answer = run("mirror", "sync", "orders")
+    assert code == 6
+    reasons = [one["reason"] for part in answer["parts"] for one in part["findings"] if one["stop"]]
+    assert reasons
+    assert all("127.0.0.1:1 cannot be reached" in reason for reason in reasons)

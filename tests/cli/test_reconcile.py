@@ -1,0 +1,89 @@
+"""`switchyard mirror reconcile` and what `status` says of it, without a cluster that answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH, SUCCESS
+from ha_core.model import Cluster, LostTail, Mask, Tail
+from stack.memory_store import MemoryStore
+from tests.cli.invoking import document, problems, run, seeded, shown, use
+
+EAST = Cluster(name="east", bootstrap="127.0.0.1:1", default=True)
+WEST = Cluster(name="west", bootstrap="127.0.0.1:1")
+TAIL = LostTail(
+    key="orders@east:switch-1",
+    topic="orders",
+    cluster="east",
+    target="west",
+    operation="switch-1",
+    since="2026-11-23T10:00:00Z",
+    link="link-1",
+    log="switchyard-copies",
+    log_partitions=16,
+    partitions={0: Tail(mirrored=20, client=20)},
+)
+ASKED = ("mirror", "reconcile", "east", "--reason", "it is back", "--yes")
+
+
+def store(monkeypatch: pytest.MonkeyPatch, *more: LostTail, east: Cluster = EAST) -> MemoryStore:
+    found = seeded(east, WEST, *more)
+    use(found, monkeypatch)
+    return found
+
+
+def test_a_tail_that_nobody_has_counted_waits_for_a_human(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = TAIL.changed(key="bills@east:switch-1", topic="bills", counted="2026-11-23T11:00:00Z")
+    store(monkeypatch, TAIL, counted)
+    (found,) = [one for one in problems() if "their copies" in one["text"]]
+    assert found["about"] == "cluster east"
+    assert found["text"].startswith("orders went on at their copies without it")
+    assert "switchyard mirror reconcile east" in found["remedy"]
+    assert "orders went on at their copies" in shown("status")
+
+
+def test_a_cluster_that_is_away_is_not_reconciled_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = store(monkeypatch, TAIL)
+    code, answer = run(*ASKED)
+    assert code == OUT_OF_REACH
+    assert "east" in answer["error"]
+    assert before.client().lost_tails() == [TAIL]
+
+
+def test_what_a_cluster_that_never_comes_back_had_is_done_without_when_the_topics_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = store(monkeypatch, TAIL)
+    # Not for all topics at once
+    assert run(*ASKED, "--accept-loss")[0] == BAD_INPUT
+    # But for those that are named
+    answer = document(*ASKED[:3], "orders", *ASKED[3:], "--accept-loss")
+    assert [(one["outcome"], one["records"]) for one in answer["tails"]] == [("unknown", None)]
+    (after,) = left.client().lost_tails()
+    assert after.counted is not None
+    assert after.partitions == TAIL.partitions
+    assert not [one for one in problems() if "their copies" in one["text"]]
+
+
+def test_a_cluster_without_a_tail_has_nothing_to_reconcile(monkeypatch: pytest.MonkeyPatch) -> None:
+    store(monkeypatch)
+    code, answer = run(*ASKED)
+    assert (code, answer["tails"]) == (SUCCESS, [])
+    assert "nothing to reconcile" in shown(*ASKED)
+
+
+@pytest.mark.parametrize(
+    ("east", "words", "why"),
+    [
+        (EAST, ("north", "--reason", "r"), "no cluster 'north'"),
+        (EAST, ("east", "--reason", " "), "needs a reason"),
+        (EAST.changed(masked=Mask(since="now", reason="rack fire", by="me")), ("east", "--reason", "r"), "unmask east"),
+    ],
+)
+def test_what_cannot_be_reconciled_is_refused_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, east: Cluster, words: tuple[str, ...], why: str
+) -> None:
+    store(monkeypatch, TAIL, east=east)
+    code, answer = run("mirror", "reconcile", *words, "--yes")
+    assert code == BAD_INPUT
+    assert why in answer["error"]

@@ -1,0 +1,129 @@
+"""A whole cluster as the scope: by a run of the DAG, by the command, and again after a stop in the middle."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ha_core.cli.app import build
+from ha_core.cli.exits import BAD_INPUT
+from ha_core.operations import engine
+from ha_core.operations.environment import Environment
+from ha_core.operations.registry import declare_usage
+from ha_core.operations.whole_cluster import plan_cluster
+from stack.harness import Stack
+from tests.dags.conftest import Outcome
+from tests.kit.running import create_topic
+
+pytestmark = [pytest.mark.stack, pytest.mark.airflow]
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """Of its own: everything that is in it moves."""
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1) as running:
+        yield running
+
+
+def users_with_topics(stack: Stack, environment: Environment, cluster: str) -> list[tuple[str, str]]:
+    """Two users with a topic and a group each, and a topic that nobody is known to use."""
+    mark = uuid.uuid4().hex[:6]
+    made = [(f"user-{mark}-{n}", f"topic-{mark}-{n}") for n in range(2)]
+    bootstrap = stack.clusters[cluster]["bootstrap"]
+    for user, topic in made:
+        create_topic(bootstrap, topic, 1)
+        declare_usage(environment, user, (topic,), (f"group-{topic}",))
+    create_topic(bootstrap, f"alone-{mark}", 1)
+    return [*made, ("", f"alone-{mark}")]
+
+
+def writers(environment: Environment, things: list[tuple[str, str]]) -> set[str | None]:
+    view = environment.store.load()
+    found = {view.topics[topic].writer for _, topic in things}
+    return found | {view.bindings[user].cluster for user, _ in things if user}
+
+
+def switch(stack: Stack, *arguments: str) -> tuple[int, str]:
+    options = ["--zookeeper", stack.zookeeper, "--reason", "maintenance", "--yes"]
+    result = CliRunner().invoke(build(), ["switch", *arguments, *options])
+    return result.exit_code, result.output
+
+
+def test_a_cluster_is_left_part_by_part_and_asked_again_only_what_is_left_moves(
+    run_dag: Run, stack: Stack, environment: Environment
+) -> None:
+    # Given a cluster that serves users who share nothing
+    things = users_with_topics(stack, environment, "east")
+    form: dict[str, Any] = {"from": "east", "to": "west", "reason": "a test", "topics_per_batch": 2}
+    # When a run shows what it would do
+    dry = run_dag("switch_cluster", {**form, "dry_run": True})
+    # Then nothing has changed, and each user is a part
+    assert dry.state == "success", dry.tasks
+    assert dry.results["report"]["outcome"].startswith("DRY RUN: would move 3 topics and 2 groups")
+    assert environment.store.load().topics == {}
+    # When the first part was moved, and the run was stopped there
+    first = plan_cluster(environment, "east", "west", reason="a test", topics_per_batch=2).batches[0]
+    assert engine.resume(environment, engine.start(environment, first).id).result == "succeeded"
+    # When it is asked for again
+    outcome = run_dag("switch_cluster", {**form, "dry_run": False})
+    # Then what was left has moved
+    assert outcome.state == "success", (outcome.tasks, outcome.results)
+    assert writers(environment, things) == {"west"}
+    assert environment.store.locks() == []
+    # When there is nothing left
+    code, said = switch(stack, "cluster:east", "--from", "east", "--to", "west")
+    # Then that is said
+    assert code == BAD_INPUT
+    assert "serves nobody" in said
+    # When the command moves all of it back
+    code, said = switch(stack, "cluster:west", "--from", "west", "--to", "east", "--batch-topics", "2")
+    # Then it is where it was
+    assert code == 0, said
+    assert writers(environment, things) == {"east"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("cluster:east", "user:u", "--from", "east", "--to", "west"), "stands alone"),
+        (("cluster:west", "--from", "east", "--to", "west"), "names the cluster of --from"),
+        (("cluster:north", "--from", "north", "--to", "west"), "'north' is not registered"),
+        (("cluster:east", "--from", "east", "--to", "west", "--mode", "forced"), "--unread"),
+    ],
+)
+def test_a_scope_that_is_no_whole_cluster_is_refused_with_its_way_out(
+    stack: Stack, arguments: tuple[str, ...], words: str
+) -> None:
+    code, said = switch(stack, *arguments)
+
+    assert code == BAD_INPUT
+    assert words in " ".join(said.split())
+
+
+def test_where_one_part_fails_it_is_undone_and_no_other_is_started(
+    run_dag: Run, stack: Stack, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a first part whose cut fails
+    things = users_with_topics(stack, environment, "east")
+    before = {operation.id for operation in environment.store.operations(50)}
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr("ha_core.operations.switch.steps.cut_change", fails)
+    # When all of the cluster is to move
+    form = {"from": "east", "to": "west", "reason": "a test", "topics_per_batch": 2, "dry_run": False}
+    outcome = run_dag("switch_cluster", form)
+    # Then the run has failed, only that part was begun, as often as tasks are tried, and each time undone
+    assert outcome.state == "failed"
+    begun = [one for one in environment.store.operations(50) if one.id not in before]
+    assert {one.state for one in begun} == {"undone"}
+    assert len({one.about for one in begun}) == 1
+    view = environment.store.load()
+    assert not any(user in view.bindings for user, _ in things)
+    assert environment.store.locks() == []

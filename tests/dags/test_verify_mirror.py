@@ -1,0 +1,69 @@
+"""The DAG `verify_mirror` on real clusters, with Spark on this machine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ha_core.kafka.copying import Copying
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.verifying import copies_of
+from ha_core.model import Mirror
+from ha_core.operations.environment import Environment
+from ha_core.store.commits import Change
+from stack.java import find_java
+from stack.spark_java import spark_environment
+from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
+
+pytestmark = [pytest.mark.stack, pytest.mark.airflow]
+
+
+def test_a_mirror_that_is_not_copied_fails_the_run_and_one_that_is_equal_does_not(
+    run_dag: Callable[..., Outcome],
+    environment: Environment,
+    workload: Workload,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    for key, value in spark_environment(find_java()).items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.setenv("SWITCHYARD_HISTORY", str(tmp_path / "history"))
+    # Given a mirror of which nothing is copied
+    clusters = environment.store.load().clusters
+    east, west = environment.admin(clusters["east"]), environment.admin(clusters["west"])
+    mirror = Mirror.of(workload.topic, "east", "west", "link", "2026-01-01T00:00:00Z", "test")
+    west.create_topics(
+        [
+            TopicSpec(workload.topic, PARTITIONS, 1),
+            TopicSpec(mirror.log, mirror.log_partitions, 1, {"cleanup.policy": "compact"}),
+        ]
+    )
+    environment.store.commit(Change(change_id="test:mirror", puts=(mirror,), expected={(Mirror, mirror.key): None}))
+    form = {"topics": [workload.topic], "to": "west"}
+    # When it is verified, then the run fails and names the first offset
+    failed = run_dag("verify_mirror", form)
+    assert (failed.state, failed.tasks["compare"], failed.tasks["verdict"]) == ("failed", "success", "failed")
+    said = failed.results["report"]["outcome"]
+    assert said.startswith(
+        f"FAILED in verdict: {PARTITIONS} of {PARTITIONS} partitions differ, 0 could not be compared."
+    )
+    assert "partition 0, offset 0: nothing of it is copied yet" in said
+    # When it is copied, then the run says how many records are equal
+    job = Copying(east, west, copies_of(mirror, PARTITIONS), {(workload.topic, p): 0 for p in range(PARTITIONS)})
+    thread = threading.Thread(target=job.run)
+    thread.start()
+    until = time.monotonic() + 40
+    while not all(one.state == "copying" and one.source >= RECORDS for one in job.standing().values()):
+        assert time.monotonic() < until, job.standing()
+        time.sleep(0.1)
+    job.stop()
+    thread.join(30)
+    equal = run_dag("verify_mirror", {**form, "sample": 0.5, "seed": 7})
+    assert equal.state == "success"
+    assert equal.results["report"]["outcome"] == (
+        f"DONE: {RECORDS} records are equal in a sample (50.0%, seed 7) of {PARTITIONS} partitions"
+    )

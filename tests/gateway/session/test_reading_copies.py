@@ -1,0 +1,367 @@
+"""Mirrored topics are read from their copies under the offsets of the source; what a copy has not, from the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.copies import DOUBTED_S, told_of
+from gateway.session.commands import Refresh
+from gateway.session.snapshot import Port, Snapshot
+from gateway.topology import Topology
+from ha_core.model import (
+    CopiedMirror,
+    CopiedPartition,
+    Extent,
+    Mask,
+    Mirror,
+    MirrorCopies,
+    Run,
+    Topic,
+    UserBindings,
+    View,
+)
+from ha_core.model.extent import identity
+from ha_core.wire import ErrorCode
+from ha_core.wire.records import batches
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, entry, fetch, fetched
+from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
+
+MIRROR = Mirror.of("orders", "east", "west", "l1", "2026-01-01T00:00:00Z", "test")
+RUNS = (Run(10, 100, 5), Run(20, 105, 5), Run(25, 112, 5))
+"""Of the source [10, 15) and [20, 30). In the copy a marker of a copier lies at 110 and 111."""
+NOTHING_KNOWN = -1
+
+
+def pinned(*more: Extent) -> Topic:
+    return Topic(name="orders", writer="east", partitions={0: (*more, *identity("east"))})
+
+
+def seen(
+    *,
+    read: str | None = "west",
+    topic: Topic | None = None,
+    mirrors: Iterable[Mirror] = (MIRROR,),
+    zone: str = "",
+    zones: dict[str, str] | None = None,
+    masked: str = "",
+    away: str = "",
+    revision: int = 1,
+) -> Snapshot:
+    """The state: `orders` lives in the east and has a copy in the west, from which the client reads."""
+    mask = Mask(since="2026-01-01T00:00:00Z", reason="fire", by="ops")
+    clusters = {
+        name: one.changed(zone=(zones or {}).get(name), masked=mask if name == masked else None)
+        for name, one in CLUSTERS.items()
+    }
+    bindings = {} if read is None else {"anonymous": UserBindings(user="anonymous", read=read)}
+    topics = {"orders": topic or pinned()}
+    view = View(revision, clusters, bindings, topics, mirrors={one.key: one for one in mirrors})
+    leaders = {"orders": {0: 1, 1: 1}, "other": {0: 1}}
+    found = topology(east=leaders, west=leaders)
+    parts = {name: replace(one, reachable=name != away) for name, one in found.clusters.items()}
+    return replace(snapshot(view, Topology(parts)), zone=zone)
+
+
+def reader(
+    state: Snapshot | None = None, runs: tuple[Run, ...] = RUNS, end: int = 31, level: bool = True, link: str = "l1"
+) -> Talk:
+    talk = Talk(state or seen(), Port("east", 1))
+    tell(talk, runs, end, level, link)
+    return talk
+
+
+def tell(
+    talk: Talk, runs: tuple[Run, ...] = RUNS, end: int = 31, level: bool = True, link: str = "l1", slots: int = 1
+) -> None:
+    known = {0: CopiedPartition.of(end, level, runs)}
+    mirrors = (CopiedMirror(mirror="orders@west", link=link, partitions=known),)
+    documents = [MirrorCopies(slot=n, job="j", mirrors=mirrors) for n in range(slots)]
+    talk.copies.learn(told_of(documents, talk.copies.told))
+
+
+def asks(talk: Talk, offset: int, **more: Any) -> None:
+    talk.ask(FETCH, 12, {**fetch(("orders", 0, offset)), **more})
+
+
+def offsets(answer: dict[str, Any]) -> list[int]:
+    records = entry(answer)["records"] or b""
+    return [found.base_offset for found in batches(records, 0, len(records))]
+
+
+def read_in_source(talk: Talk, offset: int) -> bool:
+    """Whether a fetch at that offset goes to the source, as it is."""
+    asks(talk, offset)
+    assert not talk.asked(WEST)
+    found = talk.asked(EAST)
+    if found:
+        talk.answer(EAST, found[0], fetched(("orders", 0, 99, batch(offset))))
+        assert offsets(talk.answers()[-1]) == [offset]
+    return bool(found)
+
+
+# -- what is in the copy --------------------------------------------------------------------------------------------
+
+
+def test_what_lies_in_the_copy_is_read_there_under_the_offsets_of_the_source() -> None:
+    # Given a reader of a copy with two gaps, one of the source and one of the copy
+    talk = reader()
+    # When it asks for what lies in the first run
+    asks(talk, 12)
+    # Then the copy is asked, and nobody else
+    assert not talk.asked(EAST)
+    (request,) = talk.asked(WEST)
+    assert request.partition["fetch_offset"] == 102
+    # And all that it gives has the offsets of the source, without the markers of copiers
+    given = [batch(100, count=5), batch(105, count=5), batch(110), batch(111), batch(112, count=5), batch(117)]
+    talk.answer(WEST, request, fetched(("orders", 0, 118, b"".join(given))))
+    (answer,) = talk.answers()
+    assert offsets(answer) == [10, 20, 25]
+    # And the log ends for the reader where what is known of the copy ends
+    assert [entry(answer)[name] for name in ("high_watermark", "last_stable_offset")] == [30, 30]
+    assert entry(answer)["error_code"] == entry(answer)["log_start_offset"] + 1 == 0
+    assert not entry(answer)["aborted_transactions"]
+
+
+def test_a_position_in_a_gap_goes_on_behind_it() -> None:
+    talk = reader()
+    asks(talk, 17)
+    assert talk.asked(WEST)[0].partition["fetch_offset"] == 105
+
+
+def test_bytes_from_copies_are_counted_by_their_cluster() -> None:
+    talk = reader()
+    asks(talk, 10)
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 118, batch(100, count=5) + batch(117))))
+    assert talk.session.shared.counts.mirror_fetch_bytes == {"west": len(batch())}
+
+
+@pytest.mark.parametrize("offset", [0, 9])
+def test_what_lies_below_the_first_run_that_is_known_is_read_from_the_source(offset: int) -> None:
+    assert read_in_source(reader(), offset)
+
+
+# -- the end of the copy --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("offset", "end"), [(30, 30), (31, 31), (40, NOTHING_KNOWN)])
+def test_who_is_at_the_end_of_the_copy_or_ahead_of_it_waits_as_for_records_that_are_not_there_yet(
+    offset: int, end: int
+) -> None:
+    talk = reader()
+    asks(talk, offset)
+    # Then nobody is asked, and the answer takes its time
+    assert not talk.asked(EAST) + talk.asked(WEST) + talk.answers()
+    talk.wait(0.5)
+    (answer,) = talk.answers()
+    assert (entry(answer)["error_code"], offsets(answer), entry(answer)["high_watermark"]) == (0, [], end)
+    # When more is copied
+    tell(talk, (*RUNS, Run(31, 117, 20)), 51)
+    asks(talk, offset)
+    # Then it is read, in its place
+    assert talk.asked(WEST)[0].partition["fetch_offset"] == 117 + max(offset - 31, 0)
+
+
+def test_a_reader_of_several_partitions_does_not_wait_long_for_one_while_the_copy_of_another_grows() -> None:
+    talk = reader()
+    talk.ask(FETCH, 12, {**fetch(("orders", 0, 30), ("other", 0, 5)), "max_wait_ms": 30_000})
+    (request,) = talk.asked(EAST)
+    assert request.body["max_wait_ms"] == 500
+    assert [topic["topic"] for topic in request.body["topics"]] == ["other"]
+
+
+def test_a_copy_that_lags_is_not_waited_for() -> None:
+    talk = reader(level=False)
+    assert read_in_source(talk, 30)
+    assert read_in_source(talk, 40)
+    # But what it has is read there
+    asks(talk, 29)
+    assert talk.asked(WEST)
+
+
+def test_where_the_source_is_away_its_readers_get_what_is_copied_and_then_wait() -> None:
+    talk = reader(seen(away="east"), level=False)
+    asks(talk, 29)
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 117, batch(116))))
+    assert offsets(talk.answers()[0]) == [29]
+    asks(talk, 30)
+    talk.wait(0.5)
+    assert (entry(talk.answers()[0])["error_code"], talk.asked(EAST)) == (0, [])
+
+
+# -- what is read from the source -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        seen(read=None),
+        seen(mirrors=()),
+        seen(mirrors=[MIRROR.changed(held="switch-1")]),
+        seen(masked="west"),
+        seen(away="west"),
+        seen(read="nearest"),
+        seen(read="nearest", zone="b", zones={"east": "a"}),
+        seen(read="nearest", zone="b", zones={"east": "b", "west": "b"}),
+    ],
+    ids=["unbound", "unlinked", "held", "masked", "away", "no zone", "no copy there", "the source is near"],
+)
+def test_without_a_copy_to_read_from_the_source_is_read(state: Snapshot) -> None:
+    assert read_in_source(reader(state), 12)
+
+
+def test_the_nearest_copy_is_the_one_in_the_gateways_zone() -> None:
+    talk = reader(seen(read="nearest", zone="b", zones={"east": "a", "west": "b"}))
+    asks(talk, 12)
+    assert talk.asked(WEST)
+
+
+@pytest.mark.parametrize(
+    "told", [{"link": "an older one"}, {"runs": ()}, {"runs": (Run(10, 100, 5), Run(5, 105, 5))}], ids=str
+)
+def test_what_is_told_of_another_mirror_or_cannot_be_is_nothing_to_go_by(told: dict[str, Any]) -> None:
+    assert read_in_source(reader(**told), 12)
+
+
+def test_a_damaged_map_is_refused_whatever_is_copied() -> None:
+    damaged = Topic(name="orders", partitions={1: identity("east")})
+    talk = reader(seen(topic=damaged))
+    asks(talk, 12)
+    assert entry(talk.answers()[0])["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_reader_goes_over_to_the_source_and_back_without_a_record_twice_or_skipped() -> None:
+    # Given a reader of the copy
+    talk = reader()
+    read = list[int]()
+
+    def go_on() -> None:
+        asks(talk, read[-1] + 1 if read else 10)
+        for lane, shift in ((WEST, 90), (EAST, 0)):
+            for request in talk.asked(lane):
+                at = request.partition["fetch_offset"]
+                talk.answer(lane, request, fetched(("orders", 0, 999, batch(at) + batch(at + 1))))
+                found = offsets(talk.answers()[0])
+                read.extend(found)
+                assert found == [at - shift, at - shift + 1]
+
+    tell(talk, (Run(10, 100, 20),))
+    go_on()
+    # When the job tells nothing any more, and again, and an operation holds the copy for itself
+    talk.copies.learn({})
+    go_on()
+    tell(talk, (Run(10, 100, 20),))
+    go_on()
+    talk.follow(seen(mirrors=[MIRROR.changed(held="switch-1")], revision=2))
+    go_on()
+    talk.follow(seen(revision=3))
+    go_on()
+    # Then it has read on
+    assert read == list(range(10, 20))
+
+
+def test_a_cut_to_the_copy_is_gone_over_by_the_map() -> None:
+    # Given a reader at the end of the copy, from which the topic is written now
+    talk = reader(runs=(Run(0, 100, 30),), end=30)
+    cut = (
+        Extent(cluster="west", start=0, end=30, base=100, term=0, copied=True),
+        Extent(cluster="west", start=30, base=131, term=1),
+    )
+    topic = Topic(name="orders", writer="west", partitions={0: cut})
+    # When it has not asked for metadata yet
+    talk.follow(seen(topic=topic, mirrors=(), revision=2))
+    asks(talk, 29)
+    assert talk.asked(WEST)[0].partition["fetch_offset"] == 129
+    talk = reader(seen(topic=topic, mirrors=()))
+    asks(talk, 30)
+    assert talk.asked(WEST)[0].partition["fetch_offset"] == 131
+
+
+def test_nobody_is_led_past_what_lies_in_a_third_cluster_between_two_parts_of_the_source() -> None:
+    # Given a source that was away for a while
+    extents = (
+        Extent(cluster="east", start=0, end=20, base=0, term=0),
+        Extent(cluster="west", start=20, end=25, base=7, term=1),
+        Extent(cluster="east", start=25, base=20, term=2),
+    )
+    talk = reader(
+        seen(topic=Topic(name="orders", writer="east", partitions={0: extents})), (Run(0, 100, 15), Run(20, 115, 9))
+    )
+    # When its reader is behind what is copied of the first part
+    asks(talk, 17)
+    # Then it reads all of that part at the source, and the next one where it is
+    assert talk.asked(EAST)[0].partition["fetch_offset"] == 17
+    talk = reader(talk.session.snapshot, (Run(0, 100, 15), Run(20, 115, 9)))
+    asks(talk, 20)
+    assert talk.asked(WEST)[0].partition["fetch_offset"] == 7
+
+
+# -- a copy that fails ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fetched(("orders", 0, -1, b""), error=int(ErrorCode.OFFSET_OUT_OF_RANGE)),
+        fetched(("orders", 0, -1, b""), error=int(ErrorCode.NOT_LEADER_OR_FOLLOWER)),
+        fetched(("orders", 0, 118, b"")),
+        fetched(("orders", 0, 118, batch(117))),
+        fetched(("orders", 0, 118, batch(103, count=9))),
+    ],
+    ids=["out of range", "not the leader", "compacted", "beyond what is known", "through the end of a run"],
+)
+def test_a_copy_that_does_not_give_what_it_has_is_left_alone_for_a_while(answer: dict[str, Any]) -> None:
+    talk = reader()
+    asks(talk, 12)
+    talk.answer(WEST, talk.asked(WEST)[0], answer)
+    # Then the reader learns of no error, and goes on at the source
+    talk.wait(0.1)
+    (said,) = talk.answers()
+    assert (entry(said)["error_code"], offsets(said), entry(said)["high_watermark"]) == (0, [], NOTHING_KNOWN)
+    assert read_in_source(talk, 12)
+    # And later at the copy again
+    talk.wait(DOUBTED_S)
+    asks(talk, 13)
+    assert talk.asked(WEST)
+
+
+def test_a_copy_whose_broker_is_lost_costs_its_reader_no_connection() -> None:
+    talk = reader()
+    asks(talk, 12)
+    talk.asked(WEST)
+    talk.lose(WEST)
+    talk.wait(0.1)
+    assert talk.closed is None
+    assert entry(talk.answers()[0])["error_code"] == 0
+    assert Refresh() in talk.others
+    assert read_in_source(talk, 12)
+
+
+def test_limits_that_are_used_up_by_other_partitions_are_no_fault_of_the_copy() -> None:
+    talk = reader()
+    asks(talk, 12)
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 118, batch(100, count=5)[:40])))
+    assert offsets(talk.answers()[0]) == []
+    asks(talk, 12)
+    assert talk.asked(WEST)
+
+
+def test_what_was_read_from_the_copy_of_a_topic_whose_map_is_another_one_by_now_is_not_shown() -> None:
+    talk = reader()
+    asks(talk, 12)
+    (request,) = talk.asked(WEST)
+    later = (Extent(cluster="east", start=1000, base=0, term=1),)
+    talk.follow(seen(topic=Topic(name="orders", writer="east", partitions={0: later}), revision=2))
+    talk.answer(WEST, request, fetched(("orders", 0, 118, batch(100, count=5))))
+    assert offsets(talk.answers()[0]) == []
+
+
+def test_two_that_tell_of_one_partition_are_no_trouble() -> None:
+    talk = reader()
+    tell(talk, slots=2)
+    asks(talk, 12)
+    assert talk.asked(WEST)

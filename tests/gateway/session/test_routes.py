@@ -1,0 +1,50 @@
+"""Where topics lead: what is judged of each agrees with what is judged of all of them at once."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from gateway.session.routes import Routes
+from gateway.session.snapshot import Port
+from ha_core.model import Identity, UserBindings, View
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, PRODUCE, fetch, produce
+from tests.gateway.session.talk import CLUSTERS, EAST, Talk, snapshot, topology
+
+ONE_EACH = topology(east={"easts": {0: 1}}, west={"wests": {0: 1}})
+BINDINGS = [
+    None,
+    UserBindings(user="app"),
+    *(UserBindings(user="app", cluster=cluster) for cluster in CLUSTERS),
+    *(UserBindings(user="app", instances={"one": cluster}) for cluster in CLUSTERS),
+    UserBindings(user="app", cluster="west", instances={"one": "east"}),
+    UserBindings(user="app", topics={"easts": "west"}),
+]
+
+
+@pytest.mark.parametrize(("bindings", "cluster"), list(product(BINDINGS, CLUSTERS)))
+@pytest.mark.parametrize("instance", ["", "one"])
+@pytest.mark.parametrize("hint", [None, "easts", "nowhere"])
+def test_where_every_topic_passes_each_of_them_does(
+    bindings: UserBindings | None, cluster: str, instance: str, hint: str | None
+) -> None:
+    view = View(1, CLUSTERS, {"app": bindings} if bindings else {})
+    routes = Routes(snapshot(view, ONE_EACH), Identity("app", instance, hint), Port(cluster, 1))
+
+    outcomes = [routes.topic(name) for name in (b"easts", b"wests", b"nowhere")]
+
+    if routes.plain:
+        assert [(route.no_produce, route.no_fetch, route.topic) for route in outcomes] == [(None, None, None)] * 3
+
+
+def test_a_topic_is_asked_for_where_its_user_is_bound_though_another_cluster_alone_is_known_to_hold_it() -> None:
+    # Given a user who is bound to the east, and another one with a binding of his own, which makes nothing plain
+    bindings = UserBindings(user="anonymous", cluster="east", topics={"other": "west"})
+    talk = Talk(snapshot(View(1, CLUSTERS, {"anonymous": bindings}), ONE_EACH))
+    # When he uses a topic that only the west is known to hold: it may just have been created in the east
+    talk.ask(PRODUCE, 9, produce(("wests", 0, batch())))
+    talk.ask(FETCH, 12, fetch(("wests", 0, 0)))
+    # Then the broker says what there is, as where no other binding is
+    assert [asked.api_key for asked in talk.asked(EAST)] == [PRODUCE, FETCH]

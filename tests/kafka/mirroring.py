@@ -1,0 +1,84 @@
+"""Copies between two clusters, and what becomes of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copying import Copying, Standing
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.takeover import Copy
+from ha_core.mirror.notes import CopyId, log_partition
+from ha_core.plan.facts import Partition
+from tests.kafka.clients import Settings
+
+LOG = "copies"
+LOG_PARTITIONS = 2
+
+
+def create_log(admin: Admin, replication: int) -> None:
+    if not admin.topics([LOG], offsets=False):
+        admin.create_topics([TopicSpec(LOG, LOG_PARTITIONS, replication, {"cleanup.policy": "compact"})])
+
+
+def copy_of(topic: str, partition: int = 0) -> Copy:
+    id_ = CopyId("east-west", topic, partition)
+    return Copy(id_, (LOG, log_partition(id_, LOG_PARTITIONS)))
+
+
+@contextmanager
+def copying(source: Admin, target: Admin, copies: list[Copy], **more: Any) -> Iterator[Copying]:
+    job = Copying(source, target, copies, {copy.key: 0 for copy in copies}, **more)
+    thread = threading.Thread(target=job.run)
+    thread.start()
+    try:
+        yield job
+    finally:
+        job.stop()
+        thread.join(30)
+
+
+def states(job: Copying) -> set[str]:
+    return {found.state for found in job.standing().values()}
+
+
+def caught_up(job: Copying, ends: Mapping[Partition, int]) -> bool:
+    found = job.standing().items()
+    return all(one.state == "copying" and one.source >= ends[id_.topic, id_.partition] for id_, one in found)
+
+
+def wait_until(true: Callable[[], bool], why: Callable[[], object], seconds: float = 180) -> None:
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, why()
+        time.sleep(0.05)
+
+
+def stopped(job: Copying, words: str, seconds: float = 120) -> Standing:
+    """The only partition of the job stops, and says so."""
+    wait_until(lambda: states(job) == {"stopped"}, job.standing, seconds)
+    (found,) = job.standing().values()
+    assert words in found.reason, found.reason
+    return found
+
+
+def content(base: Settings, topic: str, partition: int = 0) -> list[tuple[object, ...]]:
+    """What a consumer of committed records reads, from the first to the last."""
+    consumer = Consumer(base | {"group.id": "reads", "enable.partition.eof": True, "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+    found: list[tuple[object, ...]] = []
+    try:
+        while True:
+            message = consumer.poll(20)
+            assert message is not None
+            if message.error():
+                return found
+            found.append((message.key(), message.value(), message.headers(), message.timestamp()))
+    finally:
+        consumer.close()

@@ -1,0 +1,256 @@
+"""Partitions copied between real clusters, by copiers that stop, die and are taken over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
+from ha_core.mirror import progress as limits
+from ha_core.mirror.notes import CopyId
+from ha_core.mirror.progress import CopyDamagedError
+from ha_core.model import Cluster
+from ha_core.wire.sasl import SecurityProfile
+from tests.kafka.clients import produce, settings
+from tests.kafka.mirroring import caught_up, content, copy_of, copying, create_log, states, wait_until
+
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("log")]
+Fresh = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def log(west: Admin) -> None:
+    create_log(west, 3)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_copy_has_every_record_with_its_key_headers_and_time(
+    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh, codec: str
+) -> None:
+    # Given a topic with records of every kind
+    name = fresh("copied")
+    here, there = settings(clusters["east"], account), settings(clusters["west"], account)
+    east.create_topics([TopicSpec(name, 1, 1)])
+    west.create_topics([TopicSpec(name, 1, 3)])
+    producer = Producer(here | {"compression.type": codec, "enable.idempotence": True, "linger.ms": 5})
+    for number in range(3000):
+        value = None if number % 7 == 3 else b"x" * (number * 37 % 2000)
+        key = None if number % 3 else b"key %d" % number
+        producer.produce(
+            name, value, key, headers=[("n", b"%d" % number), ("none", None)], timestamp=1_600_000_000_000 + number
+        )
+    producer.produce(name, b"y" * 900_000)
+    assert producer.flush(30) == 0
+    # When it is copied
+    with copying(east, west, [copy_of(name, 0)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 3001}), job.standing)
+    # Then the copy has the same
+    assert content(there, name) == content(here, name)
+
+
+def test_each_record_is_copied_once_by_copiers_that_are_taken_over_again_and_again(
+    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+) -> None:
+    # Given a topic that is written all the time
+    name = fresh("copied")
+    here, there = settings(clusters["east"], account), settings(clusters["west"], account)
+    east.create_topics([TopicSpec(name, 2, 1)])
+    west.create_topics([TopicSpec(name, 2, 3)])
+    copies = [copy_of(name, partition) for partition in range(2)]
+    # When it is copied by one copier after the other, the older ones being still at work
+    for turn in range(6):
+        produce(here, name, 500, partition=turn % 2, enable_idempotence=True)
+        with copying(east, west, copies) as older:
+            wait_until(lambda job=older: states(job) == {"copying"}, older.standing)
+            produce(here, name, 200, partition=0, linger_ms="0")
+            with copying(east, west, copies) as newer:
+                produce(here, name, 300, partition=1, linger_ms="0")
+                wait_until(lambda job=newer: states(job) == {"copying"}, newer.standing)
+                for partition in range(2):
+                    produce(here, name, 10, partition=partition)
+                ends = {key: end.log_end for key, end in east.ends([copy.key for copy in copies]).items()}
+                wait_until(lambda job=newer, ends=ends: caught_up(job, ends), newer.standing)
+                # Then the older one has stopped, and says why
+                wait_until(lambda job=older: states(job) == {"stopped"}, older.standing)
+                assert all("taken it over" in found.reason for found in older.standing().values())
+    # And every record is in the copy once, in its place
+    for partition in range(2):
+        assert content(there, name, partition) == content(here, name, partition)
+
+
+def test_only_committed_records_reach_the_copy(
+    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+) -> None:
+    # Given transactions that were committed and aborted
+    name = fresh("copied")
+    here, there = settings(clusters["east"], account), settings(clusters["west"], account)
+    east.create_topics([TopicSpec(name, 1, 1)])
+    west.create_topics([TopicSpec(name, 1, 3)])
+    producer = Producer(here | {"transactional.id": name})
+    producer.init_transactions(30)
+    for number in range(20):
+        producer.begin_transaction()
+        for record in range(number % 4 + 1):
+            producer.produce(name, b"%d-%d" % (number, record))
+        if number % 3:
+            producer.commit_transaction(30)
+        else:
+            producer.flush(30)
+            producer.abort_transaction(30)
+    end = east.ends([(name, 0)])[name, 0].log_end
+    # When they are copied
+    with copying(east, west, [copy_of(name, 0)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): end}), job.standing)
+    # Then the copy has what a consumer of committed records sees, also for one that reads all
+    found = content(there, name)
+    assert found == content(here, name)
+    assert len(found) == sum(number % 4 + 1 for number in range(20) if number % 3)
+
+
+def test_a_topic_with_records_of_its_own_is_not_copied_to(
+    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+) -> None:
+    name = fresh("copied")
+    east.create_topics([TopicSpec(name, 1, 1)])
+    west.create_topics([TopicSpec(name, 1, 3)])
+    produce(settings(clusters["west"], account), name, 3)
+    with pytest.raises(CopyDamagedError, match=f"topic {name} partition 0 of west holds records, from offset 0 on"):
+        west.take_over([copy_of(name, 0)])
+
+
+def test_partitions_come_and_go_and_each_takes_itself_over_now_and_then(
+    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+) -> None:
+    # Given a job without partitions, whose lanes are renewed all the time
+    name = fresh("copied")
+    here, there = settings(clusters["east"], account), settings(clusters["west"], account)
+    east.create_topics([TopicSpec(name, 3, 1)])
+    west.create_topics([TopicSpec(name, 3, 3)])
+    copies = [copy_of(name, partition) for partition in range(3)]
+    with copying(east, west, [], renew_s=1.0) as job:
+        assert job.standing() == {}
+        # When some are added, written to all the time, and dropped again
+        job.add(copies[:2], {})
+        for turn in range(12):
+            for partition in range(3):
+                produce(here, name, 20, partition=partition, enable_idempotence=turn % 2 == 0)
+            if turn == 6:
+                job.add(copies, {})
+                job.drop([copies[0].id])
+        wait_until(lambda: job.standing().keys() == {copies[1].id, copies[2].id}, job.standing)
+        wait_until(lambda: all(one.source >= 240 for one in job.standing().values()), job.standing)
+        found = job.standing()[copies[2].id]
+        assert (found.lag_records, found.lag_ms) == (0, 0)
+        assert found.copied_bytes > 240
+        job.add(copies, {})
+        wait_until(lambda: len(job.standing()) == 3, job.standing)
+        wait_until(lambda: all(one.source >= 240 for one in job.standing().values()), job.standing)
+    # Then everything is there once
+    for partition in range(3):
+        assert content(there, name, partition) == content(here, name, partition)
+
+
+def test_the_whole_map_is_in_the_copy_log_however_many_gaps_there_are(
+    east: Admin,
+    west: Admin,
+    clusters: dict[str, Cluster],
+    account: SecurityProfile,
+    fresh: Fresh,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a source with a gap after every record, and small pages
+    monkeypatch.setattr(limits, "PAGE_RUNS", 10)
+    name = fresh("gaps")
+    east.create_topics([TopicSpec(name, 1, 1)])
+    west.create_topics([TopicSpec(name, 1, 3)])
+    producer = Producer(settings(clusters["east"], account) | {"transactional.id": name})
+    producer.init_transactions(30)
+    for number in range(55):
+        producer.begin_transaction()
+        producer.produce(name, b"%d" % number)
+        producer.commit_transaction(30)
+    copy = copy_of(name)
+    # When it is copied by two copiers, one after the other
+    for _ in range(2):
+        with copying(east, west, [copy]) as job:
+            wait_until(lambda job=job: caught_up(job, {(name, 0): 110}), job.standing)
+            produce(settings(clusters["east"], account), name, 1)
+    west.take_over([copy])
+    # Then the map is whole, and most of it in pages
+    notes = west.read_notes(copy.log, {copy.id: 0}, whole_map=True)[copy.id]
+    assert notes.progress is not None
+    assert notes.progress.pages >= 4
+    assert len(notes.progress.runs) <= 20
+    assert [run.source for run in notes.runs][:55] == list(range(0, 110, 2))
+
+
+def test_batches_larger_than_what_is_asked_for_are_copied_beside_busy_neighbours(
+    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+) -> None:
+    name = fresh("large")
+    here, there = settings(clusters["east"], account), settings(clusters["west"], account)
+    config = {"max.message.bytes": "9000000"}
+    east.create_topics([TopicSpec(name, 4, 1, config)])
+    west.create_topics([TopicSpec(name, 4, 3, config)])
+    producer = Producer(here | {"message.max.bytes": 9_000_000, "linger.ms": 0})
+    for number in range(12):
+        producer.produce(name, b"z" * (4_000_000 + number), partition=number % 3)
+        for _ in range(200):
+            producer.produce(name, b"y" * 5000, partition=3)
+        producer.flush(30)
+    ends = {(name, 0): 4, (name, 1): 4, (name, 2): 4, (name, 3): 2400}
+    with copying(east, west, [copy_of(name, partition) for partition in range(4)]) as job:
+        wait_until(lambda: caught_up(job, ends), job.standing, 60)
+    for partition in range(4):
+        assert content(there, name, partition) == content(here, name, partition)
+
+
+def test_a_limit_is_kept_and_the_lag_is_told_meanwhile(
+    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+) -> None:
+    # Given 3 MB, written at times ten seconds apart
+    name = fresh("slow")
+    east.create_topics([TopicSpec(name, 1, 1)])
+    west.create_topics([TopicSpec(name, 1, 3)])
+    producer = Producer(settings(clusters["east"], account) | {"linger.ms": 0})
+    for number in range(30):
+        producer.produce(name, bytes(100_000), timestamp=1_700_000_000_000 + 10_000 * number)
+        producer.flush(30)
+    with copying(east, west, []) as job:
+        # When 500 kB may be copied in a second
+        job.limit(None, {"east-west": 500_000})
+        job.add([copy_of(name)], {})
+        begun = time.monotonic()
+        wait_until(lambda: any((one.lag_ms or 0) > 0 for one in job.standing().values()), job.standing)
+        (found,) = job.standing().values()
+        assert found.lag_ms is not None
+        assert found.lag_ms % 10_000 == 0
+        assert found.lag_ms <= 300_000
+        wait_until(lambda: caught_up(job, {(name, 0): 30}), job.standing)
+        # Then it takes its time: all but the last answer, which has a megabyte at most
+        took_s = time.monotonic() - begun
+        assert took_s > 3.0
+        (found,) = job.standing().values()
+        assert found.lag_ms == 0
+        assert 1_500_000 / took_s < found.bytes_s < 1_000_000
+
+
+def test_a_reader_of_the_copy_log_finds_nothing_left_to_add_up_once_a_copy_has_caught_up(
+    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+) -> None:
+    name = fresh("quiet")
+    east.create_topics([TopicSpec(name, 1, 1)])
+    west.create_topics([TopicSpec(name, 1, 3)])
+    produce(settings(clusters["east"], account), name, 7)
+    copy = copy_of(name)
+
+    def noted() -> int:
+        progress = west.read_notes(copy.log, {copy.id: 0})[CopyId("east-west", name, 0)].progress
+        return -1 if progress is None else progress.source
+
+    with copying(east, west, [copy]) as job:
+        wait_until(lambda: noted() == 7, job.standing)

@@ -1,0 +1,166 @@
+"""A copy whose source or target is not what it was stops, and says the way out. Nothing is guessed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model import Cluster
+from ha_core.wire.sasl import SecurityProfile
+from stack.harness import Stack
+from tests.kafka.clients import Settings, produce, settings
+from tests.kafka.mirroring import caught_up, content, copy_of, copying, create_log, stopped, wait_until
+
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("log")]
+Fresh = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def log(west: Admin) -> None:
+    create_log(west, 3)
+
+
+@pytest.fixture
+def here(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
+    return settings(clusters["east"], account)
+
+
+@pytest.fixture
+def there(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
+    return settings(clusters["west"], account)
+
+
+@pytest.fixture
+def name(east: Admin, west: Admin, fresh: Fresh, here: Settings) -> str:
+    """A topic with 100 records, and its copy without any."""
+    topic = fresh("damaged")
+    east.create_topics([TopicSpec(topic, 1, 1)])
+    west.create_topics([TopicSpec(topic, 1, 3)])
+    produce(here, topic, 100, linger_ms="0")
+    return topic
+
+
+def delete(base: Settings, topic: str) -> None:
+    admin = AdminClient(base)
+    admin.delete_topics([topic])[topic].result(30)
+
+
+def delete_records(base: Settings, topic: str, before: int) -> None:
+    where = TopicPartition(topic, 0, before)
+    admin = AdminClient(base)
+    admin.delete_records([where])[where].result(30)
+
+
+def test_a_source_that_was_deleted_and_made_again_is_another_topic(
+    east: Admin, west: Admin, name: str, here: Settings
+) -> None:
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        # When it is made again, with more records than were copied
+        delete(here, name)
+        time.sleep(0.5)
+        east.create_topics([TopicSpec(name, 1, 1)])
+        produce(here, name, 150)
+        # Then it stops
+        stopped(job, "was deleted and made again")
+    # And whoever takes over finds out the same
+    with copying(east, west, [copy_of(name)]) as job:
+        assert "unlink the mirror" in stopped(job, f"topic {name} of east was deleted and made again").reason
+    assert west.ends([(name, 0)])[name, 0].log_end < 110
+
+
+def test_a_source_that_was_deleted_stops_its_copy(east: Admin, west: Admin, name: str, here: Settings) -> None:
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        delete(here, name)
+        stopped(job, f"topic {name} of east has no partition 0, or does not exist: unlink the mirror")
+    with copying(east, west, [copy_of(name)]) as job:
+        stopped(job, "does not exist: unlink the mirror")
+
+
+def test_a_copy_that_was_deleted_and_made_again_is_another_topic(
+    east: Admin, west: Admin, name: str, here: Settings, there: Settings
+) -> None:
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        delete(there, name)
+        time.sleep(0.5)
+        west.create_topics([TopicSpec(name, 1, 3)])
+        produce(here, name, 1)
+        stopped(job, "made again")
+    with copying(east, west, [copy_of(name)]) as job:
+        stopped(job, f"topic {name} of west was deleted and made again")
+
+
+def test_a_copy_that_was_deleted_stops(east: Admin, west: Admin, name: str, here: Settings, there: Settings) -> None:
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        delete(there, name)
+        produce(here, name, 1)
+        stopped(job, f"topic {name} has no partition 0, or does not exist", 60)
+
+
+def test_retention_that_overtakes_a_copy_stops_it_and_the_loss_is_counted(
+    east: Admin, west: Admin, name: str, here: Settings
+) -> None:
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+    produce(here, name, 50)
+    delete_records(here, name, 120)
+    with copying(east, west, [copy_of(name)]) as job:
+        stopped(job, "begins at 120, and offset 100 would be copied next. 20 offsets are lost")
+
+
+def test_retention_of_the_copy_is_no_damage(
+    east: Admin, west: Admin, name: str, here: Settings, there: Settings
+) -> None:
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+    # When nothing is left of what was copied, the markers of its copiers neither
+    delete_records(there, name, -1)
+    produce(here, name, 5)
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 105}), job.standing)
+    assert content(there, name) == content(here, name)[100:]
+
+
+def test_a_note_of_a_copy_that_somebody_else_wrote_to_stops_it(
+    east: Admin, west: Admin, name: str, here: Settings, there: Settings
+) -> None:
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        produce(there, name, 1)
+        produce(here, name, 1)
+        stopped(job, "somebody else writes to the copy")
+    with copying(east, west, [copy_of(name)]) as job:
+        stopped(job, "somebody else writes to the copy")
+
+
+@pytest.mark.parametrize("longer", [False, True], ids=["shorter than the copy", "longer than the copy again"])
+def test_a_source_that_lost_its_end_stops_its_copy(
+    east: Admin, west: Admin, running: Stack, name: str, here: Settings, longer: bool
+) -> None:
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        # When the source's broker comes back without the last part of its log
+        running.kill("cluster/east/1")
+        segments = running.dir.rglob(f"{name}-0/00000000000000000000.log")
+        (segment,) = [found for found in segments if "east" in str(found.relative_to(running.dir))]
+        os.truncate(segment, segment.stat().st_size * 2 // 3)
+        segment.with_suffix(".index").unlink(missing_ok=True)
+        running.restart("cluster/east/1")
+        wait_until(lambda: east.ends([(name, 0)])[name, 0].log_end < 100, lambda: east.ends([(name, 0)]))
+        if longer:
+            produce(here, name, 90)
+        # Then it stops, and says up to where the source still has what was copied
+        left = stopped(job, "the source was truncated", 60)
+        assert "was copied up to 100" in left.reason
+    with copying(east, west, [copy_of(name)]) as job:
+        stopped(job, "the source was truncated")

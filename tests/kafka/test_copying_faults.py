@@ -1,0 +1,258 @@
+"""Brokers die, stand still or lack replicas: their partitions wait, the others go on, and every record comes once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copying import Copying
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model import Cluster
+from ha_core.wire.sasl import SecurityProfile
+from stack.harness import Stack
+from tests.kafka.clients import Settings, produce, settings
+from tests.kafka.mirroring import caught_up, content, copy_of, copying, create_log, states, wait_until
+
+pytestmark = pytest.mark.stack
+Fresh = Callable[[str], str]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def log(east: Admin, west: Admin) -> None:
+    create_log(west, 3)
+    create_log(east, 1)
+
+
+@pytest.fixture
+def here(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
+    return settings(clusters["east"], account)
+
+
+@pytest.fixture
+def there(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
+    return settings(clusters["west"], account)
+
+
+@contextmanager
+def killed(running: Stack, part: str) -> Iterator[None]:
+    running.kill(part)
+    try:
+        yield
+    finally:
+        running.restart(part)
+
+
+@contextmanager
+def paused(running: Stack, part: str) -> Iterator[None]:
+    running.pause(part)
+    try:
+        yield
+    finally:
+        running.resume(part)
+
+
+def leader(admin: Admin, topic: str, partition: int = 0) -> int:
+    return admin.ends([(topic, partition)])[topic, partition].leader
+
+
+def test_a_source_whose_leader_dies_is_copied_on_without_a_take_over(
+    east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings
+) -> None:
+    # Given a copy of a topic with three replicas
+    name = fresh("moved")
+    west.create_topics([TopicSpec(name, 1, 3)])
+    east.create_topics([TopicSpec(name, 1, 1)])
+    produce(there, name, 100)
+    with copying(west, east, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        # When its leader dies
+        with killed(running, f"cluster/west/{leader(west, name)}"):
+            produce(there, name, 100)
+            wait_until(lambda: caught_up(job, {(name, 0): 200}), job.standing)
+        produce(there, name, 100)
+        wait_until(lambda: caught_up(job, {(name, 0): 300}), job.standing)
+    # Then all is there, and one marker, of the first take-over
+    assert content(here, name) == content(there, name)
+    assert east.ends([(name, 0)])[name, 0].log_end == 301
+
+
+def test_a_copy_whose_leader_dies_is_taken_over_and_goes_on(
+    east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings
+) -> None:
+    name = fresh("moved")
+    east.create_topics([TopicSpec(name, 1, 1)])
+    west.create_topics([TopicSpec(name, 1, 3)])
+    produce(here, name, 100)
+    producer = Producer(here | {"linger.ms": 5})
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        for turn in range(2):
+            with killed(running, f"cluster/west/{leader(west, name)}"):
+                for number in range(3000):
+                    producer.produce(name, b"%d" % number * 50)
+                    if number % 100 == 0:
+                        producer.flush(10)
+                end = east.ends([(name, 0)])[name, 0].log_end
+                wait_until(lambda end=end: caught_up(job, {(name, 0): end}), job.standing)
+            assert end >= 3000 * (turn + 1)
+    assert content(there, name) == content(here, name)
+
+
+def test_a_source_broker_that_stands_still_holds_up_its_own_partitions_only(
+    east: Admin, west: Admin, running: Stack, fresh: Fresh, there: Settings
+) -> None:
+    # Given three partitions with a replica each, on three brokers
+    name = fresh("still")
+    west.create_topics([TopicSpec(name, 3, 1)])
+    east.create_topics([TopicSpec(name, 3, 1)])
+    leaders = {partition: leader(west, name, partition) for partition in range(3)}
+    assert len(set(leaders.values())) == 3
+    for partition in range(3):
+        produce(there, name, 10, partition=partition)
+    with copying(west, east, [copy_of(name, partition) for partition in range(3)]) as job:
+        wait_until(lambda: caught_up(job, {(name, partition): 10 for partition in range(3)}), job.standing)
+        # When one of them is stopped for a while
+        with paused(running, f"cluster/west/{leaders[1]}"):
+            for _ in range(5):
+                for partition in (0, 2):
+                    produce(there, name, 10, partition=partition)
+                begun = time.monotonic()
+                end = {one.partition: found.source for one, found in job.standing().items()}[0] // 10 * 10
+                ends = {(name, 0): end, (name, 1): 10, (name, 2): end}
+                wait_until(
+                    lambda ends=ends: all(
+                        found.source >= ends[name, one.partition] for one, found in job.standing().items()
+                    ),
+                    job.standing,
+                )
+                assert time.monotonic() - begun < 20  # of 30 s that a request may take
+            others = [copy_of(name, 0).id, copy_of(name, 2).id]
+            wait_until(lambda: all(job.standing()[one].source >= 60 for one in others), job.standing, 20)
+        produce(there, name, 10, partition=1)
+        wait_until(lambda: job.standing()[copy_of(name, 1).id].source >= 20, job.standing)
+
+
+def test_a_target_broker_that_stands_still_holds_up_its_own_partitions_only(
+    east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings
+) -> None:
+    # Given copies with a replica each, on three brokers
+    name = fresh("still")
+    east.create_topics([TopicSpec(name, 3, 1)])
+    west.create_topics([TopicSpec(name, 3, 1)])
+    leaders = {partition: leader(west, name, partition) for partition in range(3)}
+    copies = [copy_of(name, partition) for partition in range(3)]
+    others = [copies[0].id, copies[2].id]
+    for partition in range(3):
+        produce(here, name, 10, partition=partition)
+    with copying(east, west, copies) as job:
+        wait_until(lambda: caught_up(job, {(name, partition): 10 for partition in range(3)}), job.standing)
+        # When one of them is stopped, which may lead the copy log or coordinate take-overs
+        with paused(running, f"cluster/west/{leaders[1]}"):
+            for partition in range(3):
+                produce(here, name, 10, partition=partition)
+            # Then the others go on, once the cluster has other leaders for that
+            wait_until(lambda: all(job.standing()[one].source >= 20 for one in others), job.standing)
+            assert job.standing()[copies[1].id].source < 20
+        wait_until(lambda: caught_up(job, {(name, partition): 20 for partition in range(3)}), job.standing)
+    for partition in range(3):
+        assert content(there, name, partition) == content(here, name, partition)
+
+
+def test_too_few_replicas_are_a_reason_to_wait_and_others_go_on(
+    east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings
+) -> None:
+    # Given a copy that wants all three replicas, and one that does not
+    strict, easy = fresh("strict"), fresh("easy")
+    for name in (strict, easy):
+        east.create_topics([TopicSpec(name, 1, 1)])
+    west.create_topics([TopicSpec(strict, 1, 3, {"min.insync.replicas": "3"}), TopicSpec(easy, 1, 3)])
+    for name in (strict, easy):
+        produce(here, name, 10)
+    copies = [copy_of(strict), copy_of(easy)]
+    with copying(east, west, copies) as job:
+        wait_until(lambda: caught_up(job, {(strict, 0): 10, (easy, 0): 10}), job.standing)
+        # When a broker is gone
+        with killed(running, "cluster/west/3"):
+            for name in (strict, easy):
+                produce(here, name, 10)
+            wait_until(lambda: job.standing()[copies[1].id].source >= 20, job.standing)
+            wait_until(lambda: "replicas" in job.standing()[copies[0].id].reason, job.standing)
+            assert job.standing()[copies[0].id].state == "waiting"
+        # Then the strict one follows when it is back
+        wait_until(lambda: caught_up(job, {(strict, 0): 20, (easy, 0): 20}), job.standing)
+    for name in (strict, easy):
+        assert content(there, name) == content(here, name)
+
+
+def test_a_copier_that_stood_still_appends_nothing_before_it_has_asked_whose_the_copy_is(
+    east: Admin, west: Admin, fresh: Fresh, here: Settings, there: Settings
+) -> None:
+    # Given a copier that has copied ten records
+    name, asked, stood_s = fresh("still"), list[str](), [0.0]
+    for admin in (east, west):
+        admin.create_topics([TopicSpec(name, 1, 1)])
+    produce(here, name, 10)
+    mine = [True]
+
+    def still_ours(_: object) -> bool:
+        asked.append(name)
+        return mine[0]
+
+    job = Copying(east, west, [copy_of(name)], None, still_ours, lambda: time.monotonic() + stood_s[0])
+    try:
+        while not caught_up(job, {(name, 0): 10}):
+            job.step(0.05)
+        before = len(asked)
+        # When it stands still for an hour, in which the copy is given to another one
+        mine[0] = False
+        produce(here, name, 10)
+        stood_s[0] = 3600.0
+        while states(job) != {"stopped"}:
+            job.step(0.05)
+    finally:
+        job.close()
+    # Then it asks first, and appends nothing
+    assert len(asked) > before
+    assert content(there, name) == content(here, name)[:10]
+
+
+def test_a_copier_whose_rounds_take_long_because_it_works_copies_on(
+    east: Admin, west: Admin, fresh: Fresh, here: Settings, there: Settings
+) -> None:
+    # Given a copier
+    name, asked, worked_s = fresh("works"), list[str](), [0.0]
+    for admin in (east, west):
+        admin.create_topics([TopicSpec(name, 1, 1)])
+
+    def still_ours(_: object) -> bool:
+        asked.append(name)
+        return True
+
+    def now() -> float:
+        return time.monotonic() + worked_s[0]
+
+    def worked() -> float:
+        return time.process_time() + worked_s[0]
+
+    job = Copying(east, west, [copy_of(name)], None, still_ours, now, worked=worked)
+    try:
+        while not caught_up(job, {(name, 0): 0}):
+            job.step(0.05)
+        entered = len(asked)
+        # When there is something to copy, and it works for eleven seconds in each of some rounds, as with batches that
+        # compaction has left gaps in
+        produce(here, name, 10)
+        for _ in range(3):
+            job.step(0.05)
+            worked_s[0] += 11.0
+        wait_until(lambda: job.step(0.05) or caught_up(job, {(name, 0): 10}), job.standing)
+    finally:
+        job.close()
+    # Then it is copied, without a take-over
+    assert len(asked) == entered
+    assert content(there, name) == content(here, name)

@@ -1,0 +1,100 @@
+"""Who takes over when the epochs of a producer id are used up. Real coordinators take minutes to get there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.fencing import LAST_EPOCH, fence
+from ha_core.kafka.security import NO_SECURITY
+from ha_core.mirror.progress import Writer
+from ha_core.model import Cluster
+from ha_core.wire.codec import decode
+from ha_core.wire.codes import ApiKey, ErrorCode
+from tests.kafka.scripted_broker import answered, broker, header_of, listening
+
+VERSIONS = {
+    ApiKey.METADATA: (0, 12),
+    ApiKey.FIND_COORDINATOR: (0, 3),
+    ApiKey.INIT_PRODUCER_ID: (0, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),
+    ApiKey.END_TXN: (0, 3),
+}
+COPY = ("orders", 0)
+
+
+class Coordinator:
+    """As Kafka's: behind the last epoch another producer id comes.
+
+    :ivar busy: so often it is not done yet with the transaction before.
+    :ivar added: how often partitions were added to a transaction.
+    :ivar ended: the producers whose markers were written.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.busy = self.added = 0
+        self.ended = list[Writer]()
+        self.port = -1
+
+    def answer(self, frame: bytes) -> bytes:
+        header = header_of(frame)
+        api = ApiKey(header.api_key)
+        request = decode(api, header.api_version, "request", frame, header.body_at)
+        return answered(frame, self._said(api, request))
+
+    def _said(self, api: ApiKey, request: dict[str, Any]) -> dict[str, Any]:
+        here = {"node_id": 1, "host": "127.0.0.1", "port": self.port}
+        if api == ApiKey.METADATA:
+            return {"brokers": [here], "topics": []}
+        if api == ApiKey.FIND_COORDINATOR:
+            return here | {"error_code": 0, "error_message": None}
+        if api == ApiKey.INIT_PRODUCER_ID:
+            id_, epoch = self.writer
+            self.writer = Writer(id_, epoch + 1) if epoch < LAST_EPOCH else Writer(id_ + 1, 0)
+            return {"error_code": 0, "producer_id": self.writer.producer_id, "producer_epoch": self.writer.epoch}
+        if api == ApiKey.ADD_PARTITIONS_TO_TXN:
+            code, self.busy = (ErrorCode.CONCURRENT_TRANSACTIONS, self.busy - 1) if self.busy else (0, 0)
+            added = [
+                {
+                    "name": one["name"],
+                    "results_by_partition": [
+                        {"partition_index": at, "partition_error_code": code} for at in one["partitions"]
+                    ],
+                }
+                for one in request["topics"]
+            ]
+            self.added += not code
+            return {"results_by_topic": added}
+        self.ended.append(Writer(request["producer_id"], request["producer_epoch"]))
+        return {"error_code": 0}
+
+
+def taken_over(coordinator: Coordinator) -> Writer:
+    """Who writes from now on."""
+    answer = broker(VERSIONS, coordinator.answer)
+    # Each serves one connection: the one that is asked where the coordinator is, and the coordinator.
+    with listening(answer) as coordinator.port, listening(answer) as bootstrap:
+        cluster = Cluster(name="west", bootstrap=f"127.0.0.1:{bootstrap}")
+        with Admin(cluster, NO_SECURITY) as west:
+            return fence(west.asking(10), "copier", (COPY,))
+
+
+def test_nobody_appends_in_the_last_epoch_and_its_marker_fences_the_one_before() -> None:
+    # Given a copier whose successor has the last epoch of their producer id
+    coordinator = Coordinator(Writer(7, LAST_EPOCH - 1))
+    # When it is taken over
+    writer = taken_over(coordinator)
+    # Then the markers of both are written, and the writer is one that can be fenced again
+    assert writer == Writer(8, 0)
+    assert list(dict.fromkeys(coordinator.ended)) == [Writer(7, LAST_EPOCH), Writer(8, 0)]
+
+
+def test_partitions_are_added_again_until_the_coordinator_has_them() -> None:
+    # Given a coordinator that is still busy with the transaction before
+    coordinator = Coordinator(Writer(7, 3))
+    coordinator.busy = 2
+    # When a copy is taken over, then its marker is written to it, by the next epoch
+    assert taken_over(coordinator) == Writer(7, 4)
+    assert coordinator.added == 1
+    assert set(coordinator.ended) == {Writer(7, 4)}

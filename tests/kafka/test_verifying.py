@@ -1,0 +1,297 @@
+"""Copies on real clusters compared with their sources, while copiers are at work and after somebody has meddled."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan
+from ha_core.mirror.comparing import Compared
+from ha_core.mirror.notes import encode, log_partition
+from ha_core.mirror.progress import Copied, Progress, Writer
+from ha_core.model import Cluster, Mirror
+from ha_core.wire.sasl import SecurityProfile
+from tests.kafka.clients import Settings, produce, settings
+from tests.kafka.mirroring import LOG, LOG_PARTITIONS, caught_up, copy_of, copying, create_log, wait_until
+
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("log")]
+Fresh = Callable[[str], str]
+MS = 1_600_000_000_000
+GONE = ("gone_in_source", "gone_in_copy")
+
+
+@pytest.fixture(scope="module")
+def log(west: Admin) -> None:
+    create_log(west, 3)
+
+
+@pytest.fixture(scope="module")
+def here(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
+    return settings(clusters["east"], account)
+
+
+@pytest.fixture(scope="module")
+def there(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
+    return settings(clusters["west"], account)
+
+
+def mirror_of(topic: str) -> Mirror:
+    made = Mirror.of(topic, "east", "west", "east-west", "2026-01-01T00:00:00Z", "test")
+    return made.changed(log=LOG, log_partitions=LOG_PARTITIONS)
+
+
+def verify(east: Admin, west: Admin, topic: str, records: int = 500) -> list[tuple[PartitionRanges, list[Compared]]]:
+    """What came of each partition's ranges."""
+    return [
+        (one, [compare(east, west, (topic, one.partition), span, one.compacted) for span in one.ranges])
+        for one in plan(east, west, mirror_of(topic), Coverage(records=records))
+    ]
+
+
+def make(east: Admin, west: Admin, name: str, partitions: int = 1) -> None:
+    east.create_topics([TopicSpec(name, partitions, 1)])
+    west.create_topics([TopicSpec(name, partitions, 3)])
+
+
+def delete(base: Settings, topic: str, before: int) -> None:
+    admin = AdminClient(base)
+    for deleted in admin.delete_records([TopicPartition(topic, 0, before)]).values():
+        deleted.result(30)
+
+
+def transactions(base: Settings, topic: str, count: int) -> int:
+    """Every third one is aborted; returns how many records are committed."""
+    producer = Producer(base | {"transactional.id": topic})
+    producer.init_transactions(30)
+    for number in range(count):
+        producer.begin_transaction()
+        producer.produce(topic, b"%d" % number, partition=0)
+        producer.produce(topic, b"%d again" % number, partition=0)
+        if number % 3:
+            producer.commit_transaction(30)
+        else:
+            producer.flush(30)
+            producer.abort_transaction(30)
+    return 2 * (count - (count + 2) // 3)
+
+
+def test_a_copy_of_everything_that_producers_write_is_equal_while_it_is_copied(
+    east: Admin, west: Admin, here: Settings, fresh: Fresh
+) -> None:
+    # Given records of every compression, committed and aborted ones, copied by two copiers one after the other
+    name = fresh("verified")
+    make(east, west, name, 2)
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        produce(here, name, 700, partition=0, compression_type=codec, batch_num_messages="20")
+    produce(here, name, 300, partition=1, linger_ms="0")
+    copies = [copy_of(name, partition) for partition in range(2)]
+    with copying(east, west, copies) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 3500, (name, 1): 300}), job.standing)
+    committed = transactions(here, name, 20)
+    end = east.ends([(name, 0)])[name, 0].log_end
+    with copying(east, west, copies) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): end, (name, 1): 300}), job.standing)
+        # When they are compared while the copier runs
+        first, second = verify(east, west, name)
+    # Then all is equal, to the last record, and only what ranges cut through is read
+    assert [one.first for _, found in (first, second) for one in found] == [None] * 9
+    assert [sum(one.compared for one in found) for _, found in (first, second)] == [3500 + committed, 300]
+    assert [plan.behind for plan, _ in (first, second)] == [1, 0]  # the last marker, behind which nothing came
+    assert sum(one.read for _, found in (first, second) for one in found) < 500
+
+
+def test_a_copy_is_equal_at_every_moment_while_copiers_are_taken_over(
+    east: Admin, west: Admin, here: Settings, fresh: Fresh
+) -> None:
+    # Given a topic that is written all the time, and copiers that take each other over
+    name = fresh("verified")
+    make(east, west, name)
+    produce(here, name, 10)
+    stopped = threading.Event()
+
+    def write() -> None:
+        while not stopped.is_set():
+            produce(here, name, 50, linger_ms="0")
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        looks = []
+        for _ in range(4):
+            with copying(east, west, [copy_of(name)]) as job:
+                wait_until(lambda job=job: {one.state for one in job.standing().values()} == {"copying"}, job.standing)
+                until = time.monotonic() + 2
+                while time.monotonic() < until:
+                    looks.append(verify(east, west, name)[0])
+    finally:
+        stopped.set()
+        writing.join(30)
+    # Then it is equal whenever it is looked at, and there is more of it each time
+    assert [(one.damage, [r.first for r in found if r.first]) for one, found in looks] == [(None, [])] * len(looks)
+    counts = [sum(one.compared for one in found) for _, found in looks]
+    assert counts == sorted(counts)
+    assert counts[-1] > counts[0]
+
+
+def test_what_was_deleted_on_either_side_is_counted(
+    east: Admin, west: Admin, here: Settings, there: Settings, fresh: Fresh
+) -> None:
+    # Given two copies
+    names = [fresh("verified"), fresh("verified")]
+    for name in names:
+        make(east, west, name)
+        produce(here, name, 1000, batch_num_messages="5")
+    with copying(east, west, [copy_of(name) for name in names]) as job:
+        wait_until(lambda: caught_up(job, dict.fromkeys([(name, 0) for name in names], 1000)), job.standing)
+    # When records are deleted in the source of one, and in the other
+    for base, name in ((here, names[0]), (there, names[1])):
+        delete(base, name, 300)
+    # Then they are no difference
+    ((at_source, found),) = verify(east, west, names[0])
+    assert (at_source.gone_in_source, sum(one.compared for one in found)) == (300, 700)
+    ((_, found_too),) = verify(east, west, names[1])
+    gone = sum(one.gone_in_copy for one in found_too)
+    assert 290 < gone < 300  # the copy begins with a marker, and the batch that is cut through is told whole
+    assert gone + sum(one.compared for one in found_too) == 1000
+    assert not any(one.first for one in [*found, *found_too])
+    # When the rest of the source is deleted while a range of it is read
+    (seen,) = plan(east, west, mirror_of(names[0]), Coverage())
+    delete(here, names[0], 900)
+    late = compare(east, west, (names[0], 0), seen.ranges[0], False)
+    assert (late.compared, late.gone_in_source, late.first) == (100, 600, None)
+
+
+def test_what_is_not_copied_yet_and_what_somebody_else_has_written_is_told(
+    east: Admin, west: Admin, here: Settings, there: Settings, fresh: Fresh
+) -> None:
+    # Given a topic of which nothing is copied
+    name = fresh("verified")
+    make(east, west, name)
+    produce(here, name, 20)
+    ((nothing, _),) = verify(east, west, name)
+    assert (nothing.behind, nothing.damage and nothing.damage[::2]) == (20, (0, "nothing of it is copied yet"))
+    # When a part of it is, and the copier is gone
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 20}), job.standing)
+    produce(here, name, 5)
+    ((part, found),) = verify(east, west, name)
+    assert (part.behind, part.damage, sum(one.compared for one in found)) == (5, None, 20)
+    # When somebody else writes to the copy
+    produce(there, name, 3)
+    ((foreign, found),) = verify(east, west, name)
+    assert foreign.damage is not None
+    assert foreign.damage.offset == 20
+    assert "is not the copier" in foreign.damage.what
+    assert sum(one.compared for one in found) == 20
+
+
+Said = tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | None]], int]
+
+
+def written(base: Settings, topic: str, records: list[Said]) -> None:
+    producer = Producer(base | {"compression.type": "lz4", "linger.ms": 5})
+    for key, value, headers, time_ms in records:
+        producer.produce(topic, value, key, partition=0, headers=headers, timestamp=time_ms)
+    assert producer.flush(30) == 0
+
+
+RECORDS: list[Said] = [(b"k%d" % n, b"v%d" % n, [("h", b"%d" % n)], MS + n) for n in range(60)]
+
+
+def replaced(at: int, *said: object) -> list[Said]:
+    return [*RECORDS[:at], said, *RECORDS[at + 1 :]]  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("copied", "offset", "what"),
+    [
+        (RECORDS, None, None),
+        (replaced(17, b"k17", b"x", [("h", b"17")], MS + 17), 17, "another value"),
+        (replaced(17, b"k17", None, [("h", b"17")], MS + 17), 17, "another value"),
+        (replaced(0, None, b"v0", [("h", b"0")], MS), 0, "another key"),
+        (replaced(59, b"k59", b"v59", [("h", b"x")], MS + 59), 59, "another headers"),
+        (replaced(33, b"k33", b"v33", [("h", b"33")], MS), 33, "another timestamp"),
+        (RECORDS[:20] + RECORDS[21:], 20, "another key, value, headers, timestamp"),
+        (RECORDS[:-1], 59, "the copy does not have it"),
+        ([*RECORDS[:20], RECORDS[19], *RECORDS[20:]], 20, "another key, value, headers, timestamp"),
+        ([*RECORDS[:7], RECORDS[8], RECORDS[7], *RECORDS[9:]], 7, "another key, value, headers, timestamp"),
+        ([RECORDS[0], *RECORDS], 1, "another key, value, headers, timestamp"),
+    ],
+    ids=["equal", "value", "null", "key", "header", "time", "missing", "cut off", "doubled", "swapped", "shifted"],
+)
+def test_a_copy_that_is_not_what_its_notes_say_is_found(
+    east: Admin,
+    west: Admin,
+    here: Settings,
+    there: Settings,
+    fresh: Fresh,
+    copied: list[Said],
+    offset: int | None,
+    what: str | None,
+) -> None:
+    # Given a copy with something planted in it, and the note that all 60 records lie in their places
+    name = fresh("verified")
+    make(east, west, name)
+    written(here, name, RECORDS)
+    written(there, name, copied)
+    id_ = copy_of(name).id
+    key, value = encode(id_, Progress(Writer(1, 0), 0, 0).with_batches([Copied(0, 60)]))
+    noting = Producer(there)
+    noting.produce(LOG, value, key, partition=log_partition(id_, LOG_PARTITIONS))
+    assert noting.flush(30) == 0
+    # When it is compared in ranges of 25
+    ((one, found),) = verify(east, west, name, 25)
+    # Then the first difference is named, in its range
+    firsts = [each.first for each in found if each.first]
+    if offset is None:
+        assert (firsts, one.damage, sum(each.compared for each in found)) == ([], None, 60)
+    else:
+        assert firsts, one
+        assert firsts[0][::2] == (offset, what)
+
+
+def test_a_sample_is_a_share_of_the_ranges_and_the_same_for_the_same_seed(
+    east: Admin, west: Admin, here: Settings, fresh: Fresh
+) -> None:
+    name = fresh("verified")
+    make(east, west, name)
+    produce(here, name, 400)
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 400}), job.standing)
+    looks = [plan(east, west, mirror_of(name), Coverage(0.25, seed, 20))[0] for seed in (1, 1, 2)]
+    assert [(len(one.ranges), one.of) for one in looks] == [(5, 20)] * 3
+    assert looks[0].ranges == looks[1].ranges != looks[2].ranges
+
+
+def test_compacted_copies_are_equal_while_each_cluster_compacts_when_it_likes(
+    east: Admin, west: Admin, here: Settings, fresh: Fresh
+) -> None:
+    # Given a compacted topic whose keys are written again and again, and some of them deleted
+    name = fresh("verified")
+    often = {"min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "1000", "segment.ms": "1000"}
+    for admin, replication in ((east, 1), (west, 3)):
+        admin.create_topics([TopicSpec(name, 1, replication, {"cleanup.policy": "compact", **often})])
+    looks: list[tuple[PartitionRanges, list[Compared]]] = []
+    with copying(east, west, [copy_of(name)]) as job:
+        until = time.monotonic() + 100
+        # When it is compared until both have compacted
+        while not all(any(getattr(r, gone) for _, found in looks for r in found) for gone in GONE):
+            assert time.monotonic() < until, looks[-1:]
+            turn, now_ms = len(looks), int(time.time() * 1000)  # segments are rolled by the times of records
+            written(
+                here, name, [(b"k%d" % (n * 7 % 50), b"%d" % turn if n % 9 else None, [], now_ms) for n in range(200)]
+            )
+            end = east.ends([(name, 0)])[name, 0].log_end
+            wait_until(lambda end=end: caught_up(job, {(name, 0): end}), job.standing)
+            looks += verify(east, west, name)
+            time.sleep(1)
+    # Then it was equal at every look
+    assert [(one.damage, [r.first for r in found if r.first]) for one, found in looks] == [(None, [])] * len(looks)
+    assert {one.of for one, _ in looks} == {1}

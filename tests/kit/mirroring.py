@@ -1,0 +1,92 @@
+"""A copier of mirrors in the test's own process: it follows the mirrors of the store as the job's tasks do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying
+from ha_core.kafka.takeover import Copy
+from ha_core.kafka.verifying import copies_of
+from ha_core.mirror.notes import CopyId
+from ha_core.model import Mirror
+from ha_core.store.store import Store
+
+_LOOK_S = 0.1
+
+
+class Copiers:
+    """Copies what is mirrored and not held, one loop for each pair of clusters. Its admins are its own."""
+
+    def __init__(self, store: Store, admins: Mapping[str, Admin], topics: Mapping[str, int]) -> None:
+        """:param topics: those that it copies, with how many partitions they have."""
+        self._store, self._admins, self._topics = store, admins, topics
+        self._loops: dict[tuple[str, str], tuple[Copying, threading.Thread]] = {}
+        self._given: dict[tuple[str, str], dict[CopyId, Copy]] = {}
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Copiers:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()
+        for loop, thread in self._loops.values():
+            loop.stop()
+            thread.join()
+
+    def caught_up(self, topic: str, target: str) -> bool:
+        """Whether nothing is missing in a mirror's copies."""
+        for (_, there), (loop, _) in list(self._loops.items()):
+            standing = {id_: one for id_, one in loop.standing().items() if id_.topic == topic}
+            if there == target and len(standing) == self._topics[topic]:
+                return all(one.state == "copying" and 0 <= one.source_end <= one.source for one in standing.values())
+        return False
+
+    def _ours(self, id_: CopyId) -> bool:
+        return any(one.link == id_.link and one.held is None for one in self._store.mirrors())
+
+    def _run(self) -> None:
+        while not self._ending.wait(_LOOK_S):
+            wanted: dict[tuple[str, str], dict[CopyId, Copy]] = {pair: {} for pair in self._given}
+            for mirror in self._store.mirrors():
+                if mirror.topic in self._topics and mirror.held is None:
+                    copies = copies_of(mirror, self._topics[mirror.topic])
+                    wanted.setdefault((mirror.source, mirror.target), {}).update({copy.id: copy for copy in copies})
+                    self._prepare(mirror)
+            for pair, copies in wanted.items():
+                self._follow(pair, copies)
+
+    def _prepare(self, mirror: Mirror) -> None:
+        if (mirror.source, mirror.target) not in self._loops:
+            ensure_copy_log(self._admins[mirror.target], mirror.log, mirror.log_partitions)
+
+    def _follow(self, pair: tuple[str, str], wanted: dict[CopyId, Copy]) -> None:
+        if pair not in self._loops:
+            source, target = (self._admins[name] for name in pair)
+            loop = Copying(source, target, still_ours=self._ours)
+            thread = threading.Thread(target=loop.run)
+            self._loops[pair] = loop, thread
+            thread.start()
+        loop, _ = self._loops[pair]
+        before = self._given.get(pair, {})
+        loop.drop([id_ for id_ in before if id_ not in wanted])
+        # A hold may be over before it was seen here, but not before the loop was told that the partition is not ours.
+        left = {id_ for id_, one in loop.standing().items() if one.reason in {ELSEWHERE, TAKEN_OVER}}
+        loop.add([copy for id_, copy in wanted.items() if id_ not in before or id_ in left])
+        self._given[pair] = wanted
+
+
+@contextmanager
+def await_copies(copiers: Copiers, topic: str, target: str, seconds: float = 60) -> Iterator[None]:
+    until = time.monotonic() + seconds
+    while not copiers.caught_up(topic, target):
+        assert time.monotonic() < until, f"{topic} in {target} did not catch up"
+        time.sleep(0.05)
+    yield

@@ -1,0 +1,381 @@
+"""A copy is compared with its source: what differs is found with its offset, and what does not is not called so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from struct import pack
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.mirror import split
+from ha_core.mirror.comparing import (
+    Compared,
+    Comparison,
+    CopyMap,
+    Difference,
+    Piece,
+    Range,
+    chosen,
+    ranges,
+    standing,
+)
+from ha_core.mirror.partition import Aborted, PartitionCopy, judged
+from ha_core.mirror.progress import Copied, Intent, Progress, Writer
+from ha_core.mirror.split import Record, read_records
+from ha_core.model import Run
+from ha_core.wire.copies import CONTROL
+from ha_core.wire.records import Batch
+from tests.mirror.batches import MS, marker, records
+
+WRITER = Writer(900, 3)
+CODECS = pytest.mark.parametrize("codec", [0, 1, 2, 3, 4], ids=["none", "gzip", "snappy", "lz4", "zstd"])
+START = Progress(WRITER, source=0, target=0)
+
+
+@dataclass
+class Held:
+    """A log that is held here."""
+
+    data: list[bytes] = field(default_factory=list)
+    aborted: tuple[Aborted, ...] = ()
+    log_start: int = 0
+
+    def __iter__(self) -> Iterator[Piece]:
+        buf = bytearray(b"".join(self.data))
+        for batch, committed in judged(buf, self.aborted):
+            if batch.last_offset >= self.log_start:
+                yield Piece(batch, buf, committed)
+
+
+def copy_of(source: Held, progress: Progress = START) -> tuple[Held, Progress]:
+    """What a copier makes of it."""
+    copier, copy = PartitionCopy(progress), Held()
+    for _ in copier.fetched(bytearray(b"".join(source.data)), source.aborted):
+        for ready in copier.noted():
+            copy.data.append(pack(">q", copier.progress.target) + bytes(ready.data)[8:])
+            copier.appended(copier.progress.target)
+    return copy, copier.progress
+
+
+def compare(
+    source: Held, copy: Held, progress: Progress, compacted: bool = False, later: Held | None = None
+) -> Compared:
+    (span,) = ranges(CopyMap.of(progress), source.log_start, progress.source, 1 << 40)
+    return Comparison(span, source, copy, compacted).run(lambda: later or ())
+
+
+def packed(base: int, some: list[Record]) -> bytes:
+    return pack(">q", base) + bytes(split.pack(some, 0))[8:]
+
+
+def unpacked(log: Held) -> list[Record]:
+    return [record for piece in log if piece.committed for record in read_records(piece.buf, piece.batch)]
+
+
+def altered(copy: Held, at: int, **fields: Any) -> Held:
+    """The copy with one record that is another, each in a batch of its own."""
+    some = [one._replace(**fields) if one.offset == at else one for one in unpacked(copy)]
+    return Held([packed(one.offset, [one]) for one in some])
+
+
+SOURCE = Held([records(0, range(4)), records(4, (0, 1, 4, 5, 9)), records(20, range(6), 3)])
+
+
+@CODECS
+def test_a_copy_that_was_made_by_a_copier_is_equal_and_read_only_where_it_was_made_anew(codec: int) -> None:
+    source = Held([records(0, range(4), codec), records(4, (0, 1, 4, 5, 9), codec), records(20, range(6), codec)])
+    copy, progress = copy_of(source)
+    assert compare(source, copy, progress) == Compared(compared=15, read=5)
+
+
+def test_a_copy_that_its_broker_has_packed_in_another_way_is_equal() -> None:
+    copy, progress = copy_of(SOURCE)
+    together = [packed(0, unpacked(copy)[:7]), packed(7, unpacked(copy)[7:])]
+    assert compare(SOURCE, Held(together), progress) == Compared(compared=15, read=15)
+
+
+KEY = Record.of(0, 0, b"another", b"value").rest
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"rest": Record.of(0, 0, b"k1", b"another").rest}, "value, headers"),
+        ({"rest": Record.of(0, 0, b"another", b"value 5 value 5 value 5 ").rest}, "key, headers"),
+        ({"time_ms": MS}, "timestamp"),
+        ({"rest": Record.of(0, 0, b"k1", None).rest, "time_ms": 7}, "value, headers, timestamp"),
+    ],
+)
+def test_what_differs_in_a_record_is_named(fields: dict[str, Any], what: str) -> None:
+    copy, progress = copy_of(SOURCE)
+    found = compare(SOURCE, altered(copy, 5, **fields), progress)
+    assert found.first == Difference(5, 5, f"another {what}")
+    assert found.compared == 5
+
+
+@pytest.mark.parametrize(
+    ("headers", "what"),
+    [
+        (b"\x02\x02h\x02x", "another headers"),
+        (b"\x02\x02i\x02v", "another headers"),
+        (b"\x02\x02h\x01", "another headers"),
+        (b"\x00", "another headers"),
+        (b"\x02\x02h\x02v", ""),
+    ],
+)
+def test_one_header_that_is_another_is_found(headers: bytes, what: str) -> None:
+    rest = b"\x02k\x02v"
+    source = Held([packed(0, [Record(0, MS, rest + b"\x02\x02h\x02v")])])
+    copy = Held([packed(0, [Record(0, MS, rest + headers)])])
+    progress = START.with_batches([Copied(0, 1)])
+    found = compare(source, copy, progress).first
+    assert found == (Difference(0, 0, what) if what else None)
+
+
+def numbered(count: int, start: int = 0) -> list[Record]:
+    return [Record.of(n, MS + n, b"k%d" % n, b"v%d" % n) for n in range(start, start + count)]
+
+
+def single(some: list[Record], base: int = 0) -> Held:
+    """A log of these records, one after the other, each in its batch."""
+    return Held([packed(base + at, [one]) for at, one in enumerate(some)])
+
+
+@pytest.mark.parametrize(
+    ("plant", "difference"),
+    [
+        (lambda some: [*some[:4], *some[5:]], Difference(4, 4, "another key, value, timestamp")),
+        (lambda some: some[:-1], Difference(9, 9, "the copy does not have it")),
+        (lambda some: [*some[:4], some[3], *some[4:]], Difference(4, 4, "another key, value, timestamp")),
+        (lambda some: [*some[:2], some[3], some[2], *some[4:]], Difference(2, 2, "another key, value, timestamp")),
+        (lambda some: [some[-1], *some[:-1]], Difference(0, 0, "another key, value, timestamp")),
+        (lambda some: [], Difference(0, 0, "the copy does not have it")),
+    ],
+    ids=["missing", "missing at the end", "doubled", "swapped", "shifted by one", "empty"],
+)
+def test_a_record_that_does_not_lie_in_its_place_is_found(plant: Any, difference: Difference) -> None:
+    progress = START.with_batches([Copied(0, 10)])
+    copy = single(plant(numbered(10)))
+    assert compare(single(numbered(10)), copy, progress).first == difference
+
+
+def test_a_hole_in_the_copy_is_a_missing_record() -> None:
+    copy = Held(single(numbered(10)).data[:6] + single(numbered(10)).data[7:])
+    found = compare(single(numbered(10)), copy, START.with_batches([Copied(0, 10)]))
+    assert found == Compared(compared=6, read=0, first=Difference(6, 6, "the copy does not have it"))
+
+
+def test_a_record_that_no_intent_ever_named_is_missing() -> None:
+    progress = START.with_batches([Copied(0, 4), Copied(5, 5)])
+    copy = single([*numbered(4), *numbered(5, 5)])
+    assert compare(single(numbered(10)), copy, progress).first == Difference(4, -1, "the copy does not have it")
+
+
+def test_what_a_copy_had_when_it_was_the_source_is_its_own() -> None:
+    # Given a copy that has a record which was never mirrored, from before the mirror was turned round
+    progress = START.with_batches([Copied(0, 4)]).taken_over(WRITER, 5).with_batches([Copied(4, 6)])
+    copy = single(numbered(5))
+    copy.data += single(numbered(6, 4), 5).data
+    source = single(numbered(10))
+    # When it is known up to where that went, then it is not judged; behind that it is somebody else's
+    assert compare(source, copy, replace(progress, base=5)).first is None
+    for base in (0, 4):
+        found = compare(source, copy, replace(progress, base=base)).first
+        assert found == Difference(4, 4, "the copy has a record there that was not copied")
+
+
+def test_the_tail_that_a_source_had_when_it_failed_is_its_own() -> None:
+    # Given a source that has a record which was never mirrored, from before it became the writer again at offset 5
+    progress = START.with_batches([Copied(0, 4), Copied(5, 5)])
+    source, copy = single(numbered(10)), single([*numbered(4), *numbered(5, 5)])
+    # When it is known where it became that, then what lies below is not judged; from there on it is missing
+    assert compare(source, copy, replace(progress, source_base=5)).first is None
+    missing = replace(START.with_batches([Copied(0, 4), Copied(6, 4)]), source_base=5)
+    found = compare(source, single([*numbered(4), *numbered(6, 4)]), missing).first
+    assert found == Difference(5, -1, "the copy does not have it")
+
+
+def test_records_of_somebody_else_in_the_copy_are_found_behind_which_record_they_lie() -> None:
+    # Given a copier that was taken over after four records, and one record of somebody else beside the marker
+    progress = START.with_batches([Copied(0, 4)]).taken_over(Writer(900, 4), 6).with_batches([Copied(4, 6)])
+    copy = single(numbered(5))
+    copy.data += [marker(5, 900, 0), *single(numbered(6, 4), 6).data]
+    assert compare(single(numbered(10)), copy, progress).first == Difference(
+        4, 4, "the copy has a record there that was not copied"
+    )
+    # When it is not there, then all is equal
+    del copy.data[4]
+    assert compare(single(numbered(10)), copy, progress).first is None
+
+
+def test_what_the_source_has_no_more_is_counted_and_is_no_difference() -> None:
+    progress = START.with_batches([Copied(0, 10)])
+    source = Held(single(numbered(10)).data[3:6] + single(numbered(10)).data[8:], log_start=2)
+    found = compare(source, single(numbered(10)), progress)
+    assert found == Compared(compared=5, gone_in_source=3, read=2)
+    assert CopyMap.of(progress).copied_below(source.log_start) == 2
+
+
+def test_what_lies_below_the_start_of_the_copy_is_counted_and_is_no_difference() -> None:
+    copy = single(numbered(10))
+    copy.log_start = 4
+    found = compare(single(numbered(10)), copy, START.with_batches([Copied(0, 10)]))
+    assert found == Compared(compared=6, gone_in_copy=4, read=5)
+
+
+def transaction() -> Held:
+    return Held(
+        [
+            records(0, range(3), producer=5, sequence=0, transactional=True),
+            records(3, range(2), producer=6, sequence=0, transactional=True),
+            marker(5, 5, 0),
+            marker(6, 6, 1),
+            records(7, range(2), producer=5, sequence=3, transactional=True),
+            marker(9, 5, 1),
+        ],
+        (Aborted(5, 0),),
+    )
+
+
+def test_aborted_records_and_markers_are_left_out() -> None:
+    copy, progress = copy_of(transaction())
+    assert compare(transaction(), copy, progress) == Compared(compared=4)
+
+
+def test_an_aborted_record_in_the_copy_is_a_difference() -> None:
+    copy, progress = copy_of(Held(transaction().data))  # by a copier that does not know of the abort
+    found = compare(transaction(), copy, progress)
+    assert found.first == Difference(0, 0, "the source has no committed record there, and the copy has one")
+
+
+def keyed(*keys: str) -> list[Record]:
+    return [Record.of(n, MS + n, key[0].encode(), None if key[1:] else b"v%d" % n) for n, key in enumerate(keys)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "gone", "later", "first"),
+    [
+        ("a b a c b", (0, 1), "", None),
+        ("a b a c b", (0, 3), "", Difference(3, 3, "the copy has neither it nor a later one of its key")),
+        ("a b a c b", (0, 3), "c", None),
+        ("a b a- c b", (0, 2), "", None),
+        ("a b a- c b", (0,), "", None),
+    ],
+    ids=["later ones are there", "none is there", "it came meanwhile", "deleted by a tombstone", "tombstone is there"],
+)
+def test_a_record_that_a_compacted_copy_lacks_has_a_later_one_of_its_key(
+    keys: str, gone: tuple[int, ...], later: str, first: Difference | None
+) -> None:
+    some = keyed(*keys.split())
+    copy = Held([one for at, one in enumerate(single(some).data) if at not in gone])
+    progress = START.with_batches([Copied(0, len(some))])
+    found = compare(single(some), copy, progress, compacted=True, later=single(keyed(*later.split()), 5))
+    assert found.first == first
+    assert found.gone_in_copy == len(gone)
+    # In a copy that is not compacted each of them is missing
+    assert compare(single(some), copy, progress).first == Difference(gone[0], gone[0], "the copy does not have it")
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), max_size=9), st.integers(1, 30), st.integers(0, 40))
+def test_ranges_cover_all_of_source_and_copy_once(parts: list[tuple[int, int]], size: int, start: int) -> None:
+    # Given runs with gaps in the source and markers in the copy between them
+    progress, at = START, 0
+    for gap, count in parts:
+        progress = progress.with_batches([Copied(at + gap, count)]).taken_over(WRITER, progress.target + count + gap)
+        at = progress.source
+    # When they are cut
+    found = list(ranges(CopyMap.of(progress), start, progress.source, size))
+    # Then they follow each other
+    assert [one.end for one in found[:-1]] == [one.start for one in found[1:]]
+    assert [one.target_end for one in found[:-1]] == [one.target_start for one in found[1:]]
+    if found:
+        assert (found[0].start, found[-1].end) == (start, progress.source)
+        assert found[-1].target_end == progress.target
+        assert found[0].target_start == max(
+            (r.target + min(r.records, start - r.source) for r in progress.runs if r.source < start), default=0
+        )
+    # and each has the runs that reach into it
+    for one in found:
+        assert one.runs == tuple(r for r in progress.runs if r.source < one.end and r.after > one.start)
+
+
+@given(st.integers(1, 12), st.integers(0, 1 << 20), st.sampled_from(["", "value", "doubled", "missing"]))
+def test_a_difference_is_found_in_its_range_and_the_others_are_equal(size: int, seed: int, plant: str) -> None:
+    # Given batches of any size, one of them with a gap
+    lengths = [1 + (seed >> shift) % 4 for shift in range(0, 12, 2)]
+    data, at = [], 0
+    for number, count in enumerate(lengths):
+        data.append(packed(at, numbered(count, at)))
+        at += count + (number == 2)
+    source = Held(data)
+    copy, progress = copy_of(source)
+    there = unpacked(copy)
+    where = seed % len(there)
+    planted = {
+        "value": [*there[:where], there[where]._replace(rest=KEY), *there[where + 1 :]],
+        "doubled": [*there[: where + 1], *there[where:]],
+        "missing": [*there[:where], *there[where + 1 :]],
+    }
+    if plant:
+        copy = single(planted[plant])
+    # When each range is compared alone
+    found = [Comparison(one, source, copy).run() for one in ranges(CopyMap.of(progress), 0, progress.source, size)]
+    # Then the first difference is the one that was planted
+    first = min((one.first for one in found if one.first), default=None)
+    if not plant:
+        assert (first, sum(one.compared for one in found)) == (None, len(there))
+    else:
+        expected = (
+            unpacked(source)[where + (plant == "doubled")].offset if where + (plant == "doubled") < len(there) else None
+        )
+        assert first is not None or expected is None
+        if expected is not None and first is not None:
+            assert first.offset == expected
+
+
+def test_a_share_of_the_ranges_is_the_same_for_the_same_seed() -> None:
+    some = list(range(100))
+    assert chosen(some, 0.1, "1") == chosen(some, 0.1, "1") != chosen(some, 0.1, "2")
+    assert len(chosen(some, 0.1, "1")) == 10
+    assert len(chosen(some, 0.001, "1")) == 1
+    assert chosen(some, 1.0, "1") == some
+    assert chosen([], 0.5, "1") == []
+
+
+def header(at: int, count: int, writer: Writer = WRITER, attributes: int = 0) -> Batch:
+    return Batch(0, at, 2, attributes, count - 1, *writer, 0, count, 0)
+
+
+def test_what_is_not_in_a_progress_yet_follows_from_intents_and_the_copy() -> None:
+    intent = Intent(WRITER, 0, (Copied(5, 10), Copied(20, 4)))
+    # Given a copy to which the first batch was appended, and one that was taken over since
+    for tail, end in (([header(0, 10)], 10), ([header(0, 10), header(10, 1, Writer(900, 4), CONTROL)], 11)):
+        found, damage = standing(START, [intent], tail, end)
+        assert (found.source, found.target, found.runs, damage) == (15, 10, (Run(5, 0, 10),), None)
+
+
+def test_a_progress_that_is_newer_than_the_look_at_the_copy_stands() -> None:
+    progress = START.with_batches([Copied(0, 30)])
+    assert standing(progress, [], [header(0, 20)], 20) == (progress, None)
+
+
+def test_a_copy_that_somebody_else_writes_to_is_damaged_there() -> None:
+    intent = Intent(WRITER, 0, (Copied(5, 10), Copied(20, 4)))
+    marked = header(10, 1, Writer(900, 4), CONTROL)
+    for tail, at in (([header(10, 2, Writer(7, 0))], 10), ([marked, marked, header(12, 1, Writer(7, 0))], 12)):
+        found, damage = standing(START, [intent], [header(0, 10), *tail], at + 1)
+        assert found.source == 15
+        assert damage == Difference(15, at, "producer 7, which is not the copier, has written to the copy")
+
+
+def test_a_copy_with_more_than_was_to_be_appended_is_damaged() -> None:
+    found, damage = standing(START, [], [header(0, 4)], 4)
+    assert (found, damage and damage.offset) == (START, 0)
+
+
+def test_a_range_without_anything_is_equal() -> None:
+    assert Comparison(Range(0, 5, 0, 0, ()), Held(), Held()).run() == Compared()

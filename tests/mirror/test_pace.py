@@ -1,0 +1,67 @@
+"""Limits on bytes in a second are kept over time, whatever comes at once; and what comes is measured."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.mirror.pace import Bucket, Meter, Throttle
+
+
+@given(st.floats(1e3, 1e9), st.lists(st.integers(1, 10_000_000), min_size=1, max_size=60), st.floats(0, 5))
+def test_no_more_comes_than_the_limit_but_for_the_last_answer(limit: float, answers: list[int], begin: float) -> None:
+    # Given someone who asks as soon as something may be asked for
+    bucket, now = Bucket(limit, begin), begin
+    for amount in answers:
+        now += bucket.wait_s(now)
+        bucket.spend(amount, now)
+    # Then all but the last answer fit into the time
+    assert sum(answers[:-1]) <= limit * (now - begin) * 1.0001 + 1
+    # And no time is lost
+    assert now - begin <= sum(answers[:-1]) / limit * 1.0001 + 1e-6
+
+
+def test_what_was_not_used_is_kept_for_a_moment_only() -> None:
+    bucket = Bucket(1000, 0.0)
+    bucket.spend(1250, 60.0)
+    assert bucket.wait_s(60.0) == pytest.approx(1.0)
+
+
+def test_a_clock_that_goes_back_changes_nothing() -> None:
+    bucket = Bucket(1000, 100.0)
+    bucket.spend(1000, 100.0)
+    assert bucket.wait_s(50.0) == pytest.approx(1.0)
+    assert bucket.wait_s(50.5) == pytest.approx(0.5)
+
+
+def test_a_link_waits_for_its_own_limit_and_for_that_of_all() -> None:
+    throttle = Throttle(0.0)
+    throttle.limit(1000, {"slow": 100}, 0.0)
+    throttle.spend("slow", 100, 0.0)
+    assert throttle.wait_s("slow", 0.0) == pytest.approx(1.0)
+    assert throttle.wait_s("other", 0.0) == pytest.approx(0.1)
+    # What is owed is not forgiven where limits are set again
+    throttle.limit(1000, {"slow": 100, "other": 5}, 0.5)
+    assert throttle.wait_s("slow", 0.5) == pytest.approx(0.5)
+    throttle.limit(None, {}, 0.5)
+    assert throttle.wait_s("slow", 0.5) == 0
+
+
+def test_an_answer_has_half_a_second_of_what_is_allowed_at_most_and_is_never_tiny() -> None:
+    throttle = Throttle(0.0)
+    assert throttle.at_once("any", 3) > 1 << 40
+    throttle.limit(10_000_000, {"slow": 1_000_000}, 0.0)
+    assert throttle.at_once("any", 4) == 1_250_000
+    assert throttle.at_once("slow", 4) == 125_000
+    assert throttle.at_once("slow", 400) == 65_536
+
+
+def test_a_rate_is_right_from_the_beginning_and_forgets() -> None:
+    meter = Meter(0.0)
+    for tenth in range(20):
+        meter.add(100, tenth / 10)
+    assert meter.per_s(2.0) == pytest.approx(1000, rel=0.1)
+    assert meter.per_s(100.0) < 1
+    assert meter.total == 2000
+    assert Meter(5.0).per_s(5.0) == 0

@@ -1,0 +1,359 @@
+"""What a copier that takes over finds out, where copiers die or stand still between any two writes."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ha_core.mirror.notes import CopyId, Note, Notes, encode
+from ha_core.mirror.partition import Claimed, PartitionCopy
+from ha_core.mirror.progress import (
+    MAX_PRODUCERS,
+    PAGE_RUNS,
+    Account,
+    Copied,
+    CopyDamagedError,
+    Intent,
+    Progress,
+    RunPage,
+    Writer,
+    data_end,
+    recover,
+)
+from ha_core.model import Run
+from ha_core.wire.records import Batch
+from tests.wire.samples import batch
+
+START = Progress(Writer(7, 0), source=0, target=0)
+
+
+def header(at: int, records: int, writer: Writer, attributes: int = 0) -> Batch:
+    return Batch(0, at, 2, attributes, records - 1, *writer, 0, records, 0)
+
+
+def marker(at: int, epoch: int) -> Batch:
+    return header(at, 1, Writer(7, epoch), 0x30)
+
+
+def test_what_was_appended_of_the_last_intent_is_known_by_the_number_of_its_records() -> None:
+    # Given an intent of three batches, after a gap in the source
+    intent = Intent(Writer(7, 0), 0, (Copied(5, 10, 70, 1, 9), Copied(15, 1), Copied(20, 4, 71, 0, 3)), leader_epoch=3)
+    # When the copy ends behind the second
+    found = recover(START, [intent], 11)
+    # Then copying goes on with the third, and only the producers of the first two are known
+    assert (found.source, found.target, found.sequence, found.number) == (16, 11, 11, 0)
+    assert found.runs == (Run(5, 0, 11),)
+    assert found.producers == {70: (1, 9)}
+
+
+def test_each_gap_of_the_source_begins_a_run() -> None:
+    intent = Intent(Writer(7, 0), 0, (Copied(0, 3), Copied(3, 2), Copied(9, 1)))
+    assert recover(START, [intent], 6).runs == (Run(0, 0, 5), Run(9, 5, 1))
+
+
+def test_intents_of_a_copier_that_was_taken_over_are_ignored() -> None:
+    # Given a progress of epoch 1, and what the copier of epoch 0 still wanted to append
+    progress = START.taken_over(Writer(7, 1), 1)
+    late = Intent(Writer(7, 0), 0, (Copied(0, 5),))
+    mine = Intent(Writer(7, 1), 0, (Copied(0, 2),))
+    assert recover(progress, [late, mine], 3).source == 2
+
+
+def test_a_copy_that_holds_more_than_was_to_be_appended_is_damaged() -> None:
+    with pytest.raises(CopyDamagedError, match="known up to 0"):
+        recover(START, [], 4)
+
+
+def test_a_copy_that_ends_inside_a_batch_is_damaged() -> None:
+    with pytest.raises(CopyDamagedError, match="inside the batch"):
+        recover(START, [Intent(Writer(7, 0), 0, (Copied(0, 5),))], 4)
+
+
+def test_records_of_somebody_else_are_found() -> None:
+    tail = [header(0, 5, Writer(7, 0)), header(5, 1, Writer(8, 0)), marker(6, 1)]
+    with pytest.raises(CopyDamagedError, match="producer 8"):
+        data_end(tail, START, 7)
+
+
+def test_the_data_ends_at_the_first_marker_after_the_progress() -> None:
+    progress = Progress(Writer(7, 1), source=0, target=3)
+    tail = [header(0, 2, Writer(7, 0)), marker(2, 1), header(3, 5, Writer(7, 1)), marker(8, 2), marker(9, 3)]
+    assert data_end(tail, progress, 10) == 8
+
+
+def test_a_copy_that_has_lost_what_it_acknowledged_is_damaged() -> None:
+    with pytest.raises(CopyDamagedError, match="ends at 11, and records up to 14"):
+        recover(START.with_batches([Copied(0, 14)]), [], 11)
+
+
+def test_data_behind_the_marker_of_a_copier_that_wrote_no_progress_is_somebody_else_s() -> None:
+    tail = [header(0, 5, Writer(7, 0)), marker(5, 1), header(6, 1, Writer(7, 1)), marker(7, 2)]
+    with pytest.raises(CopyDamagedError, match=r"offset 6 .* behind the marker"):
+        data_end(tail, START, 8)
+
+
+def test_what_retention_took_before_a_later_marker_may_have_been_markers() -> None:
+    # Given a copy of which only the third marker is left
+    with pytest.raises(CopyDamagedError, match="between 0 and 8"):
+        data_end([marker(8, 3)], START, 9)
+    # Then nothing is guessed, but before the very next copier's there can only have been records
+    assert data_end([marker(8, 1)], START, 9) == 8
+
+
+def test_a_marker_does_not_hide_that_acknowledged_records_were_lost() -> None:
+    # Given a copy whose leader lost the last of a hundred records, and a take-over that fills its place
+    progress = START.with_batches([Copied(0, 100)])
+    with pytest.raises(CopyDamagedError, match="acknowledged at offset 99"):
+        data_end([header(0, 99, Writer(7, 0)), marker(99, 1)], progress, 100)
+    # Then it is known however many take over after it
+    with pytest.raises(CopyDamagedError, match="acknowledged at offset 99"):
+        data_end([marker(99, 3), marker(100, 4)], progress, 101)
+
+
+def test_an_intent_of_which_a_progress_has_the_first_half_is_counted_from_there() -> None:
+    intent = Intent(Writer(7, 0), 0, (Copied(0, 3), Copied(3, 2), Copied(9, 1)))
+    half = START.with_batches(intent.batches[:1])
+    assert recover(half, [intent], 5).runs == (Run(0, 0, 5),)
+    assert recover(half, [intent], 6).source == 10
+
+
+def test_an_end_between_two_batches_of_which_only_a_later_one_would_fit_is_damage() -> None:
+    intents = [Intent(Writer(7, 0), 0, (Copied(0, 3),)), Intent(Writer(7, 0), 1, (Copied(3, 1),))]
+    with pytest.raises(CopyDamagedError, match="inside the batch"):
+        recover(START, intents, 1)
+
+
+def test_a_million_gaps_cost_a_progress_no_more_than_a_page() -> None:
+    account, pages = Account(START), list[RunPage]()
+    for number in range(0, 12 * PAGE_RUNS, 2):
+        account.add(Copied(number, 1))
+        if number % 5000 == 0:
+            written, progress = account.notes()
+            pages += written
+            assert len(progress.runs) <= PAGE_RUNS
+    written, progress = account.notes()
+    assert progress.pages == len(pages + list(written)) == 5
+    runs = [run for page in [*pages, *written] for run in page.runs] + list(progress.runs)
+    assert runs == [Run(2 * i, i, 1) for i in range(6 * PAGE_RUNS)]
+
+
+def test_of_more_producers_than_fit_those_stay_that_wrote_last() -> None:
+    account = Account(START)
+    for number in range(MAX_PRODUCERS + 5):
+        account.add(Copied(2 * number, 1, number, 0, 0))
+        account.add(Copied(2 * number + 1, 1, 1, 0, number))
+    progress = account.progress()
+    assert len(progress.producers) == MAX_PRODUCERS
+    assert progress.forgotten == 5
+    assert progress.producers[1] == (0, MAX_PRODUCERS + 4)
+    assert list(progress.producers)[-2:] == [MAX_PRODUCERS + 4, 1]
+
+
+@dataclass
+class World:
+    """The target's brokers: a copy, its part of the copy log, and what each of them refuses."""
+
+    copy: list[tuple[Batch, Copied | None]] = field(default_factory=list)
+    log: dict[bytes, bytes] = field(default_factory=dict)
+    issued: int = 0
+    seen_by_copy: int = 0
+    seen_by_log: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.copy[-1][0].last_offset + 1 if self.copy else 0
+
+    @property
+    def notes(self) -> Notes:
+        found = Notes(ID, whole_map=True)
+        for key, value in self.log.items():
+            found.take(key, value)
+        return found
+
+    def append(self, writer: Writer, batch: Copied) -> int | None:
+        """Its offset; None: refused."""
+        if writer.epoch < self.seen_by_copy:
+            return None
+        self.copy.append((header(self.end, batch.records, writer), batch))
+        return self.copy[-1][0].base_offset
+
+    def note(self, writer: Writer, note: Note) -> bool:
+        if writer.epoch < self.seen_by_log:
+            return False
+        key, value = encode(ID, note)
+        self.log[key] = value
+        return True
+
+    def mark_copy(self, epoch: int) -> None:
+        if epoch >= self.seen_by_copy:
+            self.seen_by_copy = epoch
+            self.copy.append((marker(self.end, epoch), None))
+
+    def mark_log(self, epoch: int) -> None:
+        self.seen_by_log = max(self.seen_by_log, epoch)
+
+
+ID = CopyId("east-west", "orders", 0)
+Life = Iterator["Copier"]
+
+
+class Copier:
+    """One life of a copier; each `next` is one write that a broker has taken, or was refused."""
+
+    def __init__(self, world: World, source: Source, rnd: random.Random) -> None:
+        self.world, self.source, self.rnd = world, source, rnd
+        world.issued += 1
+        self.writer = Writer(7, world.issued)
+        self.steps = self._run()
+
+    def _run(self) -> Life:
+        yield self
+        progress = yield from self._take_over()
+        if progress is None or not (yield from self._write([progress])):
+            return
+        copy = PartitionCopy(progress)
+        noting = deque[Intent]()
+        claimed = deque[Claimed]()
+        while True:
+            answer = self.source.from_offset(copy.next_offset, self.rnd.randint(1, 5))
+            if answer and copy.has_slots and self.rnd.random() < 0.5:
+                noting += copy.fetched(bytearray(answer))
+            if noting and self.rnd.random() < 0.7:
+                if not (yield from self._write([noting.popleft()])):
+                    return
+                claimed += copy.noted()
+            if claimed and self.rnd.random() < 0.8:
+                one = claimed.popleft()
+                offset = self.world.append(self.writer, one.copied[-1])
+                if offset is None:
+                    return
+                yield self
+                copy.appended(offset)
+            # Now and then, in the middle of an intent as well
+            if self.rnd.random() < 0.2 or copy.due:
+                notes = copy.notes()
+                if not (yield from self._write(notes)):
+                    return
+                written = notes[-1]
+                assert isinstance(written, Progress)
+                copy.recorded(written)
+            if not answer and copy.idle:
+                return
+
+    def _take_over(self) -> Generator[Copier, None, Progress | None]:
+        world, rnd, epoch = self.world, self.rnd, self.writer.epoch
+        if epoch < world.issued:
+            return None  # the coordinator knows a newer one
+        marks = [world.mark_copy, world.mark_log]
+        rnd.shuffle(marks)
+        # Each is written once at least, and again where the coordinator did not hear that it was
+        for mark in marks:
+            for _ in range(rnd.choice((1, 1, 1, 2, 3))):
+                mark(epoch)
+                yield self
+        # The end of the copy is asked for before that of its log: whose records are below it has a progress there
+        behind, tail = world.end, [one for one, _ in world.copy]
+        yield self
+        notes = world.notes
+        known = notes.progress or START
+        if self.writer.is_before(known.writer):
+            return None
+        yield self
+        end = data_end(tail, known, behind)
+        return recover(known, notes.intents.values(), end).taken_over(self.writer, behind)
+
+    def _write(self, notes: Iterable[Note]) -> Generator[Copier, None, bool]:
+        for note in notes:
+            if not self.world.note(self.writer, note):
+                return False
+            yield self
+        return True
+
+
+class Source:
+    """Batches with gaps between them, of several producers."""
+
+    def __init__(self, rnd: random.Random) -> None:
+        self.batches = list[Copied]()
+        self._raw = list[bytes]()
+        at = 0
+        for _ in range(rnd.randint(1, 25)):
+            at += rnd.choice((0, 0, 0, 1, 7))
+            count, producer = rnd.randint(1, 5), rnd.choice((-1, 70, 71))
+            last = at + count - 1 if producer >= 0 else -1
+            self.batches.append(Copied(at, count, producer, 0 if producer >= 0 else -1, last))
+            self._raw.append(batch(at, count, producer=producer, sequence=at if producer >= 0 else -1))
+            at += count
+
+    def from_offset(self, offset: int, most: int) -> bytes:
+        left = [raw for one, raw in zip(self.batches, self._raw, strict=True) if one.source >= offset]
+        return b"".join(left[:most])
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.integers(0, 1 << 32))
+def test_copiers_that_die_or_stand_still_anywhere_copy_each_record_once(seed: int) -> None:
+    # Given a source with gaps, and several copiers of which each may stop for as long as it likes, or for ever
+    rnd = random.Random(seed)
+    source, world, lives = Source(rnd), World(), list[Copier]()
+    for _ in range(rnd.randint(5, 150)):
+        if not lives or rnd.random() < 0.08:
+            lives.append(Copier(world, source, rnd))
+        one = rnd.choice(lives)
+        if next(one.steps, None) is None:
+            lives.remove(one)
+    # When one of them is let go on to the end
+    for _ in Copier(world, source, rnd).steps:
+        pass
+    # Then the copy holds every batch once and in order, and the map and the producers are right
+    assert [copied for _, copied in world.copy if copied is not None] == source.batches
+    notes = world.notes
+    assert notes.progress is not None
+    end = data_end([one for one, _ in world.copy], notes.progress, world.end)
+    notes.progress = recover(notes.progress, notes.intents.values(), end)
+    offsets = {run.source + i: run.target + i for run in notes.runs for i in range(run.records)}
+    expected = {b.source + i: h.base_offset + i for h, b in world.copy if b for i in range(b.records)}
+    assert offsets == expected
+    producers = {b.producer_id: (0, b.last_sequence) for b in source.batches if b.producer_id >= 0}
+    assert notes.progress.producers == producers
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 1 << 32))
+def test_a_copy_whose_leader_loses_acknowledged_batches_is_right_or_stops_for_good(seed: int) -> None:
+    # Given copiers as before, and a leader of the copy that loses its last batches once
+    rnd = random.Random(seed)
+    source, world, lives = Source(rnd), World(), list[Copier]()
+    at = rnd.randint(3, 100)
+
+    def whole_life(one: Copier) -> bool:
+        """Whether it has found the copy damaged."""
+        try:
+            for _ in one.steps:
+                pass
+        except CopyDamagedError:
+            return True
+        return False
+
+    for step in range(rnd.randint(5, 150)):
+        if not lives or rnd.random() < 0.08:
+            lives.append(Copier(world, source, rnd))
+        one = rnd.choice(lives)
+        try:
+            if next(one.steps, None) is None:
+                lives.remove(one)
+        except CopyDamagedError:
+            lives.remove(one)
+        if step == at and world.copy:
+            del world.copy[-rnd.randint(1, min(3, len(world.copy))) :]
+            lives.clear()  # what they had on its way is refused for its sequence
+    # When others begin again and again
+    ended = [whole_life(Copier(world, source, rnd)) for _ in range(6)]
+    # Then all of them stop, or the copy is right
+    assert all(ended) or [one for _, one in world.copy if one is not None] == source.batches

@@ -1,0 +1,132 @@
+"""A mirror turned round knows where everything lies, and nothing is copied twice."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.mirror.notes import CopyId, Notes, encode
+from ha_core.mirror.progress import (
+    PAGE_RUNS,
+    Account,
+    Copied,
+    CopyDamagedError,
+    Intent,
+    Progress,
+    TopicIds,
+    Writer,
+)
+from ha_core.mirror.reversing import copied_below, turned_round
+from ha_core.model import Run
+from ha_core.wire.records import Batch
+
+COPY = CopyId("link-1", "orders", 0)
+OLD, NEW = Writer(7, 3), Writer(9, 0)
+
+
+def header(at: int, records: int, writer: Writer, attributes: int = 0) -> Batch:
+    return Batch(0, at, 2, attributes, records - 1, *writer, 0, records, 0)
+
+
+def noted(*notes: object) -> Notes:
+    found = Notes(COPY, whole_map=True)
+    for note in notes:
+        found.take(*encode(COPY, note))  # type: ignore[arg-type]
+    return found
+
+
+def test_what_was_appended_since_the_last_progress_is_known_below_the_records_of_the_writer() -> None:
+    # Given a copy whose last two batches no progress has, and records of its clients behind them
+    progress = Progress(OLD, source=10, target=12, runs=(Run(0, 2, 10),))
+    intent = Intent(OLD, 0, (Copied(10, 4), Copied(20, 1)))
+    tail = [header(12, 4, OLD), header(16, 1, OLD), header(17, 6, Writer(500, 0))]
+    # When it is asked how far it was when it became the writer, at 17
+    found, runs = copied_below(noted(progress, intent), tail, base=17)
+    # Then all of the mirror is known, and nothing of the clients
+    assert runs == (Run(0, 2, 14), Run(20, 16, 1))
+    assert (found.source, found.target) == (21, 17)
+
+
+def test_markers_below_the_records_of_the_writer_are_nobodys() -> None:
+    progress = Progress(OLD, source=10, target=12, runs=(Run(0, 2, 10),))
+    intent = Intent(OLD, 0, (Copied(10, 4),))
+    tail = [header(12, 4, OLD), header(16, 1, Writer(7, 4), 0x30), header(17, 6, Writer(500, 0))]
+    found, runs = copied_below(noted(progress, intent), tail, base=17)
+    assert (found.source, runs) == (14, (Run(0, 2, 14),))
+
+
+def test_notes_that_do_not_say_what_the_copy_has_are_damage() -> None:
+    with pytest.raises(CopyDamagedError, match="nobody has noted"):
+        copied_below(Notes(COPY), [], base=3)
+    with pytest.raises(CopyDamagedError, match="known up to 12"):
+        copied_below(noted(Progress(OLD, source=10, target=12)), [header(12, 4, OLD)], base=16)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 9)), max_size=30),
+    st.integers(1, 5),
+    st.integers(1, 50),
+)
+def test_a_mirror_turned_round_twice_is_as_it_was(gaps: list[tuple[int, int, int]], markers: int, tail: int) -> None:
+    # Given runs with gaps on either side
+    runs, source, target = list[Run](), 0, 0
+    for before, there, records in gaps:
+        source, target = source + before, target + there
+        if runs and (runs[-1].after, runs[-1].target + runs[-1].records) == (source, target):
+            source += 1
+        runs.append(Run(source, target, records))
+        source, target = source + records, target + records
+    base, end = target + markers, source + tail
+    old = Progress(OLD, source, target, topics=TopicIds("aa", "bb"))
+    # When the mirror is turned round, and once more
+    _, there = turned_round(old, runs, base, NEW, end)
+    _, back = turned_round(there, there.runs, end, OLD, base)
+    # Then it says the same, copies on behind both logs, and takes nothing for a copy that nobody brought
+    assert back.runs == tuple(runs)
+    assert (there.source, there.target, there.base, there.topics) == (base, end, end, TopicIds("bb", "aa"))
+    assert (there.source_base, back.source_base) == (base, end)
+    assert all(run.after <= base and run.target + run.records <= end for run in there.runs)
+    assert all(one.after <= other.source for one, other in pairwise(there.runs))
+
+
+def test_a_map_of_many_runs_is_written_in_pages() -> None:
+    runs = [Run(2 * number, number, 1) for number in range(3 * PAGE_RUNS + 5)]
+    pages, progress = turned_round(Progress(OLD, 10**6, 10**5), runs, 10**5, NEW, 10**6)
+    kept = noted(*pages, progress)
+    assert len(pages) == progress.pages == 3
+    assert kept.runs == tuple(run.reversed for run in runs)
+    # And a copier that goes on from it adds to it
+    account = Account(progress)
+    account.add(Copied(10**5 + 4, 3))
+    assert account.progress().runs[-1] == Run(10**5 + 4, 10**6, 3)
+    assert account.progress().base == 10**6
+
+
+def test_an_old_source_that_has_lost_what_was_mirrored_is_not_turned_round_as_if_it_had_it() -> None:
+    # Given a source that had 100 records, all mirrored, and is back with 90 and the marker of the new copier
+    runs = (Run(0, 0, 100),)
+    old = Progress(OLD, source=100, target=100, runs=runs)
+    # When its mirror is turned round, that is damage
+    with pytest.raises(CopyDamagedError, match="offset 99 was mirrored, and the log ended at 90"):
+        turned_round(old, runs, 100, NEW, end=91)
+    # Also where markers have filled the place since
+    markers = [header(99, 1, Writer(300, 5), 0x30)]
+    with pytest.raises(CopyDamagedError, match="a marker lies there"):
+        turned_round(old, runs, 100, NEW, end=104, last=markers)
+    # And what the source still has, or retention has taken, is none
+    for kept in ([header(95, 5, Writer(300, 4))], []):
+        _, begun = turned_round(old, runs, 100, NEW, end=101, last=kept)
+        assert begun.target == begun.base == 101
+
+
+def test_what_the_copy_had_before_it_was_one_is_not_read_again_at_every_take_over() -> None:
+    # Given a mirror turned round, behind a tail of ten million records that was not mirrored
+    runs = (Run(0, 0, 500),)
+    _, begun = turned_round(Progress(OLD, 500, 500, runs=runs), runs, 500, NEW, end=10_000_501)
+    # Then nothing of it is looked at
+    assert begun.last_record == -1
+    # Until the copier has something there
+    assert begun.with_batches([Copied(500, 5)]).last_record == 10_000_505

@@ -1,0 +1,296 @@
+"""A cluster dies, its mirrored topics go on at their copies by operations that may die anywhere, and it comes back."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.kafka.copying import Copying
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.verifying import copies_of
+from ha_core.model import LostTail, Mirror
+from ha_core.operations import engine
+from ha_core.operations.comparing import compare_mirrors
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.last_seen import record
+from ha_core.operations.lifecycle.returned import check_origins
+from ha_core.operations.linking import link_request, plan_link
+from ha_core.operations.proposal import plan
+from ha_core.operations.reconciling import reconcile
+from ha_core.operations.requests import make_request
+from ha_core.operations.sides import admin_of
+from stack.harness import Stack
+from tests.kafka.mirroring import caught_up, content, wait_until
+from tests.kit.running import bootstrap
+from tests.operations.dying import COMMIT, CUT_CHANGE, READ_ENDS, Call, Death, after, before, die, die_in_engine
+from tests.operations.real_clusters import fill, stored_topic
+
+pytestmark = pytest.mark.stack
+PARTITIONS, COPIED, BEYOND = 2, 30, 7
+TAKE_OVER = Call("ha_core.kafka.admin", "Admin.take_over")
+DEATHS: Mapping[str, Death | None] = {
+    "d.none": None,
+    "d.before-hold": before(COMMIT, "hold"),
+    "d.after-hold": after(COMMIT, "hold"),
+    "d.before-fence": before(COMMIT, "fence"),
+    "d.after-fence": after(COMMIT, "fence"),
+    "d.after-take-over": after(TAKE_OVER),
+    "d.after-ends": after(READ_ENDS),
+    "d.before-cut": before(CUT_CHANGE),
+    "d.at-cut": before(COMMIT, "cut"),
+    "d.after-cut": after(COMMIT, "cut"),
+}
+"""Topic → where the executor of its switch dies."""
+_RECONCILE = """
+from ha_core.operations.environment import EnvironmentSettings, connect
+from ha_core.operations.reconciling import reconcile
+settings = EnvironmentSettings(os.environ["SWITCHYARD_ZOOKEEPER"], session_timeout_s=4.0)
+with connect(settings, by="test:victim") as environment:
+    reconcile(environment, "east", ["d.*"], reason="it is back")
+"""
+WHOLE, LESS, GONE, UNDONE = tuple(DEATHS), "r.less", "r.gone", "r.undone"
+TOPICS = (*WHOLE, LESS, GONE, UNDONE)
+
+
+def opened(stack: Stack) -> Environment:
+    return connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=4.0), by="test:operator")
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
+        yield running
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with opened(stack) as environment:
+        yield environment
+
+
+def copy_all(environment: Environment, mirrors: list[Mirror]) -> None:
+    """All that their sources have by now."""
+    for source, target in sorted({(one.source, one.target) for one in mirrors}):
+        here, there = admin_of(environment, source), admin_of(environment, target)
+        some = [one for one in mirrors if (one.source, one.target) == (source, target)]
+        ensure_copy_log(there, some[0].log, some[0].log_partitions)
+        copies = [copy for mirror in some for copy in copies_of(mirror, PARTITIONS)]
+        job = Copying(here, there, copies)
+        thread = threading.Thread(target=job.run)
+        thread.start()
+        try:
+            ends = {key: found.log_end for key, found in here.ends([copy.key for copy in copies]).items()}
+            wait_until(lambda: caught_up(job, ends), job.standing)  # noqa: B023
+        finally:
+            job.stop()
+            thread.join(30)
+
+
+@dataclass(frozen=True)
+class Dead:
+    """East had all topics and died with records that west has not; west has been written to since by nobody."""
+
+    stack: Stack
+
+
+@pytest.fixture(scope="module")
+def dead(stack: Stack) -> Dead:
+    with opened(stack) as environment:
+        specs = [TopicSpec(name, PARTITIONS, 1, {"retention.ms": "7200000"}) for name in TOPICS]
+        admin_of(environment, "east").create_topics(specs)
+        for name in TOPICS:
+            fill(stack, "east", name, COPIED, partitions=PARTITIONS)
+        operation = engine.start(environment, plan_link(environment, link_request(TOPICS, "east", "west", "standby")))
+        assert engine.resume(environment, operation.id).result == "succeeded"
+        copy_all(environment, list(environment.store.load().mirrors.values()))
+        for name in TOPICS:
+            fill(stack, "east", name, BEYOND, partitions=PARTITIONS)
+        record(environment, ["east"])
+    stack.kill("cluster/east")
+    return Dead(stack)
+
+
+def begun(environment: Environment, topic: str) -> str:
+    """A forced switch of the topic, of which nothing was done yet."""
+    request = make_request(
+        [f"topic:{topic}"],
+        "east",
+        "west",
+        reason="rack fire",
+        mode="forced",
+        unread="wait",
+        include_other_users=True,
+    )
+    return engine.start(environment, plan(environment, request)).id
+
+
+def tail_of(environment: Environment, topic: str) -> LostTail:
+    (found,) = (one for one in environment.store.lost_tails() if one.topic == topic)
+    return found
+
+
+def held(environment: Environment) -> list[str]:
+    """Operations with an executor whose session has not ended."""
+    found = {lock.operation: environment.store.holding(lock.operation) for lock in environment.store.locks()}
+    return [operation for operation, holding in found.items() if holding is not None and holding.held]
+
+
+@pytest.mark.parametrize("topic", WHOLE)
+def test_a_switch_that_died_anywhere_is_continued_to_the_same_map(
+    dead: Dead, environment: Environment, topic: str
+) -> None:
+    # Given a forced switch whose executor died
+    operation, death = begun(environment, topic), DEATHS[topic]
+    if death is not None:
+        die_in_engine(dead.stack, death, "resume", operation)
+    # When somebody else goes on with it
+    report = engine.resume(environment, operation)
+    # Then all that was copied is read from the copy, the rest is a hole, and nobody copies there any more
+    assert (report.result, report.error) == ("succeeded", "")
+    view = environment.store.load()
+    assert view.topics[topic].clusters == {"west"}
+    assert f"{topic}@west" not in view.mirrors
+    ends = admin_of(environment, "west").ends([(topic, p) for p in range(PARTITIONS)])
+    for partition, extents in view.topics[topic].partitions.items():
+        *copied, last = extents
+        assert sum((extent.end or 0) - extent.start for extent in copied) == COPIED
+        assert [extent.start for extent in copied][:1] == [0]
+        assert last.start > 3_000_000_000
+        assert last.base <= ends[topic, partition].log_end
+        assert all((extent.physical_end or 0) <= last.base for extent in copied)
+    assert {p: tail.mirrored for p, tail in tail_of(environment, topic).partitions.items()} == {0: COPIED, 1: COPIED}
+    # And the copy has the settings that its source was seen with, and none of those that only a copy needs
+    there = admin_of(environment, "west").topics([topic], offsets=False)[topic].config
+    assert {key: value for key, value in there.items() if key != "min.insync.replicas"} == {"retention.ms": "7200000"}
+    assert not [lock for lock in environment.store.locks() if lock.operation == operation]
+
+
+def test_a_switch_that_is_undone_before_its_cut_gives_the_copies_back(dead: Dead, environment: Environment) -> None:
+    operation = begun(environment, UNDONE)
+    die_in_engine(dead.stack, before(COMMIT, "cut"), "resume", operation)
+    assert environment.store.load().mirrors[f"{UNDONE}@west"].held == operation
+    # When an operator takes it back
+    assert engine.undo(environment, operation).result == "undone"
+    # Then the mirror is as it was, and no tail is told of
+    view = environment.store.load()
+    assert view.mirrors[f"{UNDONE}@west"].held is None
+    assert view.topics[UNDONE].writers == {"east"}
+    assert UNDONE not in {one.topic for one in environment.store.lost_tails()}
+
+
+@pytest.fixture(scope="module")
+def back(dead: Dead) -> Dead:
+    """All are switched, and east is back: of one topic with less than was copied, of one with nothing."""
+    with opened(dead.stack) as environment:
+        for topic in (LESS, GONE):
+            assert engine.resume(environment, begun(environment, topic)).result == "succeeded"
+    (data,) = Path(dead.stack.dir).glob(f"**/cluster-east*/data/{LESS}-0")
+    shutil.rmtree(data)
+    dead.stack.restart("cluster/east")
+    admin = AdminClient({"bootstrap.servers": bootstrap(dead.stack, "east")})
+    admin.delete_topics([GONE])[GONE].result(30)
+    return dead
+
+
+def test_nothing_of_a_returned_cluster_is_served_again_by_looking_at_it(back: Dead, environment: Environment) -> None:
+    maps = environment.store.load().topics
+    result = check_origins(environment, ["d.*"])
+    assert (result.found, result.reports) == ((), ())
+    assert environment.store.load().topics == maps
+
+
+def test_a_tail_is_counted_exactly_and_its_cluster_becomes_the_standby(back: Dead, environment: Environment) -> None:
+    # When what is back is only looked at
+    looked = reconcile(environment, "east", ["d.*"], dry_run=True, reason="")
+    # Then what no copy has is counted, and nothing was changed
+    assert {(one.topic, one.partition, one.start, one.end, one.records) for one in looked.found} == {
+        (topic, partition, COPIED, COPIED + BEYOND, BEYOND) for topic in WHOLE for partition in range(PARTITIONS)
+    }
+    assert all((one.bytes or 0) > BEYOND * 20 for one in looked.found)
+    assert looked.reports == ()
+    assert not [mirror for mirror in environment.store.load().mirrors if mirror.endswith("@east")]
+    # When it is reconciled by a process that dies when a mirror is turned round, and a while later by another one
+    die(back.stack, before(COMMIT, "reconcile"), _RECONCILE)
+    wait_until(lambda: not held(environment), lambda: held(environment))
+    later = (datetime.now(UTC) + timedelta(seconds=20)).isoformat()
+    environment.now = lambda: later
+    done = reconcile(environment, "east", ["d.*"], reason="it is back")
+    # Then the same is kept, with how to fetch it, and the mirrors go the other way
+    assert {one._replace(start=None, end=None) for one in done.found} == {
+        one._replace(start=None, end=None) for one in looked.found
+    }
+    first = done.found[0]
+    fetch = f"--topic {first.topic} --partition {first.partition} --offset {COPIED} --max-messages {BEYOND}"
+    assert done.fetch(first).endswith(fetch)
+    assert (sorted(done.mirrored), done.not_mirrored, done.put_off) == (sorted(WHOLE), {}, ())
+    tail = tail_of(environment, "d.none")
+    assert tail.counted is not None
+    assert {p: one.records for p, one in tail.partitions.items()} == {0: BEYOND, 1: BEYOND}
+    # And they copy what the new writer gets, once, behind what east has of its own
+    for topic in WHOLE:
+        fill(back.stack, "west", topic, 5, partitions=PARTITIONS)
+    mirrors = environment.store.load().mirrors
+    copy_all(environment, [mirrors[f"{topic}@east"] for topic in WHOLE])
+    assert compare_mirrors(environment, WHOLE, "east", 1.0, 0).equal
+    east = {"bootstrap.servers": bootstrap(back.stack, "east")}
+    assert len(content(east, "d.none")) == COPIED + BEYOND + 5
+    # When that is asked for again
+    again = reconcile(environment, "east", ["d.*"], reason="once more")
+    # Then the counts are what they were, and nothing is written
+    assert again.records == done.records
+    assert (again.reports, again.mirrored, again.needs_attention) == ((), (), False)
+
+
+def test_a_switch_back_leads_to_the_returned_cluster_and_its_tail_stays_out_of_the_map(
+    back: Dead, environment: Environment
+) -> None:
+    # Given a topic whose returned cluster has been made its standby
+    topic = "d.none"
+    assert f"{topic}@east" in environment.store.load().mirrors
+    fill(back.stack, "west", topic, 3, partitions=PARTITIONS)
+    before = stored_topic(environment, topic).partitions
+    # When it is switched back
+    request = make_request([f"topic:{topic}"], "west", "east", reason="back", include_other_users=True)
+    report = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
+    # Then all of it is read in east, without the tail, and west is the standby again
+    assert (report.result, report.error) == ("succeeded", "")
+    view = environment.store.load()
+    assert view.topics[topic].clusters == {"east"}
+    assert view.mirrors[f"{topic}@west"].source == "east"
+    tail = tail_of(environment, topic)
+    for partition, extents in view.topics[topic].partitions.items():
+        *closed, last = extents
+        assert last.start == before[partition][-1].start + 8
+        assert sum((extent.end or 0) - extent.start for extent in closed) == COPIED + 8
+        lost = range(tail.partitions[partition].mirrored, tail.partitions[partition].end or 0)
+        assert not any(extent.holds(offset) for extent in extents for offset in lost)
+    # And what west has is compared with what it is led to, not with the tail
+    copy_all(environment, [view.mirrors[f"{topic}@west"]])
+    assert compare_mirrors(environment, [topic], "west", 1.0, 0).equal
+
+
+@pytest.mark.parametrize(("topic", "outcome"), [(LESS, "less"), (GONE, "gone")])
+def test_of_a_cluster_that_is_back_with_less_than_was_copied_nothing_is_guessed(
+    back: Dead, environment: Environment, topic: str, outcome: str
+) -> None:
+    # When it is reconciled
+    result = reconcile(environment, "east", [topic], reason="it is back")
+    # Then it is told, nothing is mirrored, and the tail stays open
+    assert outcome in {one.outcome for one in result.open}
+    assert result.needs_attention
+    assert f"{topic}@east" not in environment.store.load().mirrors
+    assert tail_of(environment, topic).counted is None
+    assert stored_topic(environment, topic).clusters == {"west"}
+    # When the operator does without
+    accepted = reconcile(environment, "east", [topic], accept_loss=True, reason="it is lost")
+    # Then it is closed, with what could be counted
+    assert [report.result for report in accepted.reports] == ["succeeded"]
+    assert tail_of(environment, topic).counted is not None

@@ -1,0 +1,162 @@
+"""Topics get mirrors, by operations that may die anywhere; what is mirrored stays where it is."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+
+import pytest
+
+from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.verifying import copies_of
+from ha_core.model import LinkOperation
+from ha_core.operations import engine
+from ha_core.operations.creating import begin
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.journal import holding
+from ha_core.operations.linking import LinkSteps, link_request, plan_link, unlink
+from ha_core.operations.proposal import plan
+from ha_core.operations.requests import make_request
+from ha_core.operations.sides import admin_of
+from ha_core.plan.linking import STEPS
+from stack.harness import Stack
+from tests.kafka.clients import Settings, produce
+from tests.kafka.mirroring import caught_up, content, copying, states, wait_until
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    settings = EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0)
+    with connect(settings, by="test:operator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def topic(stack: Stack, environment: Environment) -> str:
+    """One of the east with two partitions, a setting of its own, and records."""
+    name = f"mirrored-{uuid.uuid4().hex[:8]}"
+    admin_of(environment, "east").create_topics([TopicSpec(name, 2, 1, {"retention.ms": "7200000"})])
+    produce(at(stack, "east"), name, 50)
+    return name
+
+
+def at(stack: Stack, cluster: str) -> Settings:
+    return {"bootstrap.servers": stack.clusters[cluster]["bootstrap"]}
+
+
+def linked(environment: Environment, topic: str) -> LinkOperation:
+    proposal = plan_link(environment, link_request([topic], "east", "west", "a standby"))
+    operation = engine.start(environment, proposal)
+    report = engine.resume(environment, operation.id)
+    assert (report.result, report.error) == ("succeeded", "")
+    found = environment.operation(operation.id)
+    assert isinstance(found, LinkOperation)
+    return found
+
+
+def test_a_mirror_has_the_shape_of_its_source_and_nobody_is_led_there(environment: Environment, topic: str) -> None:
+    # When a topic is linked
+    operation = linked(environment, topic)
+    # Then the standby has it as it is, nobody is led there, and the mirror is written down
+    view = environment.store.load()
+    west = admin_of(environment, "west")
+    made = west.topics([topic])[topic]
+    assert (made.partitions, made.config["retention.ms"]) == (2, "7200000")
+    assert view.topics[topic].writers == {"east"}
+    mirror = view.mirrors[f"{topic}@west"]
+    assert (mirror.source, mirror.link) == ("east", operation.id)
+
+
+@pytest.mark.parametrize("killed_before", [*STEPS, "release"])
+def test_a_link_that_died_before_any_step_is_continued_when_it_is_asked_for_again(
+    environment: Environment, topic: str, killed_before: str
+) -> None:
+    # Given a link whose command died
+    request = link_request([topic], "east", "west", "a standby")
+    operation = begin(environment, plan_link(environment, request))
+    with holding(environment, operation.id, engine.resume) as journal:
+        for step in takewhile(lambda step: step != killed_before, STEPS):
+            LinkSteps(journal).perform(step)
+    later = (datetime.now(UTC) + timedelta(seconds=20)).isoformat()
+    environment.now = lambda: later
+    # When the same is asked for
+    continued = engine.continue_twins(environment, request)
+    # Then the mirror stands, once, and no lock is left
+    if killed_before in {"pin", "prepare", "link"}:  # later, whoever begins anything goes on with it
+        assert [report.result for report in continued.reports] == ["succeeded"]
+    view = environment.store.load()
+    assert view.mirrors[f"{topic}@west"].link == operation.id
+    assert not [lock for lock in environment.store.locks() if lock.operation == operation.id]
+
+
+@pytest.mark.parametrize("steps", [STEPS[:count] for count in range(3)], ids=lambda steps: str(len(steps)))
+def test_a_link_is_undone_without_a_trace(environment: Environment, topic: str, steps: tuple[str, ...]) -> None:
+    # Given a link that got so far
+    operation = begin(environment, plan_link(environment, link_request([topic], "east", "west", "a standby")))
+    with holding(environment, operation.id, engine.resume) as journal:
+        for step in steps:
+            LinkSteps(journal).perform(step)
+    # When it is undone
+    assert engine.undo(environment, operation.id).result == "undone"
+    # Then neither map, mirror, copy nor lock is left
+    view = environment.store.load()
+    assert topic not in view.topics
+    assert f"{topic}@west" not in view.mirrors
+    assert topic not in admin_of(environment, "west").topics([topic])
+    assert not [lock for lock in environment.store.locks() if lock.operation == operation.id]
+
+
+def test_a_mirrored_topic_is_not_taken_apart_and_not_mirrored_twice(environment: Environment, topic: str) -> None:
+    linked(environment, topic)
+    move = make_request([f"topic:{topic}:0"], "east", "west", reason="drill", include_other_users=True)
+    assert "mirrored" in {verdict.code for verdict in plan(environment, move).verdicts if verdict.level == "error"}
+    again = plan_link(environment, link_request([topic], "east", "west", "once more"))
+    assert [verdict.code for verdict in again.verdicts if verdict.level == "error"] == ["mirrored"]
+
+
+def test_a_link_that_stands_is_ended_by_unlink_and_by_nothing_else(environment: Environment, topic: str) -> None:
+    operation = linked(environment, topic)
+    with pytest.raises(RefusedError, match="mirror unlink"):
+        engine.undo(environment, operation.id)
+    # When it is unlinked
+    report = unlink(environment, [topic], "west", "no longer needed")
+    # Then nobody copies, and a second time there is nothing to end
+    assert report.result == "succeeded"
+    assert f"{topic}@west" not in environment.store.load().mirrors
+    with pytest.raises(RefusedError, match=f"{topic} has no mirror in west"):
+        unlink(environment, [topic], "west", "once more")
+
+
+def test_a_topic_with_records_of_its_own_on_the_standby_is_refused(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    admin_of(environment, "west").create_topics([TopicSpec(topic, 2, 1)])
+    produce(at(stack, "west"), topic, 1)
+    proposal = plan_link(environment, link_request([topic], "east", "west", "a standby"))
+    assert [verdict.code for verdict in proposal.verdicts if verdict.level == "error"] == ["foreign-data"]
+    with pytest.raises(RefusedError, match="data of its own in west"):
+        engine.start(environment, proposal)
+
+
+def test_who_still_copies_a_mirror_that_was_ended_is_refused(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    # Given a copier that does not hear of it
+    linked(environment, topic)
+    mirror = environment.store.load().mirrors[f"{topic}@west"]
+    east, west = admin_of(environment, "east"), admin_of(environment, "west")
+    ensure_copy_log(west, mirror.log, mirror.log_partitions)
+    with copying(east, west, copies_of(mirror, 2)) as job:
+        wait_until(lambda: caught_up(job, {(topic, 0): 50, (topic, 1): 0}), job.standing)
+        # When the mirror is ended
+        assert unlink(environment, [topic], "west", "not needed").result == "succeeded"
+        produce(at(stack, "east"), topic, 10)
+        # Then it has stopped when it wants to append, and what was produced since is not in the copy
+        wait_until(lambda: "stopped" in states(job), job.standing)
+    assert len(content(at(stack, "west"), topic)) == 50

@@ -1,0 +1,132 @@
+"""Mirrors turned round on real clusters: what was copied one way is not copied back."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.kafka.copying import Copying
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.verifying import copies_of
+from ha_core.model import Document, Mirror
+from ha_core.operations.comparing import compare_mirrors
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.reversing import reversed_mirror, turn_round
+from ha_core.operations.sides import admin_of
+from ha_core.store.commits import Change
+from stack.harness import Stack
+from tests.kafka.clients import Settings, produce
+from tests.kafka.mirroring import caught_up, content, wait_until
+
+pytestmark = pytest.mark.stack
+PARTITIONS = 2
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def mirror(stack: Stack, environment: Environment) -> Mirror:
+    """Of a topic of the east that is in the west as well, with records, some of an aborted transaction."""
+    name = f"turned-{uuid.uuid4().hex[:8]}"
+    for cluster in ("east", "west"):
+        admin_of(environment, cluster).create_topics([TopicSpec(name, PARTITIONS, 1)])
+    produce(at(stack, "east"), name, 300, enable_idempotence=True)
+    aborted = produce(at(stack, "east"), name, 0, transactional_id=name)
+    aborted.init_transactions(30)
+    for commits in (False, True, False):
+        aborted.begin_transaction()
+        aborted.produce(name, b"of a transaction", partition=1)
+        aborted.flush(30)
+        (aborted.commit_transaction if commits else aborted.abort_transaction)(30)
+    found = Mirror.of(name, "east", "west", f"link-{name}", "2026-11-23T02:00:00Z", "test")
+    return found.changed(log=f"copies-{name}", log_partitions=2)
+
+
+def at(stack: Stack, cluster: str) -> Settings:
+    return {"bootstrap.servers": stack.clusters[cluster]["bootstrap"]}
+
+
+@contextmanager
+def copied(environment: Environment, mirror: Mirror) -> Iterator[Copying]:
+    """All that is there by now, by the copiers of the mirror; they go on meanwhile."""
+    source, target = (admin_of(environment, name) for name in (mirror.source, mirror.target))
+    copies = copies_of(mirror, PARTITIONS)
+    ensure_copy_log(target, mirror.log, mirror.log_partitions)
+    job = Copying(source, target, copies)
+    thread = threading.Thread(target=job.run)
+    thread.start()
+    try:
+        ends = {key: found.log_end for key, found in source.ends([copy.key for copy in copies]).items()}
+        wait_until(lambda: caught_up(job, ends), job.standing, 60)
+        yield job
+    finally:
+        job.stop()
+        thread.join(30)
+
+
+def bases(environment: Environment, mirror: Mirror) -> dict[int, int]:
+    """Where the copies end now."""
+    found = admin_of(environment, mirror.target).ends([copy.key for copy in copies_of(mirror, PARTITIONS)])
+    return {partition: ends.log_end for (_, partition), ends in found.items()}
+
+
+def equal(environment: Environment, mirror: Mirror) -> bool:
+    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None}
+    environment.store.commit(Change(change_id=f"link {mirror.link}", puts=(mirror,), expected=expected))
+    found = compare_mirrors(environment, [mirror.topic], mirror.target, 1.0, 0)
+    assert found.equal, [one.to_json() for one in found.partitions]
+    return any(one.found.compared for one in found.partitions)
+
+
+def test_a_mirror_turned_round_copies_what_its_writer_got_since_and_nothing_twice(
+    stack: Stack, environment: Environment, mirror: Mirror
+) -> None:
+    # Given a topic that was copied, and whose copy became the writer, twice there and back
+    for turn in range(4):
+        with copied(environment, mirror):
+            pass
+        began = bases(environment, mirror)
+        produce(at(stack, mirror.target), mirror.topic, 100 + turn, enable_idempotence=True)
+        produce(at(stack, mirror.target), mirror.topic, 7, partition=1)
+        # When its mirror is turned round, by two that do the same
+        new = reversed_mirror(mirror, f"switch-{turn}-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
+        turn_round(environment, mirror, began, new)
+        turn_round(environment, mirror, began, new)
+        mirror = new
+    # Then both clusters have the same, and each record once
+    with copied(environment, mirror):
+        pass
+    for partition, records in ((0, 300 + sum(range(100, 104))), (1, 1 + 4 * 7)):
+        east, west = (content(at(stack, name), mirror.topic, partition) for name in ("east", "west"))
+        assert sorted(east, key=str) == sorted(west, key=str)
+        assert len(east) == records
+    assert equal(environment, mirror)
+
+
+def test_a_tail_that_was_not_mirrored_stays_where_it_is_and_is_not_judged(
+    stack: Stack, environment: Environment, mirror: Mirror
+) -> None:
+    # Given a copy that became the writer when its source had more
+    with copied(environment, mirror):
+        pass
+    produce(at(stack, "east"), mirror.topic, 5)
+    began = bases(environment, mirror)
+    produce(at(stack, "west"), mirror.topic, 20)
+    # When the mirror is turned round
+    new = reversed_mirror(mirror, f"switch-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
+    turn_round(environment, mirror, began, new)
+    with copied(environment, new):
+        pass
+    # Then the old source has its tail and all that was written since, and the comparison says that they are equal
+    assert len(content(at(stack, "east"), mirror.topic)) == 300 + 5 + 20
+    assert len(content(at(stack, "west"), mirror.topic)) == 300 + 20
+    assert equal(environment, new)

@@ -1,0 +1,187 @@
+"""Mirrored topics are switched to their copies and back, by operations that may die anywhere."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from itertools import takewhile
+
+import pytest
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model import Mirror, Operation, Topic
+from ha_core.operations import engine
+from ha_core.operations.comparing import compare_mirrors
+from ha_core.operations.creating import begin
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.journal import holding
+from ha_core.operations.linking import link_request, plan_link
+from ha_core.operations.proposal import plan
+from ha_core.operations.requests import make_request
+from ha_core.operations.sides import admin_of
+from ha_core.operations.switch.steps import SwitchSteps
+from ha_core.plan.move import steps
+from stack.harness import Stack
+from tests.kafka.clients import Settings, produce
+from tests.kafka.mirroring import content
+from tests.kit.mirroring import Copiers
+
+pytestmark = pytest.mark.stack
+PARTITIONS, RECORDS = 2, 200
+MOVE = make_request(["topic:any"], "east", "west", reason="drill", include_other_users=True)
+ALL = steps(MOVE)
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    settings = EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0)
+    with connect(settings, by="test:operator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def topic(stack: Stack, environment: Environment) -> str:
+    """One of the east that is mirrored to the west, with records."""
+    name = f"standby-{uuid.uuid4().hex[:8]}"
+    admin_of(environment, "east").create_topics([TopicSpec(name, PARTITIONS, 1)])
+    for partition in range(PARTITIONS):
+        produce(at(stack, "east"), name, RECORDS, partition=partition, enable_idempotence=True)
+    operation = engine.start(environment, plan_link(environment, link_request([name], "east", "west", "a standby")))
+    assert engine.resume(environment, operation.id).result == "succeeded"
+    return name
+
+
+@pytest.fixture
+def copiers(environment: Environment, topic: str) -> Iterator[Copiers]:
+    clusters = environment.store.load().clusters
+    admins = {name: Admin(clusters[name]) for name in ("east", "west")}
+    with Copiers(environment.store, admins, {topic: PARTITIONS}) as running:
+        yield running
+    for admin in admins.values():
+        admin.close()
+
+
+def at(stack: Stack, cluster: str) -> Settings:
+    return {"bootstrap.servers": stack.clusters[cluster]["bootstrap"]}
+
+
+def begun(environment: Environment, topic: str, origin: str = "east", target: str = "west") -> Operation:
+    request = make_request([f"topic:{topic}"], origin, target, reason="drill", include_other_users=True)
+    proposal = plan(environment, request)
+    assert not proposal.refused, proposal.verdicts
+    assert {"goes-to-copy", "copy-unknown"} & {verdict.code for verdict in proposal.verdicts}
+    return begin(environment, proposal)
+
+
+def mirrors(environment: Environment, topic: str) -> dict[str, Mirror]:
+    return {key: one for key, one in environment.store.load().mirrors.items() if one.topic == topic}
+
+
+def stored(environment: Environment, topic: str) -> Topic:
+    return environment.store.load().topics[topic]
+
+
+def await_copies(copiers: Copiers, topic: str, target: str) -> None:
+    until = time.monotonic() + 60
+    while not copiers.caught_up(topic, target):
+        assert time.monotonic() < until, f"{topic} in {target} does not catch up"
+        time.sleep(0.05)
+
+
+def assert_equal(environment: Environment, topic: str, target: str) -> None:
+    found = compare_mirrors(environment, [topic], target, 1.0, 0)
+    assert found.equal, [one.to_json() for one in found.partitions]
+
+
+def test_a_mirrored_topic_goes_to_its_copy_and_back_and_the_other_cluster_is_the_copy(
+    stack: Stack, environment: Environment, topic: str, copiers: Copiers
+) -> None:
+    here, there, records = "east", "west", RECORDS
+    for turn in range(4):
+        # Given a mirror that is up to date
+        await_copies(copiers, topic, there)
+        # When the topic is switched to the copy
+        operation = begun(environment, topic, here, there)
+        report = engine.resume(environment, operation.id)
+        assert (report.result, report.error) == ("succeeded", "")
+        # Then all of it is read there, from the copy, and the mirror goes the other way
+        after = stored(environment, topic)
+        assert after.writers == after.clusters == {there}
+        assert [found.source for found in mirrors(environment, topic).values()] == [there]
+        assert {extents[-1].term for extents in after.partitions.values()} == {turn + 1}
+        produce(at(stack, there), topic, 5 + turn, partition=0, enable_idempotence=True)
+        records += 5 + turn
+        await_copies(copiers, topic, here)
+        assert_equal(environment, topic, here)
+        here, there = there, here
+    assert len(content(at(stack, "east"), topic)) == len(content(at(stack, "west"), topic)) == records
+
+
+def test_nobody_else_has_to_copy_for_a_switch(stack: Stack, environment: Environment, topic: str) -> None:
+    # Given a mirror that no job copies
+    operation = begun(environment, topic)
+    # When the topic is switched
+    assert engine.resume(environment, operation.id).result == "succeeded"
+    # Then the copy has all of it
+    assert stored(environment, topic).clusters == {"west"}
+    for partition in range(PARTITIONS):
+        assert content(at(stack, "west"), topic, partition) == content(at(stack, "east"), topic, partition)
+
+
+def test_a_copy_that_is_written_to_has_the_settings_of_its_source_also_those_that_a_copy_must_not_have(
+    environment: Environment, topic: str
+) -> None:
+    # Given a mirrored topic whose brokers stamp records, which those of its copy must not do
+    changes = {topic: {"message.timestamp.type": "LogAppendTime", "retention.ms": "7200000"}}
+    assert admin_of(environment, "east").alter_settings(changes, lambda: None) == {}
+    # When it is switched to its copy
+    assert engine.resume(environment, begun(environment, topic).id).result == "succeeded"
+    # Then so do they
+    west = admin_of(environment, "west").topics([topic], offsets=False)[topic].config
+    assert {**west, **changes[topic]} == west
+
+
+@pytest.mark.parametrize("killed_before", ALL[ALL.index("hold") + 1 : ALL.index("cut") + 1])
+def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
+    stack: Stack, environment: Environment, topic: str, copiers: Copiers, killed_before: str
+) -> None:
+    # Given a switch whose process died before a step, with its copies
+    before = stored(environment, topic)
+    operation = begun(environment, topic)
+    with holding(environment, operation.id, engine.resume) as journal:
+        effects = SwitchSteps(journal)  # type: ignore[arg-type]
+        for step in takewhile(lambda step: step != killed_before, ALL):
+            effects.perform(step)
+        effects.close()
+    # When somebody goes on with it
+    assert engine.resume(environment, operation.id).result == "undone"
+    # Then nothing of it is left, and the job has the copies again
+    (mirror,) = mirrors(environment, topic).values()
+    assert (mirror.source, mirror.held) == ("east", None)
+    assert stored(environment, topic) == before
+    produce(at(stack, "east"), topic, 10)
+    await_copies(copiers, topic, "west")
+    assert_equal(environment, topic, "west")
+
+
+@pytest.mark.parametrize("killed_before", ["verify", "reverse", "groups", "record", "release"])
+def test_a_switch_that_died_behind_its_cut_is_brought_to_its_end(
+    stack: Stack, environment: Environment, topic: str, copiers: Copiers, killed_before: str
+) -> None:
+    # Given a switch whose process died behind the cut
+    operation = begun(environment, topic)
+    with holding(environment, operation.id, engine.resume) as journal:
+        effects = SwitchSteps(journal)  # type: ignore[arg-type]
+        for step in takewhile(lambda step: step != killed_before, ALL):
+            effects.perform(step)
+        effects.close()
+    # When somebody goes on with it
+    assert engine.resume(environment, operation.id).result == "succeeded"
+    # Then the mirror goes the other way, once
+    (mirror,) = mirrors(environment, topic).values()
+    assert (mirror.source, mirror.target, mirror.link) == ("west", "east", operation.id)
+    produce(at(stack, "west"), topic, 10)
+    await_copies(copiers, topic, "east")
+    assert_equal(environment, topic, "east")

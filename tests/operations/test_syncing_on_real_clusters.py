@@ -1,0 +1,269 @@
+"""What mirrors need besides records, brought from one real cluster to another: partitions, settings, offsets."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model import KnownGroup, Mirror, SyncFinding, UserBindings
+from ha_core.operations import engine
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.linking import link_request, plan_link
+from ha_core.operations.sides import admin_of
+from ha_core.operations.syncing.by_hand import MirrorsSynced, sync_mirrors
+from ha_core.operations.syncing.groups import Memory
+from ha_core.operations.syncing.pair import Synced
+from ha_core.operations.syncing.passes import sync
+from ha_core.operations.syncing.topics import become_writers
+from ha_core.store.commits import Change
+from stack.harness import Stack
+from tests.operations.real_clusters import fill, live_member
+
+pytestmark = pytest.mark.stack
+KEPT_MS = {"retention.ms": "7200000"}
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    settings = EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0)
+    with connect(settings, by="test:operator") as opened:
+        yield opened
+
+
+def mirrored(stack: Stack, environment: Environment, config: dict[str, str], left_alone: tuple[str, ...] = ()) -> str:
+    """A topic of the east with two partitions and 20 records in each, linked to the west."""
+    name = f"synced-{uuid.uuid4().hex[:8]}"
+    admin_of(environment, "east").create_topics([TopicSpec(name, 2, 1, config)])
+    fill(stack, "east", name, 20, partitions=2)
+    proposal = plan_link(environment, link_request([name], "east", "west", "a standby", left_alone))
+    report = engine.resume(environment, engine.start(environment, proposal).id)
+    assert (report.result, report.error) == ("succeeded", "")
+    return name
+
+
+@pytest.fixture
+def topic(stack: Stack, environment: Environment) -> str:
+    return mirrored(stack, environment, KEPT_MS)
+
+
+def own(environment: Environment, cluster: str, topic: str) -> dict[str, str]:
+    return dict(admin_of(environment, cluster).topics([topic], offsets=False)[topic].config)
+
+
+def effective(environment: Environment, cluster: str, topic: str, key: str) -> str | None:
+    return admin_of(environment, cluster).settings([topic])[topic][key].value
+
+
+def alter(environment: Environment, cluster: str, topic: str, **changes: str | None) -> None:
+    wanted = {topic: {key.replace("_", "."): value for key, value in changes.items()}}
+    assert admin_of(environment, cluster).alter_settings(wanted, lambda: None) == {}
+
+
+def commit(environment: Environment, cluster: str, group: str, topic: str, *offsets: int) -> None:
+    """Without joining the group."""
+    wanted = {(topic, partition): (offset, "") for partition, offset in enumerate(offsets)}
+    admin_of(environment, cluster).set_group_offsets(group, wanted)
+
+
+def committed(environment: Environment, cluster: str, group: str, topic: str) -> dict[int, int]:
+    found = admin_of(environment, cluster).group_offsets([group])[group]
+    return {partition: offset for (name, partition), (offset, _) in sorted(found.items()) if name == topic}
+
+
+def groups_synced(environment: Environment, topic: str, memory: Memory) -> Synced:
+    clusters = admin_of(environment, "east"), admin_of(environment, "west")
+    return sync(environment.store, clusters, "groups", environment.now(), memory, [topic])
+
+
+def of(found: MirrorsSynced | Synced, about: str) -> list[SyncFinding]:
+    parts = found.parts if isinstance(found, MirrorsSynced) else (found,)
+    return [one for part in parts for one in part.findings if one.about == about]
+
+
+def test_settings_that_change_in_the_source_change_in_the_copy_and_others_are_left_alone(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    # Given a source whose settings were set, changed and taken away since the link, and a copy with one more
+    alter(environment, "east", topic, retention_ms="3600000", segment_bytes="2000000", cleanup_policy="compact,delete")
+    alter(environment, "west", topic, max_message_bytes="2000000")
+    # When a dry run looks, nothing is changed
+    before = own(environment, "west", topic)
+    looked = sync_mirrors(environment, [topic], dry_run=True)
+    assert own(environment, "west", topic) == before
+    assert {one.text.partition("=")[0] for one in looked.changes if one.what == "settings"} >= {"retention.ms"}
+    # When it is done
+    done = sync_mirrors(environment, [topic])
+    # Then the copy has them, and a second time there is nothing to do
+    found = own(environment, "west", topic)
+    assert (found["retention.ms"], found["segment.bytes"]) == ("3600000", "2000000")
+    assert found["cleanup.policy"] == "compact,delete"
+    assert "max.message.bytes" not in found
+    assert [one.text for one in done.changes] == [one.text for one in looked.changes]
+    assert sync_mirrors(environment, [topic]).changes == ()
+    # And when the source has none of its own any more, neither has the copy
+    alter(environment, "east", topic, retention_ms=None, segment_bytes=None, cleanup_policy=None)
+    sync_mirrors(environment, [topic])
+    assert not own(environment, "west", topic).keys() & {"retention.ms", "segment.bytes", "cleanup.policy"}
+
+
+def test_a_setting_that_is_to_be_left_alone_and_one_that_no_broker_takes_keep_none_of_the_others(
+    stack: Stack, environment: Environment
+) -> None:
+    # Given a mirror that leaves retention alone, and a source with a setting that the target refuses
+    topic = mirrored(stack, environment, {}, left_alone=("retention.*",))
+    alter(environment, "east", topic, retention_ms="3600000", segment_bytes="2000000")
+    # When it is brought in sync
+    found = sync_mirrors(environment, [topic])
+    # Then all but that is there
+    assert "retention.ms" not in own(environment, "west", topic)
+    assert own(environment, "west", topic)["segment.bytes"] == "2000000"
+    assert found.stops == ()
+
+
+def test_a_copy_stamps_no_record_anew_from_its_first_one_on_and_stamps_them_once_it_is_written_to(
+    stack: Stack, environment: Environment
+) -> None:
+    # Given a topic whose brokers stamp records
+    topic = mirrored(stack, environment, {"message.timestamp.type": "LogAppendTime"})
+    # Then its copy does not, and refuses no record for its time
+    assert effective(environment, "west", topic, "message.timestamp.type") == "CreateTime"
+    assert effective(environment, "west", topic, "message.timestamp.after.max.ms") == str(2**63 - 1)
+    assert sync_mirrors(environment, [topic]).changes == ()
+    # When it becomes the one that is written
+    mirror = environment.store.load().mirrors[f"{topic}@west"]
+    was = {topic: own(environment, "east", topic)}
+    assert become_writers(admin_of(environment, "west"), was, {topic: mirror}, lambda: None) == {}
+    # Then it is as the source was
+    assert own(environment, "west", topic) == own(environment, "east", topic)
+    assert effective(environment, "west", topic, "message.timestamp.after.max.ms") != str(2**63 - 1)
+
+
+def test_a_standby_grows_with_its_source_and_one_with_more_partitions_is_told_and_left(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    # When the source grows
+    assert admin_of(environment, "east").grow_topics({topic: 5}, lambda: None) == {}
+    grown = sync_mirrors(environment, [topic])
+    # Then so does the standby
+    assert [one.text for one in grown.changes if one.what == "partitions"] == ["2 → 5 partitions"]
+    assert admin_of(environment, "west").partition_counts([topic]) == {topic: 5}
+    # When the standby has more
+    assert admin_of(environment, "west").grow_topics({topic: 6}, lambda: None) == {}
+    more = sync_mirrors(environment, [topic])
+    # Then that waits for somebody, with both counts, and nothing is done
+    (stop,) = more.stops
+    assert (stop.about, stop.what) == (f"topic {topic}", "partitions")
+    assert "west has 6 partitions, east 5" in stop.reason
+    assert admin_of(environment, "east").partition_counts([topic]) == {topic: 5}
+
+
+def test_clusters_without_an_authoriser_have_no_rights_to_bring_over_and_that_stops_nothing(
+    environment: Environment, topic: str
+) -> None:
+    found = sync_mirrors(environment, [topic])
+    assert [(one.what, one.stop) for one in of(found, "cluster east")] == [("rights", False)]
+    assert "no authoriser" in of(found, "cluster west")[0].reason
+
+
+def test_commits_follow_the_source_forwards_and_back_but_never_below_what_the_target_has_from_elsewhere(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    group, memory = f"g-{topic}", Memory()
+    # Given a group that has committed in the source
+    commit(environment, "east", group, topic, 7, 9)
+    # When groups are looked at
+    groups_synced(environment, topic, memory)
+    # Then its commits are in the target, and known in the store
+    assert committed(environment, "west", group, topic) == {0: 7, 1: 9}
+    known = environment.store.known(KnownGroup, "east", [group])[group]
+    assert known.offsets[topic] == {0: 7, 1: 9}
+    # When it goes on in the one and back in the other partition
+    commit(environment, "east", group, topic, 12, 3)
+    groups_synced(environment, topic, memory)
+    assert committed(environment, "west", group, topic) == {0: 12, 1: 3}
+    # When somebody is further in the target than the source ever was
+    commit(environment, "west", group, topic, 15, 3)
+    commit(environment, "east", group, topic, 13, 4)
+    found = groups_synced(environment, topic, memory)
+    # Then that is left, and told; the rest is copied
+    assert committed(environment, "west", group, topic) == {0: 15, 1: 4}
+    (told,) = of(found, f"group {group}")
+    assert f"has 15 of {topic}-0, the source 13" in told.reason
+
+
+def test_a_reset_in_the_source_is_followed_by_a_process_that_has_just_begun(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    group = f"g-{topic}"
+    commit(environment, "east", group, topic, 15)
+    groups_synced(environment, topic, Memory())
+    # When it is reset, and another process looks
+    commit(environment, "east", group, topic, 2)
+    groups_synced(environment, topic, Memory())
+    # Then it goes by what is known of the source
+    assert committed(environment, "west", group, topic) == {0: 2}
+
+
+def test_a_group_with_members_on_the_standby_is_left_alone_until_they_are_gone(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    group = f"g-{topic}"
+    commit(environment, "east", group, topic, 8, 8)
+    with live_member(stack, "west", group, topic):
+        found = groups_synced(environment, topic, Memory())
+        assert "has members in west" in of(found, f"group {group}")[0].reason
+        assert committed(environment, "west", group, topic) == {}
+    assert of(groups_synced(environment, topic, Memory()), f"group {group}") == []
+    assert committed(environment, "west", group, topic) == {0: 8, 1: 8}
+
+
+def test_a_group_that_is_bound_to_the_standby_is_left_alone(stack: Stack, environment: Environment, topic: str) -> None:
+    bound, other = f"bound-{topic}", f"other-{topic}"
+    for group in (bound, other):
+        commit(environment, "east", group, topic, 8, 8)
+    user = UserBindings(user=f"user-{topic}", groups={bound: "west"})
+    environment.store.commit(Change(change_id=topic, puts=(user,), expected={(UserBindings, user.user): None}))
+    found = groups_synced(environment, topic, Memory())
+    # Then what is bound to the standby is left alone, and the other one is copied
+    assert "its coordinator is in west" in of(found, f"group {bound}")[0].reason
+    assert committed(environment, "west", bound, topic) == {}
+    assert committed(environment, "west", other, topic) == {0: 8, 1: 8}
+
+
+def test_a_pass_that_was_overtaken_by_the_end_of_the_mirror_changes_nothing_more(
+    stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a commit and a setting that are due, and mirrors that end right before each is brought over
+    group, west = f"g-{topic}", admin_of(environment, "west")
+    commit(environment, "east", group, topic, 8, 8)
+    alter(environment, "east", topic, retention_ms="1000000")
+    monkeypatch.setattr("ha_core.operations.syncing.pair.FRESH_S", 0.0)
+
+    def ended_before(name: str) -> None:
+        goes_on = getattr(west, name)
+
+        def later(*arguments: Any, **more: Any) -> Any:
+            stored = environment.store.read(Mirror, f"{topic}@west")
+            assert stored is not None
+            mirror, version = stored
+            other = mirror.changed(link=f"before-{name}")
+            put = Change(change_id=f"{name} {topic}", puts=(other,), expected={(Mirror, mirror.key): version})
+            environment.store.commit(put)
+            return goes_on(*arguments, **more)
+
+        monkeypatch.setattr(west, name, later)
+
+    # When both are looked at
+    ended_before("set_group_offsets")
+    groups = groups_synced(environment, topic, Memory())
+    ended_before("alter_settings")
+    settings = sync(environment.store, (admin_of(environment, "east"), west), "topics", environment.now(), Memory())
+    # Then nothing was changed, and that is told
+    assert "has ended" in of(groups, f"group {group}")[0].reason
+    assert committed(environment, "west", group, topic) == {}
+    assert any("has ended" in one.reason for one in of(settings, "cluster west"))
+    assert own(environment, "west", topic)["retention.ms"] == KEPT_MS["retention.ms"]

@@ -1,0 +1,64 @@
+"""Copies that a forced switch takes over, on real clusters: one whose log is not there has begun, or it has not."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.verifying import copies_of
+from ha_core.model import Mirror
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.errors import StepFailedError
+from ha_core.operations.sides import admin_of
+from ha_core.operations.switch.copies import take_over
+from stack.harness import Stack
+from tests.kafka.clients import produce
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def mirror(environment: Environment) -> Mirror:
+    """Of an empty topic, with a copy log of its own that nobody has made yet."""
+    name = f"taken-{uuid.uuid4().hex[:8]}"
+    for cluster in ("east", "west"):
+        admin_of(environment, cluster).create_topics([TopicSpec(name, 1, 1)])
+    found = Mirror.of(name, "east", "west", f"link-{name}", "2026-11-23T02:00:00Z", "test")
+    return found.changed(log=f"copies-{name}", log_partitions=2, held="op")
+
+
+def test_a_copy_that_holds_records_is_not_one_that_nobody_has_begun(
+    stack: Stack, environment: Environment, mirror: Mirror
+) -> None:
+    # Given a copy with records, and no copy log
+    produce({"bootstrap.servers": stack.clusters["west"]["bootstrap"]}, mirror.topic, 5)
+    # When a forced switch takes it over, it is refused, and it says what to do
+    with pytest.raises(StepFailedError, match=f"hold records.*copies-{mirror.topic}.*{mirror.topic}-0.*come up"):
+        take_over(environment, admin_of(environment, "west"), [mirror], [(mirror.topic, 0)])
+
+
+def test_an_empty_copy_without_a_log_is_one_that_nobody_has_begun(environment: Environment, mirror: Mirror) -> None:
+    assert take_over(environment, admin_of(environment, "west"), [mirror], [(mirror.topic, 0)]) == {}
+
+
+def test_a_log_that_is_known_a_moment_later_is_waited_for(environment: Environment, mirror: Mirror) -> None:
+    # Given a copy log that the target knows half a second after it was asked for
+    west, (copy,) = admin_of(environment, "west"), copies_of(mirror, 1)
+    late = threading.Timer(0.5, ensure_copy_log, (west, mirror.log, mirror.log_partitions))
+    late.start()
+    # When a forced switch takes the copy over
+    assert take_over(environment, west, [mirror], [copy.key]) == {}
+    late.join()
+    # Then whoever copied before is refused: the marker that says so lies in it
+    assert west.ends([copy.key])[copy.key].log_end > 0

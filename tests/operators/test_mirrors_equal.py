@@ -1,0 +1,59 @@
+"""What a run that compares mirrors comes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.dags import airflow_home
+
+assert airflow_home  # before anything of airflow
+
+EQUAL = {"equal": True, "partitions": 4, "differing": 0, "failed": 0, "compared": 1234, "sample": None, "worst": []}
+WORST = {"topic": "orders", "source": "east", "target": "west", "partition": 3, "error": None}
+DIFFERENT = {**WORST, "first_difference": 17, "difference": "another value"}
+AWAY = {**WORST, "partition": None, "difference": None, "error": "Cluster west: nobody listens"}
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, summary: dict[str, Any]) -> list[str]:
+    """What the task tells of itself."""
+    from ha_core.operators.comparing import MirrorsEqualOperator
+
+    task, said = MirrorsEqualOperator(task_id="verdict"), list[str]()
+    assert task.proposal_of == "compare"
+    monkeypatch.setattr(MirrorsEqualOperator, "proposal", lambda _: summary)
+    monkeypatch.setattr(MirrorsEqualOperator, "done", lambda _, text: said.append(text))
+    assert task.work() == summary
+    return said
+
+
+def test_equal_copies_are_told_with_the_sample_that_they_rest_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged(monkeypatch, EQUAL) == ["1,234 records are equal in all of 4 partitions"]
+    sampled = {**EQUAL, "sample": {"share": 0.25, "seed": 7}}
+    assert judged(monkeypatch, sampled) == ["1,234 records are equal in a sample (25.0%, seed 7) of 4 partitions"]
+
+
+@pytest.mark.parametrize(
+    ("worst", "differing", "failed", "why"),
+    [
+        (DIFFERENT, 1, 0, "orders from east to west, partition 3, offset 17: another value"),
+        (AWAY, 0, 1, "orders from east to west: Cluster west: nobody listens"),
+    ],
+)
+def test_a_difference_and_what_could_not_be_compared_fail_the_run(
+    worst: dict[str, Any], differing: int, failed: int, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    found = {**EQUAL, "equal": False, "differing": differing, "failed": failed, "worst": [worst]}
+    with pytest.raises(AirflowFailException) as refused:
+        judged(monkeypatch, found)
+    assert str(refused.value) == (f"{differing} of 4 partitions differ, {failed} could not be compared. {why}")
+
+
+def test_without_mirrors_there_is_nothing_to_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    with pytest.raises(AirflowSkipException):
+        judged(monkeypatch, {**EQUAL, "partitions": 0})

@@ -1,0 +1,201 @@
+"""What the revisions of a forced switch write of topics that go on at their copies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ha_core.model import (
+    Extent,
+    Fence,
+    LastSequences,
+    LostTail,
+    Mirror,
+    MoveRequest,
+    MoveSet,
+    Run,
+    Scope,
+    SwitchOperation,
+    Topic,
+    View,
+)
+from ha_core.model.extent import Hole, Place, identity, live, locate
+from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
+from ha_core.operations.reversing import reversed_mirror
+from ha_core.operations.switch.steps import left_behind
+from ha_core.plan.closure import closure
+from ha_core.plan.copies import fitting, hold_change
+from ha_core.plan.facts import CopyFacts, CopyLag, PartitionEnds
+from ha_core.plan.move import cut_change, undo_change
+from ha_core.plan.preflight import Case as Judged
+from ha_core.plan.preflight import preflight
+from ha_core.plan.returned import unconfirmed
+from ha_core.plan.revision import Documents, MoveDamagedError
+from ha_core.plan.verdict import Verdict
+from tests.plan.maps import rows
+from tests.plan.preflight_case import HERE, SOUND
+
+MIRROR = Mirror.of("t", "east", "west", "link-1", "now", "me")
+HELD = MIRROR.changed(held="op")
+PRODUCER, OLD = FIRST_CLIENT_ID + 1, FIRST_CLIENT_ID + 2
+SEEN = PartitionEnds(target=40, seen=30, seen_age_s=1.0)
+
+
+def operation(unread: str = "wait", **changes: Any) -> SwitchOperation:
+    request = MoveRequest(
+        scope=Scope(topics=("t",)), origin="east", target="west", mode="forced", reason="r", unread=unread
+    )
+    found = SwitchOperation(
+        id="op", by="me", reason="r", started="now", state="fenced", request=request, moves=MoveSet(topics=("t",))
+    )
+    return found.noting(mirrored=("t",)).changed(**changes)
+
+
+def view(topic: Topic | None = None, mirror: Mirror | None = HELD, **more: Any) -> View:
+    topic = topic or Topic(name="t", writer="east", partitions={0: identity("east")})
+    mirrors = {} if mirror is None else {mirror.key: mirror}
+    return View(topics={"t": topic.changed(fence=Fence(operation="op"))}, mirrors=mirrors, **more)
+
+
+def cut(copy: CopyFacts | None, before: View | None = None, unread: str = "wait", most: int = 2000) -> Documents:
+    copies = {} if copy is None else {("t", 0): copy}
+    ends = {("t", 0): SEEN}
+    return cut_change(operation(unread), before or view(), ends, {}, {}, read_ms=1, copies=copies, most=most)
+
+
+def one(documents: Documents, kind: Any) -> Any:
+    (found,) = [put for put in documents.puts if isinstance(put, kind)]
+    return found
+
+
+def test_what_was_copied_is_read_from_the_copy_and_the_rest_is_a_hole_up_to_the_cut() -> None:
+    # Given a copy with a gap, whose source ended somewhere above 24
+    copy = CopyFacts(24, (Run(0, 1, 10), Run(12, 13, 12)))
+    # When its dead cluster is done without
+    documents = cut(copy)
+    # Then the map has what was copied, in no offset another record, and goes on in the copy, above all there was
+    after = one(documents, Topic).partitions[0]
+    at = live(after).start
+    assert rows(after) == [("west", 0, 10, 1, 0), ("west", 12, 24, 13, 0), ("west", at, None, 40, 1)]
+    assert at > 3_000_000_000
+    assert isinstance(locate(after, 24), Hole)
+    assert locate(after, 13) == Place(after[1], 14)
+    # And the mirror ends with it, and what may lie beyond is noted
+    assert documents.deletes == ((Mirror, "t@west"),)
+    tail = one(documents, LostTail)
+    assert (tail.topic, tail.cluster, tail.target, tail.link, tail.counted) == ("t", "east", "west", "link-1", None)
+    assert (tail.partitions[0].mirrored, tail.partitions[0].client) == (24, 24)
+
+
+def test_a_mirror_that_is_made_again_the_other_way_leaves_the_same_settings_alone() -> None:
+    # Given a mirror that leaves settings alone, whether its switch is planned or forced
+    alone = HELD.changed(settings_left_alone=("retention.*",))
+    tail = one(cut(CopyFacts(24, (Run(0, 1, 24),)), view(mirror=alone)), LostTail)
+    # Then so does the one the other way
+    assert tail.settings_left_alone == ("retention.*",)
+    assert reversed_mirror(alone, "op", "now", "me").settings_left_alone == ("retention.*",)
+
+
+def test_no_check_of_returned_clusters_finds_anything_to_attach_again() -> None:
+    after = one(cut(CopyFacts(24, (Run(0, 1, 24),))), Topic)
+    assert list(unconfirmed(View(topics={"t": after}))) == []
+    assert after.clusters == {"west"}
+
+
+def test_last_sequences_are_those_of_the_copy_and_do_not_claim_to_be_all() -> None:
+    # Given a topic that came back to east, and a copy of what two producers wrote there in two terms
+    stay = Extent(cluster="east", start=100, end=None, base=90, term=2)
+    before = (Extent(cluster="east", start=0, end=50, base=0, term=0), stay)
+    topic = Topic(name="t", writer="east", partitions={0: before})
+    known = LastSequences(name="t", partitions={0: {OLD: (0, 7)}}, terms={0: 2}, read_ms={0: 1})
+    producers = {upstream_id(OLD, 0): (0, 7), upstream_id(PRODUCER, 2): (3, 11), 15: (0, 4)}
+    # When it goes on at the copy
+    documents = cut(CopyFacts(95, (Run(0, 0, 20),), producers), view(topic, sequences={"t": known}))
+    # Then its gateways' producers are known by what was mirrored of them, and others may have written more
+    after = one(documents, LastSequences)
+    assert after.partitions[0] == {PRODUCER: (3, 11), OLD: (0, 7)}
+    assert after.terms == {0: 2}
+    assert live(one(documents, Topic).partitions[0]).term == 3
+    assert one(documents, LostTail).partitions[0].client == 105
+
+
+def test_a_copy_with_too_many_gaps_leaves_its_old_part_in_the_dead_cluster() -> None:
+    # Given a copy with a gap behind each record
+    copy = CopyFacts(60, tuple(Run(2 * n, n, 1) for n in range(30)))
+    # When no more than ten extents fit into the map
+    after = one(cut(replace(copy), most=10), Topic)
+    # Then what is older waits for its cluster, up to where the copied part begins, and nothing of it is lost
+    first, *copied = after.partitions[0]
+    assert (first.cluster, first.start, first.end, first.known_end) == ("east", 0, 40, None)
+    assert [extent.start for extent in copied[:-1]] == list(range(40, 60, 2))
+    assert {extent.cluster for extent in copied} == {"west"}
+    # And it is counted, for whoever would think that the copy has it all
+    (entered,) = [put for put in cut(copy, most=10).puts if isinstance(put, SwitchOperation)]
+    assert entered.evidence.left_to_origin == {"t": 20}
+    assert left_behind(entered).startswith("20 older records of t are read in east only")
+    assert left_behind(operation()) == ""
+    # Or is skipped, where that was asked for
+    skipped = one(cut(copy, unread="skip", most=10), Topic).partitions[0]
+    assert [extent.ignored for extent in skipped] == [True] + [False] * 11
+
+
+@pytest.mark.parametrize(("sizes", "most"), [((5, 5), 2000), ((100, 3), 17), ((100, 100, 100), 6)])
+def test_the_newest_extents_of_all_copies_share_the_room_that_a_revision_has(sizes: tuple[int, ...], most: int) -> None:
+    copies = {("t", p): CopyFacts(0, tuple(Run(n, n, 1) for n in range(size))) for p, size in enumerate(sizes)}
+    room = 2000 if sum(sizes) == 10 else 20
+    assert fitting(copies, room) == most
+    assert sum(min(size, fitting(copies, room)) for size in sizes) <= room
+
+
+def test_a_copy_that_nobody_had_begun_leaves_its_records_in_the_dead_cluster() -> None:
+    documents = cut(None)
+    first, last = one(documents, Topic).partitions[0]
+    assert (first.cluster, first.known_end, last.cluster) == ("east", 30, "west")
+    assert not [put for put in documents.puts if isinstance(put, LostTail)]
+    assert documents.deletes == ((Mirror, "t@west"),)
+
+
+def test_a_hold_is_refused_where_another_operation_has_it_and_given_back_by_the_undo() -> None:
+    begun = operation(state="running")
+    assert one(hold_change(begun, view(mirror=MIRROR)), Mirror).held == "op"
+    with pytest.raises(MoveDamagedError, match="held by operation other"):
+        hold_change(begun, view(mirror=MIRROR.changed(held="other")))
+    with pytest.raises(MoveDamagedError, match="gone"):
+        hold_change(begun, view(mirror=None))
+    with pytest.raises(MoveDamagedError, match="not held any more"):
+        cut(CopyFacts(0), view(mirror=MIRROR))
+    assert one(undo_change(operation(), view()), Mirror) == MIRROR
+
+
+def judged(mirror: Mirror, lag: CopyLag | None, **request: Any) -> list[Verdict]:
+    """Of a move of `orders`, which is mirrored and has data in west."""
+    held = replace(HERE, ends={0: 4, 1: 0})
+    case = SOUND.with_topic("west", held).forced.asking(unread="wait", force=True, **request)
+    state, asked, facts = case.parts()
+    topic = Topic(name="orders", writer="east", partitions={p: identity("east") for p in (0, 1)})
+    state = replace(state, topics={"orders": topic}, mirrors={mirror.key: mirror})
+    lags = {} if lag is None else {(mirror.key, 0): lag}
+    found = closure(state, case.usage_by_user, asked)
+    return preflight(Judged(state, asked, found, facts, gateways=case.gateways, lags=lags))
+
+
+ORDERS = Mirror.of("orders", "east", "west", "link-1", "now", "me")
+
+
+def test_the_preflight_of_a_forced_switch_says_how_much_the_copies_lacked() -> None:
+    behind = {v.code: v for v in judged(ORDERS, CopyLag(True, 1200, 2500, 4.0))}
+    assert not [code for code, v in behind.items() if v.level == "error"]
+    assert behind["goes-to-copy"].level == "warning"
+    assert "1,200 records, the oldest of 2.5 s," in behind["goes-to-copy"].text
+    assert "mirror reconcile east" in behind["goes-to-copy"].remedy
+    level = {v.code: v for v in judged(ORDERS, CopyLag(True, 0, None, 4.0))}
+    assert level["goes-to-copy"].level == "info"
+    unknown = {v.code: v for v in judged(ORDERS, None)}
+    assert unknown["copy-unknown"].level == "warning"
+
+
+def test_a_mirrored_topic_goes_nowhere_but_to_its_copy() -> None:
+    elsewhere = Mirror.of("orders", "east", "north", "link-1", "now", "me")
+    assert "mirrored" in {v.code for v in judged(elsewhere, None) if v.level == "error"}

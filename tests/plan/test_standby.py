@@ -1,0 +1,149 @@
+"""The map behind a switch to a copy, against a dictionary of every record."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ha_core.model import Extent, Run
+from ha_core.model.extent import Extents, Hole, Place, check, identity, locate
+from ha_core.plan.standby import copied_extents, switched
+
+
+@st.composite
+def _logs(draw: st.DrawFn) -> tuple[Extents, list[Run], int, int]:
+    """Extents of a source with strays between them, the runs of its copy, the ends of both logs."""
+    extents, client, physical = list[Extent](), 0, 0
+    for term in range(draw(st.integers(1, 4))):
+        client += draw(st.integers(0, 3))
+        physical += draw(st.integers(0, 3))
+        length = draw(st.integers(1, 8))
+        extents.append(Extent(cluster="a", start=client, end=client + length, base=physical, term=term))
+        client, physical = client + length, physical + length
+    extents[-1] = extents[-1].changed(end=None)
+    runs, source, target = list[Run](), 0, 0
+    while source < physical:
+        source += draw(st.integers(0, 3))
+        target += draw(st.integers(0, 2))
+        records = min(draw(st.integers(1, 6)), physical - source)
+        if records > 0:
+            runs.append(Run(source, target, records))
+            source, target = source + records, target + records
+    return tuple(extents), runs, physical, target + draw(st.integers(0, 2))
+
+
+@settings(max_examples=500)
+@given(logs=_logs(), most=st.integers(1, 4))
+def test_behind_the_cut_every_client_offset_means_the_record_that_it_meant_before(
+    logs: tuple[Extents, list[Run], int, int], most: int
+) -> None:
+    # Given a partition and its copy
+    extents, runs, end, base = logs
+    copies = {run.source + n: run.target + n for run in runs for n in range(run.records)}
+    cut = extents[-1].to_client(end)
+    # When its writer changes to the copy
+    after = switched(extents, "a", "b", runs, cut, base, most, whole=True)
+    # Then the map is sound, and bounded
+    assert check(after) == []
+    assert sum(extent.copied or False for extent in after) <= most
+    older = [extent for extent in after if extent.cluster == "a"]
+    bounded = len(copied_extents(extents, "a", "b", runs)) <= most
+    assert not (bounded and older)
+    for offset in range(cut):
+        was, now = locate(extents, offset), locate(after, offset)
+        if isinstance(now, Place):
+            # Then what can be read is what it was, in the copy or where it has always been
+            assert isinstance(was, Place)
+            assert now.physical == (copies[was.physical] if now.extent.cluster == "b" else was.physical)
+        elif isinstance(was, Place):
+            # Then what is a hole now was copied nowhere
+            assert was.physical not in copies
+            assert isinstance(now, Hole)
+    # Then the next record is the target's
+    assert locate(after, cut) == Place(after[-1], base)
+
+
+@given(logs=_logs(), most=st.sampled_from([1, 2, 100]))
+def test_a_switch_there_and_back_leads_everybody_to_the_records_of_the_beginning(
+    logs: tuple[Extents, list[Run], int, int], most: int
+) -> None:
+    extents, runs, end, base = logs
+    cut = extents[-1].to_client(end)
+    there = switched(extents, "a", "b", runs, cut, base, most, whole=True)
+
+    # When the mirror is turned round, copies three records, and the writer goes back
+    copied_back = [*(run.reversed for run in runs), Run(base, end + 1, 3)]
+    back = switched(there, "b", "a", copied_back, cut + 3, end + 6, whole=True)
+
+    assert check(back) == []
+    copied = {run.source + n for run in runs for n in range(run.records)}
+    for offset in range(cut):
+        was, now = locate(extents, offset), locate(back, offset)
+        if isinstance(was, Place) and was.physical in copied:
+            assert isinstance(now, Place)
+            assert now.physical == was.physical
+    assert [locate(back, cut + n) for n in (0, 2, 3)] == [
+        Place(back[-2], end + 1),
+        Place(back[-2], end + 3),
+        Place(back[-1], end + 6),
+    ]
+
+
+def test_what_the_map_has_no_room_for_is_read_from_the_origin() -> None:
+    # Given a compacted topic with gaps
+    runs = [Run(2 * n, n, 1) for n in range(10)]
+
+    after = switched(identity("a"), "a", "b", runs, 20, 11, most=3, whole=True)
+
+    assert after[0] == Extent(cluster="a", start=0, end=14, base=0, term=0)
+    assert [(one.cluster, one.start, one.end, one.base) for one in after[1:4]] == [
+        ("b", 14, 15, 7),
+        ("b", 16, 17, 8),
+        ("b", 18, 19, 9),
+    ]
+
+
+def test_where_older_runs_are_not_known_the_origin_keeps_what_lies_below_the_first_one() -> None:
+    # Given runs that are few enough for the map, and of which nobody says that there were none before
+    runs = [Run(40, 30, 5), Run(50, 35, 5)]
+
+    after = switched(identity("a"), "a", "b", runs, 60, 41, whole=False)
+
+    assert [(one.cluster, one.start, one.end, one.base) for one in after] == [
+        ("a", 0, 40, 0),
+        ("b", 40, 45, 30),
+        ("b", 50, 55, 35),
+        ("b", 60, None, 41),
+    ]
+
+
+def test_runs_without_a_gap_between_them_are_one_extent() -> None:
+    after = switched(identity("a"), "a", "b", [Run(0, 0, 5), Run(5, 5, 5)], 100, 12, whole=True)
+
+    assert after == (
+        Extent(cluster="b", start=0, end=10, base=0, term=0, copied=True),
+        Extent(cluster="b", start=100, end=None, base=12, term=1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("extents", "runs", "at", "base", "words"),
+    [
+        (identity("b"), [], 5, 5, "b is the writer"),
+        (identity("a"), [Run(0, 0, 5)], 4, 5, "below 5, up to which"),
+        (identity("a"), [Run(0, 0, 5)], 5, 4, "the copy ends at 4"),
+        (identity("a"), [Run(5, 5, 5), Run(8, 10, 1)], 20, 20, "below the end of the one before"),
+        (identity("a"), [Run(5, 5, 5), Run(10, 8, 1)], 20, 20, "below the end of the one before"),
+        ((Extent(cluster="a", start=9, base=0, term=1),), [], 8, 0, "where the stay in a began"),
+    ],
+)
+def test_a_copy_that_does_not_fit_the_map_is_refused(
+    extents: Extents, runs: list[Run], at: int, base: int, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        switched(extents, "a", "b", runs, at, base, whole=True)
+
+
+def test_the_extent_that_is_written_is_no_copied_one() -> None:
+    assert check((Extent(cluster="a", start=0, base=0, term=0, copied=True),)) != []

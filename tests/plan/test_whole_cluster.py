@@ -1,0 +1,77 @@
+"""A whole cluster, cut into parts that can move alone."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.model import Cluster, MoveRequest, Scope, Usage, Use, UserBindings, View
+from ha_core.plan.closure import closure
+from ha_core.plan.whole_cluster import led_there, parts
+
+SINCE = "2026-11-01T00:00:00Z"
+REQUEST = MoveRequest(scope=Scope(topics=("-",)), origin="east", target="west", reason="leave")
+names = st.sets(st.sampled_from("abcdefgh"), max_size=3)
+
+
+def usage(user: str, topics: set[str], groups: set[str], instance: str = "") -> Usage:
+    use = Use(since=SINCE, how="produce", instance=instance)
+    return Usage(user=user, topics=dict.fromkeys(sorted(topics), (use,)), groups=dict.fromkeys(sorted(groups), (use,)))
+
+
+def view(*bindings: UserBindings, default: bool = True) -> View:
+    east = Cluster(name="east", bootstrap="e:1", default=default)
+    clusters = {"east": east, "west": Cluster(name="west", bootstrap="w:1", default=not default)}
+    return View(clusters=clusters, bindings={one.user: one for one in bindings})
+
+
+@given(st.dictionaries(st.sampled_from("uvwxyz"), st.tuples(names, names)), names, st.integers(1, 4))
+def test_parts_share_nothing_and_are_all_there_is(
+    used: dict[str, tuple[set[str], set[str]]], unused: set[str], most: int
+) -> None:
+    # Given users of a cluster, what they use, and topics that nobody is known to use
+    known = {user: usage(user, topics, groups) for user, (topics, groups) in used.items()}
+    there = {name for topics, _ in used.values() for name in topics} | unused
+    # When it is cut into parts
+    found = list(parts(view(), known, REQUEST, there, most))
+    moves = [closure(view(), known, REQUEST.changed(scope=scope, include_other_users=True)) for scope in found]
+    # Then no two move the same, nobody is left behind, and everything moves
+    keys = [key for one in moves for key in one.moves.reasons]
+    assert len(keys) == len(set(keys))
+    assert {key[6:] for key in keys if key.startswith("topic:")} == there
+    assert [one.other_users for one in moves] == [()] * len(moves)
+    assert [one.shared_groups for one in moves] == [()] * len(moves)
+    users = [user for scope in found for user in scope.users]
+    assert sorted(users) == sorted(known)
+
+
+def test_small_parts_move_together_and_first() -> None:
+    known = {
+        "large": usage("large", {"a", "b", "c", "d"}, {"g"}),
+        "one": usage("one", {"e"}, set()),
+        "two": usage("two", {"f"}, set()),
+    }
+
+    found = list(parts(view(), known, REQUEST, set("abcdef"), most=2))
+
+    assert [scope.users for scope in found] == [("one", "two"), ("large",)]
+
+
+def test_finer_bindings_move_with_their_users() -> None:
+    bound = UserBindings(
+        user="u", cluster="west", instances={"i": "east"}, topics={"t": "east", "w": "west"}, groups={"g": "east"}
+    )
+
+    assert led_there(view(bound), {}, "east") == Scope(
+        instances=(("u", "i"),), user_topics=(("u", "t"),), user_groups=(("u", "g"),)
+    )
+    assert led_there(view(bound), {}, "west").users == ("u",)
+
+
+def test_what_has_moved_is_no_part_any_more() -> None:
+    known = {"u": usage("u", {"a"}, set()), "v": usage("v", {"b"}, set())}
+    moved = UserBindings(user="u", cluster="west")
+
+    (left,) = parts(view(moved), known, REQUEST, {"b"}, 10)
+
+    assert (left.users, left.topics) == (("v",), ("b",))

@@ -1,0 +1,439 @@
+"""The driver and the tasks that it starts, over a store in memory, without Spark and without clusters."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ha_core.mirror.notes import CopyId
+from ha_core.model import (
+    CopiedPartition,
+    Document,
+    Mirror,
+    MirrorReport,
+    MirrorShare,
+    MirrorTask,
+    PartitionReport,
+    Run,
+)
+from ha_core.store.commits import Change
+from spark_jobs.mirror import task as task_module
+from spark_jobs.mirror.driver import Driver, Spark
+from spark_jobs.mirror.task import Settings, Task
+from spark_jobs.mirror.telling import states
+from stack.memory_store import MemoryStore
+
+AT = "2026-11-23T02:00:00Z"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_jobs.mirror.driver.LOOK_S", 0.02)
+    monkeypatch.setattr("spark_jobs.mirror.driver.RESTART_S", 0.05)
+    monkeypatch.setattr("spark_jobs.mirror.driver.SETTLE_S", 0.5)
+    monkeypatch.setattr(task_module, "LOOK_S", 0.02)
+    monkeypatch.setattr(task_module, "Pair", FakePair)
+
+
+class FakePair:
+    """Copies nothing, and says that it does."""
+
+    made = 0
+
+    def __init__(self, source: str, target: str, *_: object) -> None:
+        FakePair.made += 1
+        self.shares: tuple[MirrorShare, ...] = ()
+
+    def follow(self, shares: tuple[MirrorShare, ...]) -> None:
+        self.shares = shares
+
+    def report(self) -> Iterator[PartitionReport]:
+        for one in self.shares:
+            for number in one.partitions:
+                yield PartitionReport(mirror=one.mirror, topic=one.topic, partition=number, state="copying")
+
+    def copied(self) -> Iterator[tuple[str, CopyId, CopiedPartition]]:
+        for one in self.shares:
+            for number in one.partitions:
+                known = CopiedPartition.of(5, True, [Run(0, 0, 5)])
+                yield one.mirror, CopyId(one.link, one.topic, number), known
+
+    def stop(self) -> None:
+        self.shares = ()
+
+    def join(self) -> None:
+        pass
+
+
+class FakeCounts:
+    def __init__(self, partitions: int) -> None:
+        self.partitions = partitions
+
+    def of(self, mirrors: list[Mirror]) -> dict[tuple[str, str], int]:
+        return {(cluster, one.topic): self.partitions for one in mirrors for cluster in (one.source, one.target)}
+
+
+class Job:
+    """A driver whose tasks are threads with a session each.
+
+    :ivar tasks: slot → the store of the task that runs there.
+    """
+
+    def __init__(self, store: MemoryStore, slots: int = 2, partitions: int = 4) -> None:
+        self.store = store.client()
+        self.counts = FakeCounts(partitions)
+        self.tasks: dict[int, MemoryStore] = {}
+        self.started: list[int] = []
+        self.slots = slots
+        self.sessions, self.open = 0, 0
+        self.cancelled: list[int] = []
+        self.useless_sessions = 0
+        """Nothing can be started in so many of the first."""
+        self.driver = Driver(self.store, self.counts, self._session)  # type: ignore[arg-type]
+        self.thread = threading.Thread(target=self.driver.run, daemon=True)
+
+    @contextmanager
+    def _session(self) -> Iterator[Spark]:
+        self.sessions, self.open = self.sessions + 1, self.open + 1
+        try:
+            yield Spark(self._run, lambda: self.slots, lambda _, slot: self._cancel(slot))
+        finally:
+            self.open -= 1
+
+    def _cancel(self, slot: int) -> None:
+        self.cancelled.append(slot)
+
+    def _run(self, job: str, slot: int) -> str:
+        if self.sessions <= self.useless_sessions:
+            raise RuntimeError("NO_ACTIVE_SESSION")
+        store = self.store.client()
+        self.started.append(slot)
+        self.tasks[slot] = store
+        try:
+            return Task(store, Settings("", "", {}, 1.0, 1.0, job), slot).run()
+        finally:
+            store.close()
+
+
+@contextmanager
+def running(job: Job) -> Iterator[Job]:
+    job.thread.start()
+    try:
+        yield job
+    finally:
+        job.driver.stop()
+        job.thread.join(10)
+        assert not job.thread.is_alive()
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+def link(store: MemoryStore, *topics: str) -> None:
+    mirrors = [Mirror.of(topic, "east", "west", f"link-{topic}", AT, "ann") for topic in topics]
+    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
+    store.commit(Change(change_id=f"link {topics}", puts=tuple(mirrors), expected=expected))
+
+
+def unlink(store: MemoryStore, topic: str) -> None:
+    store.uproot(f"/mirrors/{topic}%40west")
+
+
+def copied(store: MemoryStore) -> dict[tuple[str, int], int]:
+    """Partition → the slot that says that it copies it."""
+    return {
+        (one.topic, one.partition): slot for slot, said in store.mirror_reports().items() for one in said.partitions
+    }
+
+
+def leads(store: MemoryStore) -> set[str]:
+    return {one.job for one in store.mirror_reports().values()}
+
+
+def until(true: Callable[[], bool], why: Callable[[], object] = lambda: "") -> None:
+    end = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < end, why()
+        time.sleep(0.01)
+
+
+def test_mirrors_come_grow_and_go_and_nobody_is_stopped_who_did_not_move(store: MemoryStore) -> None:
+    link(store, "orders")
+    with running(Job(store)) as job:
+        until(lambda: len(copied(store)) == 4, lambda: copied(store))
+        orders = copied(store)
+        assert sorted(orders.values()) == [0, 0, 1, 1]
+
+        link(store, "bills")
+        until(lambda: len(copied(store)) == 8)
+        assert {key: slot for key, slot in copied(store).items() if key[0] == "orders"} == orders
+
+        job.counts.partitions = 6
+        until(lambda: len(copied(store)) == 12)
+        assert {key: copied(store)[key] for key in orders} == orders
+
+        unlink(store, "bills")
+        until(lambda: {topic for topic, _ in copied(store)} == {"orders"})
+        assert {key: copied(store)[key] for key in orders} == orders
+        assert sorted(job.started) == [0, 1]
+    # Told to end, it lets go of the slots and of the lead
+    assert store.mirror_reports() == {}
+    read = store.read(MirrorTask, "0")
+    assert read is not None
+    assert (read[0].job, read[0].shares) == ("", ())
+
+
+def test_what_lies_in_the_copies_is_told_as_long_as_its_task_lives(store: MemoryStore) -> None:
+    link(store, "orders")
+    told = store.follow_mirror_copies().read
+
+    def partitions() -> list[tuple[str, str, int]]:
+        found = ((one, number) for said in told() for one in said.mirrors for number in one.partitions)
+        return sorted((one.mirror, one.link, number) for one, number in found)
+
+    with running(Job(store)):
+        wanted = [("orders@west", "link-orders", number) for number in range(4)]
+        until(lambda: partitions() == wanted, partitions)
+        unlink(store, "orders")
+        until(lambda: partitions() == [], partitions)
+    assert told() == []
+
+
+def test_without_mirrors_no_task_is_started(store: MemoryStore) -> None:
+    with running(Job(store)) as job:
+        time.sleep(0.3)
+        assert job.started == []
+
+
+def test_a_slot_whose_task_has_no_place_to_run_gets_nothing(store: MemoryStore) -> None:
+    link(store, "orders")
+    job = Job(store, slots=3)
+    run, waits = job._run, threading.Event()
+
+    def queued(lead: str, slot: int) -> str:
+        return run(lead, slot) if slot < 2 else str(waits.wait(8))
+
+    job._run = queued  # type: ignore[method-assign]
+    with running(job):
+        until(lambda: len(copied(store)) == 4)
+        assert set(copied(store).values()) == {0, 1}
+        waits.set()
+        job.driver._ending.set()
+
+
+def test_a_task_that_ends_is_started_again_and_others_copy_meanwhile(store: MemoryStore) -> None:
+    link(store, "orders")
+    with running(Job(store)) as job:
+        until(lambda: len(copied(store)) == 4)
+        # When a task's session ends, another has its slot by then
+        store.uproot("/mirror_reports/1")
+        thief = store.client()
+        thief.plant("/mirror_reports/1", b"{}")
+        # Then the other task copies all
+        until(lambda: set(copied(store).values()) == {0} and len(copied(store)) == 4, lambda: copied(store))
+        until(lambda: job.started.count(1) > 1)
+        # And once the slot is free, its next task takes a part
+        store.uproot("/mirror_reports/1")
+        until(lambda: sorted(copied(store).values()) == [0, 0, 1, 1], lambda: (copied(store), job.started))
+
+
+def test_who_leads_is_one_and_the_next_one_takes_all_tasks_with_it(store: MemoryStore) -> None:
+    link(store, "orders")
+    with running(Job(store)) as first:
+        until(lambda: len(copied(store)) == 4)
+        before = leads(store)
+        with running(Job(store)) as second:
+            time.sleep(0.3)
+            assert second.started == []
+            # When the first one's session ends (it stood still), and the second one takes the lead
+            first.store.suspend()
+            store.uproot("/mirror_jobs/mirror")
+            until(lambda: sorted(second.started) == [0, 1], lambda: second.started)
+            until(lambda: leads(store).isdisjoint(before) and len(copied(store)) == 4)
+            after = leads(store)
+            # Then the first one, when it goes on, writes nothing and starts nothing
+            first.store.resume()
+            time.sleep(0.5)
+            assert leads(store) == after
+            assert len(copied(store)) == 4
+            assert sorted(first.started) == [0, 1]
+        # And it takes over when the second one ends
+        until(lambda: len(first.started) == 4 and len(copied(store)) == 4, lambda: first.started)
+
+
+def test_tasks_go_on_while_the_driver_cannot_reach_the_store(store: MemoryStore) -> None:
+    link(store, "orders")
+    with running(Job(store)) as job:
+        until(lambda: len(copied(store)) == 4)
+        job.store.suspend()
+        time.sleep(0.3)
+        assert len(copied(store)) == 4
+        job.store.resume()
+        link(store, "bills")
+        until(lambda: len(copied(store)) == 8)
+        assert sorted(job.started) == [0, 1]
+
+
+def test_a_task_goes_on_while_it_cannot_reach_the_store(store: MemoryStore) -> None:
+    link(store, "orders")
+    with running(Job(store)) as job:
+        until(lambda: len(copied(store)) == 4)
+        job.tasks[0].suspend()
+        time.sleep(0.3)
+        job.tasks[0].resume()
+        link(store, "bills")
+        until(lambda: len(copied(store)) == 8)
+        assert sorted(job.started) == [0, 1]
+
+
+def test_a_driver_says_how_a_mirror_stands_in_one_line() -> None:
+    mirror = Mirror.of("orders", "east", "west", "link-1", AT, "ann")
+    stopped = PartitionReport(mirror=mirror.key, topic="orders", partition=1, state="stopped", reason="retention")
+    copying = stopped.changed(partition=0, state="copying", reason="")
+
+    assert states(mirror, {("east", "orders"): 3, ("west", "orders"): 2}, [copying, stopped]) == (
+        "1 copying, 1 stopped, 3 partitions in east, 2 in west, 1 of them: retention"
+    )
+    assert states(mirror, {}, []) == "nothing is known of it yet"
+
+
+def test_a_task_whose_session_was_lost_takes_its_partitions_over_anew(store: MemoryStore) -> None:
+    link(store, "orders")
+    with running(Job(store)) as job:
+        until(lambda: len(copied(store)) == 4)
+        before = FakePair.made
+        job.tasks[0].expire_session()
+        until(lambda: FakePair.made == before + 1 and len(copied(store)) == 4)
+        assert sorted(job.started) == [0, 1]
+
+
+def test_who_waits_for_the_lead_holds_no_session_and_who_loses_it_closes_his(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.mirror.driver._END_S", 0.2)
+    link(store, "orders")
+    with running(Job(store)) as first:
+        until(lambda: len(copied(store)) == 4)
+        with running(Job(store)) as second:
+            time.sleep(0.2)
+            assert (first.open, second.sessions) == (1, 0)
+            # When somebody else leads, after a loss of the session in ZooKeeper
+            store.uproot("/mirror_jobs/mirror")
+            store.client().plant("/mirror_jobs/mirror", b"{}")
+            # Then the one that led gives back what it ran on
+            until(lambda: (first.open, second.open) == (0, 0))
+            # When nobody leads
+            store.uproot("/mirror_jobs/mirror")
+            # Then one of them does, and only that one holds a session
+            until(lambda: first.open + second.open == 1)
+            until(lambda: len(leads(store)) == 1 and len(copied(store)) == 4)
+
+
+def test_a_session_in_which_nothing_comes_to_life_is_replaced(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.mirror.driver.FAILING_S", 0.5)
+    link(store, "orders")
+    job = Job(store)
+    # Given a session whose server has forgotten it
+    job.useless_sessions = 1
+    with running(job):
+        # Then another one is opened, and tasks copy in it
+        until(lambda: len(copied(store)) == 4)
+        assert job.sessions == 2
+
+
+def test_a_task_of_which_nothing_is_heard_is_cancelled(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_jobs.mirror.driver.SILENT_S", 0.3)
+    cancelled = threading.Event()
+
+    class Hanging(Job):
+        """The first task of slot 0 stands still once it has reported."""
+
+        def _run(self, job: str, slot: int) -> str:
+            if slot or slot in self.started:
+                return super()._run(job, slot)
+            self.started.append(slot)
+            store = self.store.client()
+            claim = store.register(MirrorReport(slot=slot, job=job))
+            until(lambda: len(copied(self.store)) > 0)
+            claim.close()
+            cancelled.wait(10)
+            store.close()
+            return "cancelled"
+
+        def _cancel(self, slot: int) -> None:
+            super()._cancel(slot)
+            cancelled.set()
+
+    link(store, "orders")
+    with running(Hanging(store)) as job:
+        until(lambda: job.cancelled == [0])
+        until(lambda: job.started.count(0) == 2 and len(copied(store)) == 4)
+
+
+def test_slots_beyond_what_is_to_be_copied_are_given_back(store: MemoryStore) -> None:
+    link(store, "orders", "bills")
+    with running(Job(store, slots=3)) as job:
+        until(lambda: len(store.mirror_reports()) == 3)
+        # When there are fewer partitions than slots
+        job.counts.partitions = 1
+        until(lambda: set(store.mirror_reports()) == {0, 1}, store.mirror_reports)
+        # When there are none
+        unlink(store, "orders")
+        unlink(store, "bills")
+        until(lambda: store.mirror_reports() == {})
+        # When there are some again
+        link(store, "again")
+        until(lambda: set(copied(store)) == {("again", 0)})
+
+
+def test_a_fleet_whose_documents_are_more_than_a_write_takes_is_given_out(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.mirror.driver._WRITE_BYTES", 200)
+    written: list[int] = []
+    write = MemoryStore.write_mirror_tasks
+
+    def counted(self: MemoryStore, tasks: dict[int, tuple[MirrorTask, int | None]]) -> dict[int, int]:
+        sizes = [len(task.to_bytes()) for task, _ in tasks.values()]
+        written.append(sum(sizes) if len(sizes) > 1 else 0)
+        return write(self, tasks)
+
+    monkeypatch.setattr(MemoryStore, "write_mirror_tasks", counted)
+    link(store, *(f"topic-{number}" for number in range(10)))
+    with running(Job(store, slots=4, partitions=4)):
+        until(lambda: len(copied(store)) == 40)
+    assert max(written) <= 200
+
+
+def test_a_second_attempt_at_a_task_neither_returns_nor_copies_while_the_first_one_runs(store: MemoryStore) -> None:
+    # Given a task that copies, of which Spark runs a speculative copy
+    link(store, "orders")
+    ended: list[str] = []
+    with running(Job(store, slots=1)):
+        until(lambda: len(copied(store)) == 4)
+        (lead,) = leads(store)
+        second = Task(store.client(), Settings("", "", {}, 1.0, 1.0, lead), 0)
+        thread = threading.Thread(target=lambda: ended.append(second.run()), daemon=True)
+        thread.start()
+        # Then what Spark would take for the end of the task does not come
+        thread.join(1.5)
+        assert ended == []
+    # When the lead is over
+    thread.join(10)
+    # Then it ends, without having had anything
+    assert ended == [task_module.NOT_OURS]
+
+
+def test_a_node_that_is_no_slot_keeps_nobody_from_leading(store: MemoryStore) -> None:
+    store.plant("/mirror_tasks/old-slot", b"{}")
+    link(store, "orders")
+    with running(Job(store)):
+        until(lambda: len(copied(store)) == 4)

@@ -1,0 +1,182 @@
+"""The job on two real clusters, while it is killed, stands still, and is led by another one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
+from stack.harness import Stack
+from stack.java import find_java
+from stack.mirror_part import MirrorPart
+from stack.parts import environment
+from stack.processes import command_line, members
+from stack.spark_java import spark_environment
+from tests.kafka.mirroring import content, wait_until
+
+from .live import Writer, assert_copied_once, client, goes_on, link, reports
+
+pytestmark = pytest.mark.stack
+SESSION_S = 6.0
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0, mirror=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def store(stack: Stack) -> Iterator[Store]:
+    store = connect(stack.zookeeper)
+    yield store
+    store.close()
+
+
+@contextmanager
+def second_job(stack: Stack, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    part = MirrorPart(folder, stack.zookeeper, "/switchyard", spark_environment(find_java()), None, None, 0)
+    command = part.command()
+    with open(folder / "second.log", "wb") as log:
+        job = subprocess.Popen(
+            command.argv, env=environment(command.env), cwd=command.cwd, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            yield job
+        finally:
+            job.terminate()
+            try:
+                job.wait(30)
+            finally:
+                for pid in members(job.pid):
+                    os.kill(pid, 9)
+
+
+def test_every_record_is_copied_once_by_jobs_that_are_killed_stand_still_and_take_over(
+    stack: Stack, store: Store, tmp_path: Path
+) -> None:
+    link(stack, store, "orders")
+    with Writer(stack, "orders") as writer:
+        print(f"first: {goes_on(stack, store, 'orders'):.1f} s")
+        # When the job is killed and started again
+        stack.kill("mirror")
+        stack.restart("mirror")
+        print(f"after a kill: {goes_on(stack, store, 'orders'):.1f} s")
+        # And what copies is killed, driver and JVM left alone
+        stack.kill("mirror/executor")
+        time.sleep(1)
+        print(f"after a killed executor: {goes_on(stack, store, 'orders'):.1f} s")
+        # And the job stands still for longer than its session, while another one takes over
+        with second_job(stack, tmp_path) as second:
+            wait_until(
+                lambda: b"waiting for the lead" in (tmp_path / "second.log").read_bytes(),
+                (tmp_path / "second.log").read_text,
+            )
+            before = {report.job for report in store.mirror_reports().values()}
+            stack.pause("mirror")
+            print(f"behind a pause: {goes_on(stack, store, 'orders'):.1f} s")
+            # And then goes on
+            stack.resume("mirror")
+            time.sleep(5)
+            print(f"after the pause: {goes_on(stack, store, 'orders'):.1f} s")
+            assert before.isdisjoint(report.job for report in store.mirror_reports().values())
+            assert "another driver leads" in stack.logs("mirror")
+            # And takes over when the other one is told to end
+            second.terminate()
+            assert second.wait(30) == 0
+            print(f"after an orderly end: {goes_on(stack, store, 'orders'):.1f} s")
+        assert writer.written > 1_000
+    # Then every record is in the copy once, in its place
+    goes_on(stack, store, "orders")
+    assert_copied_once(stack, "orders", writer)
+
+
+def workers(stack: Stack) -> list[int]:
+    """The Python processes that copy, one for each slot."""
+    (pid,) = [one["pid"] for one in stack.status() if one["part"] == "mirror"]
+    found = [one for one in members(pid) if "pyspark.daemon" in command_line(one)]
+    return [one for one in found if len(os.listdir(f"/proc/{one}/task")) > 3]
+
+
+def test_a_task_that_stands_still_is_taken_over_and_copies_nothing_more_when_it_goes_on(
+    stack: Stack, store: Store
+) -> None:
+    link(stack, store, "bills")
+    with Writer(stack, "bills") as writer:
+        goes_on(stack, store, "bills")
+        slots = store.mirror_reports().keys()
+        assert len(slots) == len(workers(stack)) == 2
+        for worker in workers(stack):
+            # When one of the tasks stands still for longer than its session
+            os.kill(worker, signal.SIGSTOP)
+            wait_until(lambda: len(store.mirror_reports()) == 1, store.mirror_reports)
+            # Then the other one copies its partitions too
+            print(f"behind a stalled task: {goes_on(stack, store, 'bills'):.1f} s")
+            # And when it goes on it takes its part again, from the driver and not by itself
+            os.kill(worker, signal.SIGCONT)
+            wait_until(lambda: store.mirror_reports().keys() == slots, store.mirror_reports)
+            time.sleep(3)
+            print(f"afterwards: {goes_on(stack, store, 'bills'):.1f} s")
+            assert {one.state for one in reports(store, "bills").values()} == {"copying"}
+    goes_on(stack, store, "bills")
+    assert_copied_once(stack, "bills", writer)
+
+
+def test_mirrors_and_partitions_that_are_added_are_copied_without_a_stop_of_the_others(
+    stack: Stack, store: Store
+) -> None:
+    link(stack, store, "old", 2)
+    with Writer(stack, "old", 2):
+        goes_on(stack, store, "old", 2)
+        before = store.mirror_reports()
+        link(stack, store, "new", 2)
+        with Writer(stack, "new", 2):
+            goes_on(stack, store, "new", 2)
+        # The standby grows with its source, and groups' offsets are brought there
+        admin = AdminClient(client(stack, "east"))
+        admin.create_partitions([NewPartitions("new", 5)])["new"].result(30)
+        east_group = Consumer({**client(stack, "east"), "group.id": "reads-new"})
+        east_group.commit(offsets=[TopicPartition("new", 0, 7)], asynchronous=False)
+        east_group.close()
+        with Writer(stack, "new", 5):
+            goes_on(stack, store, "new", 5)
+        goes_on(stack, store, "new", 5)
+        assert {slot: one.job for slot, one in store.mirror_reports().items()} == {
+            slot: one.job for slot, one in before.items()
+        }
+        assert "its task has ended" not in stack.logs("mirror").rpartition("lead ")[2]
+    copied = Consumer({**client(stack, "west"), "group.id": "reads-new"})
+    wait_until(lambda: copied.committed([TopicPartition("new", 0)], 10)[0].offset == 7, store.mirror_syncs)
+    copied.close()
+    east, west = client(stack, "east"), client(stack, "west")
+    for partition in range(5):
+        assert content(west, "new", partition) == content(east, "new", partition) != []
+
+
+def test_an_idle_mirror_costs_next_to_nothing(stack: Stack, store: Store) -> None:
+    def cpu_s() -> float:
+        (pid,) = [one["pid"] for one in stack.status() if one["part"] == "mirror"]
+        ticks = 0
+        for member in members(pid):
+            fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    link(stack, store, "idle", 1)
+    goes_on(stack, store, "idle", 1)
+    time.sleep(3)
+    before = cpu_s()
+    time.sleep(10)
+    used = (cpu_s() - before) / 10
+    print(f"{used:.3f} cores")
+    assert used < 0.25

@@ -1,0 +1,49 @@
+"""The job on a standalone master, executor and driver killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
+from stack.harness import Stack
+
+from .live import Writer, assert_copied_once, goes_on, link
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0, security="sasl", spark=True, mirror=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def store(stack: Stack) -> Iterator[Store]:
+    store = connect(stack.zookeeper)
+    yield store
+    store.close()
+
+
+def test_every_record_is_copied_once_while_executor_and_driver_are_killed_and_stand_still(
+    stack: Stack, store: Store
+) -> None:
+    link(stack, store, "orders")
+    with Writer(stack, "orders") as writer:
+        print(f"first: {goes_on(stack, store, 'orders'):.1f} s")
+        stack.kill("mirror/executor")
+        time.sleep(1)
+        print(f"after a killed executor: {goes_on(stack, store, 'orders'):.1f} s")
+        stack.pause("mirror/executor")
+        time.sleep(10)
+        stack.resume("mirror/executor")
+        print(f"after an executor that stood still: {goes_on(stack, store, 'orders'):.1f} s")
+        stack.kill("mirror")
+        stack.restart("mirror")
+        print(f"after a killed driver: {goes_on(stack, store, 'orders'):.1f} s")
+    goes_on(stack, store, "orders")
+    assert_copied_once(stack, "orders", writer)

@@ -1,0 +1,222 @@
+"""The loop of one pair of clusters: what is in it, and what becomes of what others have taken."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+import pytest
+
+from ha_core.kafka.copying import TAKEN_OVER, Standing
+from ha_core.kafka.copying.states import Known
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.takeover import Copy
+from ha_core.mirror.notes import CopyId
+from ha_core.model import MirrorShare, Run
+from ha_core.store.errors import StoreUnavailableError
+from spark_jobs.mirror import pair as pair_module
+from spark_jobs.mirror.pair import Pair
+
+SHARE = MirrorShare(
+    mirror="orders@west",
+    topic="orders",
+    source="east",
+    target="west",
+    link="l1",
+    log="copies",
+    log_partitions=4,
+    partitions=(0, 1),
+)
+
+
+class FakeCopying:
+    made: ClassVar[list[FakeCopying]] = []
+
+    def __init__(
+        self, source: Any, target: Any, copies: Iterable[Copy], *, still_ours: Callable[[CopyId], bool]
+    ) -> None:
+        self.ready = still_ours
+        self.limits: Mapping[str, float] = {}
+        self.known: Mapping[CopyId, Known] = {}
+        self.begun = Counter(copy.id for copy in copies)
+        self.gone: list[CopyId] = []
+        self.states: dict[CopyId, Standing] = {id_: Standing("copying", 5, 9) for id_ in self.begun}
+        self.ended = threading.Event()
+        self.fails: Exception | None = None
+        FakeCopying.made.append(self)
+
+    def add(self, copies: Iterable[Copy]) -> None:
+        for copy in copies:
+            self.begun[copy.id] += 1
+            self.states[copy.id] = Standing("copying", 0, 0)
+
+    def drop(self, ids: Iterable[CopyId]) -> None:
+        self.gone += ids
+
+    def limit(self, links: Mapping[str, float]) -> None:
+        self.limits = links
+
+    def standing(self) -> dict[CopyId, Standing]:
+        return self.states
+
+    def stop(self) -> None:
+        self.ended.set()
+
+    def run(self) -> None:
+        self.ended.wait(10)
+        if self.fails:
+            raise self.fails
+
+
+@pytest.fixture(autouse=True)
+def logs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The copy logs that were made sure of."""
+    made: list[tuple[str, int]] = []
+    monkeypatch.setattr(pair_module, "Copying", FakeCopying)
+    monkeypatch.setattr(pair_module, "ensure_copy_log", lambda _, name, partitions: made.append((name, partitions)))
+    monkeypatch.setattr(pair_module, "RETRY_S", 0.01)
+    FakeCopying.made.clear()
+    return made
+
+
+def opened(pair: Pair, count: int = 1) -> FakeCopying:
+    until(lambda: len(FakeCopying.made) == count)
+    return FakeCopying.made[-1]
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 5
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def started(still_ours: Callable[[CopyId], bool] = lambda _: True) -> tuple[Pair, FakeCopying]:
+    pair = Pair("east", "west", lambda _: nullcontext(), still_ours)  # type: ignore[arg-type,return-value]
+    copying = opened(pair)
+    pair.follow((SHARE,))
+    return pair, copying
+
+
+def id_of(partition: int) -> CopyId:
+    return CopyId("l1", "orders", partition)
+
+
+def test_what_is_new_is_added_what_is_gone_dropped_and_the_rest_let_alone() -> None:
+    pair, copying = started()
+
+    pair.follow((SHARE.changed(partitions=(1, 2)),))
+    pair.follow((SHARE.changed(partitions=(1, 2)),))
+
+    assert copying.begun == {id_of(0): 1, id_of(1): 1, id_of(2): 1}
+    assert copying.gone == [id_of(0)]
+    assert [one.partition for one in pair.report()] == [1, 2]
+    pair.stop()
+    pair.join()
+
+
+def test_a_report_says_how_a_partition_stands() -> None:
+    pair, copying = started()
+    copying.states[id_of(0)] = Standing("copying", 5, 9, lag_ms=20, bytes_s=1_000.4)
+
+    first, _ = pair.report()
+
+    told = first.model_dump(exclude={"topic", "partition"}, exclude_defaults=True)
+    assert told == {
+        "mirror": "orders@west",
+        "state": "copying",
+        "source": 5,
+        "source_end": 9,
+        "lag_records": 4,
+        "lag_ms": 20,
+        "bytes_s": 1_000,
+    }
+    pair.stop()
+
+
+def test_what_lies_in_the_copies_is_told_of_what_is_copied_here() -> None:
+    pair, copying = started()
+    assert list(pair.copied()) == []
+    elsewhere, nothing = id_of(7), Known(3, True, ())
+    copying.known = {id_of(0): Known(9, True, (Run(2, 0, 3), Run(6, 3, 3))), id_of(1): nothing, elsewhere: nothing}
+
+    ((mirror, id_, copied),) = pair.copied()
+
+    assert (mirror, id_) == ("orders@west", id_of(0))
+    assert (copied.end, copied.level, copied.runs) == (9, True, (Run(2, 0, 3), Run(6, 3, 3)))
+    pair.stop()
+
+
+def test_a_link_is_limited_to_what_its_mirrors_may_take_here() -> None:
+    pair, copying = started()
+    assert copying.limits == {}
+    limited = SHARE.changed(max_bytes_s=1_000)
+    pair.follow((limited, limited.changed(mirror="bills@west", topic="bills"), SHARE.changed(link="l2", topic="more")))
+    assert copying.limits == {"l1": 2_000}
+    pair.stop()
+
+
+def test_a_partition_that_another_task_took_by_mistake_is_taken_back_after_a_while_and_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair, copying = started()
+    copying.states[id_of(0)] = Standing("stopped", -1, -1, TAKEN_OVER)
+    copying.states[id_of(1)] = Standing("stopped", -1, -1, "retention has overtaken the copy")
+
+    assert [one.state for one in pair.report()] == ["stopped", "stopped"]
+    list(pair.report())
+    assert copying.begun == {id_of(0): 1, id_of(1): 1}
+
+    monkeypatch.setattr(pair_module, "RETAKE_S", 0.0)
+    list(pair.report())
+    list(pair.report())
+    assert copying.begun == {id_of(0): 2, id_of(1): 1}
+    pair.stop()
+
+
+def test_a_take_over_waits_for_the_copy_log_and_for_who_can_say_whose_it_is(logs: list[tuple[str, int]]) -> None:
+    answers: list[bool | Exception] = [StoreUnavailableError("ZooKeeper is away"), True, False]
+
+    def still_ours(_: CopyId) -> bool:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    pair, copying = started(still_ours)
+
+    with pytest.raises(StoreUnavailableError, match="ZooKeeper is away"):
+        copying.ready(id_of(0))
+    assert copying.ready(id_of(0))
+    assert not copying.ready(id_of(0))
+    assert not copying.ready(id_of(7)), "it was dropped meanwhile"
+    assert logs == [("copies", 4)]
+    pair.stop()
+
+
+def test_a_loop_that_ends_by_an_error_begins_anew_and_reports_why() -> None:
+    pair, copying = started()
+    copying.fails = RuntimeError("a bug")
+    copying.stop()
+
+    again = opened(pair, 2)
+
+    assert again.begun == {id_of(0): 1, id_of(1): 1}
+    pair.stop()
+
+
+def test_a_cluster_that_is_away_is_the_reason_of_all_its_partitions() -> None:
+    def away(cluster: str) -> Any:
+        raise KafkaAdminError(cluster, "is away.")
+
+    pair = Pair("east", "west", away, lambda _: True)
+    pair.follow((SHARE,))
+    until(lambda: {one.reason for one in pair.report()} == {"Cluster east: is away."})
+
+    assert [one.state for one in pair.report()] == ["waiting", "waiting"]
+    pair.stop()
+    pair.join()

@@ -1,0 +1,106 @@
+"""Who copies what."""
+
+from __future__ import annotations
+
+from ha_core.kafka.takeover import Copy
+from ha_core.mirror.notes import CopyId, log_partition
+from ha_core.model import Mirror, MirrorReport, PartitionReport
+from spark_jobs.mirror.pair import copies_of
+from spark_jobs.mirror.planning import REBALANCE_S, Placement, partitions, shares
+from spark_jobs.mirror.task import MAX_PARTITIONS, bounded
+
+ORDERS = Mirror.of("orders", "east", "west", "link-1", "2026-11-23T02:00:00Z", "ann")
+BILLS = Mirror.of("bills", "west", "east", "link-2", "2026-11-23T02:00:00Z", "ann")
+COUNTS = {("east", "orders"): 4, ("west", "orders"): 4, ("west", "bills"): 2, ("east", "bills"): 2}
+
+
+def keys(topic: str, *numbers: int) -> list[tuple[str, int]]:
+    return [(topic, number) for number in numbers]
+
+
+def measured(slot: int, **bytes_s: int) -> MirrorReport:
+    """:param bytes_s: `p0`, `p1` … of orders."""
+    told = [
+        PartitionReport(mirror=ORDERS.key, topic="orders", partition=int(name[1:]), state="copying", bytes_s=value)
+        for name, value in bytes_s.items()
+    ]
+    return MirrorReport(slot=slot, job="j", partitions=tuple(told))
+
+
+def test_partitions_are_copied_that_source_and_target_have() -> None:
+    counts = COUNTS | {("west", "orders"): 3}
+    assert list(partitions([ORDERS], counts)) == keys(ORDERS.key, 0, 1, 2)
+    assert list(partitions([ORDERS], {("east", "orders"): 3})) == []
+
+
+def test_the_document_of_a_slot_has_all_that_its_task_needs_of_each_mirror() -> None:
+    limited = ORDERS.changed(max_bytes_s=4_000)
+
+    found = shares([limited, BILLS], {(ORDERS.key, 0): 1, (ORDERS.key, 1): 0, (ORDERS.key, 3): 1, (BILLS.key, 1): 1})
+
+    assert found.keys() == {0, 1}
+    assert [(one.mirror, one.partitions, one.max_bytes_s) for one in found[1]] == [
+        (BILLS.key, (1,), None),
+        (ORDERS.key, (0, 3), 2_666),
+    ]
+    assert [(one.mirror, one.partitions, one.max_bytes_s) for one in found[0]] == [(ORDERS.key, (1,), 1_333)]
+    id_ = CopyId("link-1", "orders", 1)
+    assert list(copies_of(found[0][0])) == [Copy(id_, ("switchyard-copies", log_partition(id_, 16)))]
+
+
+def test_partitions_are_spread_over_the_slots_whose_tasks_run_and_stay_there() -> None:
+    placement = Placement()
+    wanted = list(partitions([ORDERS, BILLS], COUNTS))
+
+    first = dict(placement.place(wanted, {0, 3}, 0.0))
+    assert sorted(first.values()) == [0, 0, 0, 3, 3, 3]
+
+    grown = list(partitions([ORDERS, BILLS], COUNTS | {("west", "bills"): 4, ("east", "bills"): 4}))
+    second = dict(placement.place(grown, {0, 3}, 1.0))
+    assert second.keys() - first.keys() == set(keys(BILLS.key, 2, 3))
+    assert {key: slot for key, slot in second.items() if key in first} == first
+
+
+def test_what_a_dead_task_copied_goes_to_the_others_and_nothing_else_moves() -> None:
+    placement = Placement()
+    wanted = list(partitions([ORDERS, BILLS], COUNTS))
+    first = dict(placement.place(wanted, {0, 1, 2}, 0.0))
+
+    second = dict(placement.place(wanted, {0, 2}, 1.0))
+
+    assert set(second.values()) == {0, 2}
+    assert {key for key in first if first[key] != second[key]} == {key for key, slot in first.items() if slot == 1}
+    assert dict(placement.place(wanted, set(), 2.0)) == {}
+
+
+def test_a_burst_moves_nobody_and_a_lasting_load_does_after_a_while() -> None:
+    placement = Placement()
+    wanted = list(partitions([ORDERS], COUNTS))
+    even = measured(0, p0=100, p1=100, p2=100, p3=100)
+    placement.measure([even], 0.0)
+    before = dict(placement.place(wanted, {0, 1}, 0.0))
+    assert sorted(before.values()) == [0, 0, 1, 1]
+    (first, second), third = [key for key in before if before[key] == 0], [key for key in before if before[key] == 1]
+    busy = {f"p{first[1]}": 900, f"p{second[1]}": 900, f"p{third[0][1]}": 1, f"p{third[1][1]}": 1}
+
+    placement.measure([measured(0, **busy)], 10.0)
+    assert dict(placement.place(wanted, {0, 1}, 10.0)) == before
+
+    for second_s in range(20, 400, 10):
+        placement.measure([measured(0, **busy)], float(second_s))
+    after = dict(placement.place(wanted, {0, 1}, 400.0 + REBALANCE_S))
+    assert after[first] != after[second]
+
+
+def test_a_report_is_bounded_and_has_those_first_that_are_not_copied() -> None:
+    lagging = [
+        PartitionReport(mirror="m", topic="t", partition=n, state="copying", lag_records=n)
+        for n in range(MAX_PARTITIONS)
+    ]
+    stopped = PartitionReport(mirror="m", topic="t", partition=MAX_PARTITIONS, state="stopped", reason="why")
+
+    report = bounded(MirrorReport(slot=0, job="j"), [*lagging, stopped])
+
+    assert (len(report.partitions), report.left_out) == (MAX_PARTITIONS, 1)
+    assert report.partitions[0] == stopped
+    assert [one.lag_records for one in report.partitions[1:3]] == [MAX_PARTITIONS - 1, MAX_PARTITIONS - 2]

@@ -1,0 +1,164 @@
+"""What the job that copies mirrors writes down: claims, tasks and reports."""
+
+from __future__ import annotations
+
+import pytest
+
+from ha_core.model import (
+    CopiedMirror,
+    CopiedPartition,
+    Document,
+    Mirror,
+    MirrorCopies,
+    MirrorJob,
+    MirrorReport,
+    MirrorShare,
+    MirrorTask,
+    PartitionReport,
+    Run,
+)
+from ha_core.store.commits import Change
+from ha_core.store.errors import AlreadyRegisteredError, ConflictError, StoreUnavailableError
+
+from .sessions import Session
+from .waiting import until
+
+SHARE = MirrorShare(
+    mirror="orders@west", topic="orders", source="east", target="west", link="l1", log="copies", log_partitions=4,
+    partitions=(0, 2),
+)  # fmt: skip
+
+
+def task(slot: int = 0, job: str = "j1", *shares: MirrorShare) -> MirrorTask:
+    return MirrorTask(slot=slot, job=job, shares=shares)
+
+
+def test_what_slots_are_to_copy_is_written_for_all_of_them_and_followed(session: Session, other: Session) -> None:
+    followed = other.store.follow_mirror_task(1)
+    assert followed.read() is None
+    before = session.store.load().revision
+
+    versions = session.store.write_mirror_tasks({0: (task(0), None), 1: (task(1, "j1", SHARE), None)})
+    assert versions == {0: 0, 1: 0} == other.store.mirror_slots()
+    assert followed.read() == task(1, "j1", SHARE)
+
+    assert session.store.write_mirror_tasks({1: (task(1), versions[1])}) == {1: 1}
+    assert followed.read() == task(1)
+    assert followed.read() is followed.read()
+    assert session.store.load().revision == before
+
+
+def test_who_has_lost_the_lead_changes_nothing(session: Session, other: Session) -> None:
+    versions = session.store.write_mirror_tasks({0: (task(0, "j1", SHARE), None), 1: (task(1, "j1"), None)})
+    other.store.write_mirror_tasks({1: (task(1, "j2", SHARE), versions[1])})
+
+    with pytest.raises(ConflictError, match="/mirror_tasks/1 is at version 1, the change was based on at version 0"):
+        session.store.write_mirror_tasks({0: (task(0), versions[0]), 1: (task(1, "j1", SHARE), versions[1])})
+
+    assert other.store.follow_mirror_task(0).read() == task(0, "j1", SHARE)
+    assert other.store.follow_mirror_task(1).read() == task(1, "j2", SHARE)
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_writing_what_slots_are_to_copy_survives_a_lost_reply(session: Session, made: bool) -> None:
+    versions = session.store.write_mirror_tasks({0: (task(0), None)})
+    session.lose_next_reply(made)
+
+    changed = {0: (task(0, "j1", SHARE), versions[0]), 1: (task(1), None)}
+    assert session.store.write_mirror_tasks(changed) == {0: 1, 1: 0}
+
+    assert session.losses_left() == 0
+    assert session.store.follow_mirror_task(0).read() == task(0, "j1", SHARE)
+
+
+def test_many_partitions_of_a_task_and_their_report_are_small(session: Session, other: Session) -> None:
+    shares = tuple(SHARE.changed(mirror=f"t-{n}@west", topic=f"t-{n}", partitions=tuple(range(50))) for n in range(200))
+    session.store.write_mirror_tasks({0: (task(0, "j1", *shares), None)})
+    told = [
+        PartitionReport(mirror=f"t-{n}@west", topic=f"t-{n}", partition=p, state="copying", source=n * p, source_end=9)
+        for n in range(100)
+        for p in range(50)
+    ]
+    report = MirrorReport(slot=0, job="j1", partitions=tuple(told))
+    with_nothing = MirrorReport(slot=0, job="j1")
+    session.store.register(with_nothing).update(report)
+
+    until(lambda: other.store.mirror_reports() == {0: report}, "reported")
+    assert other.store.follow_mirror_task(0).read() == task(0, "j1", *shares)
+    for path in ("/mirror_tasks/0", "/mirror_reports/0"):
+        node = other.store._tree.get(path)
+        assert node is not None
+        assert len(node.data) < 60_000
+
+
+def test_what_lies_in_many_copies_is_told_in_little_room(session: Session, other: Session) -> None:
+    runs = [Run(n * 12 + n % 7, n * 10, 10) for n in range(200)]
+    known = CopiedPartition.of(runs[-1].after + 1, True, runs)
+    mirrors = tuple(
+        CopiedMirror(mirror=f"t-{n}@west", link="l1", partitions=dict.fromkeys(range(10), known)) for n in range(10)
+    )
+    session.store.register(MirrorCopies(slot=3, job="j1")).update(MirrorCopies(slot=3, job="j1", mirrors=mirrors))
+
+    followed = other.store.follow_mirror_copies()
+    until(lambda: [one.mirrors for one in followed.read()] == [mirrors], "told")
+    assert followed.read()[0] is followed.read()[0]
+    assert mirrors[0].partitions[0].runs == tuple(runs)
+    node = other.store._tree.get("/mirror_copies/3")
+    assert node is not None
+    assert len(node.data) < 60_000
+
+
+def test_a_slot_belongs_to_one_session_until_that_has_ended(session: Session, other: Session) -> None:
+    mine = session.store.register(MirrorReport(slot=0, job="j1"))
+    assert mine.held()
+    with pytest.raises(AlreadyRegisteredError, match="mirror report 0 is registered by ZooKeeper session 0x"):
+        other.store.register(MirrorReport(slot=0, job="j2"))
+
+    mine.close()
+
+    assert other.store.register(MirrorReport(slot=0, job="j2")).held()
+
+
+def test_who_was_away_too_long_and_finds_another_in_the_slot_has_lost_it(session: Session, other: Session) -> None:
+    mine = session.store.register(MirrorReport(slot=0, job="j1"))
+    session.suspend()
+    with pytest.raises(StoreUnavailableError):
+        mine.held()
+    session.remove("/mirror_reports/0")
+    theirs = other.store.register(MirrorReport(slot=0, job="j2"))
+
+    session.resume()
+
+    session.store.load()
+    assert not mine.held()
+    assert theirs.held()
+
+
+def test_a_slot_is_kept_over_a_session_loss_where_nobody_has_taken_it(session: Session, other: Session) -> None:
+    mine = session.store.register(MirrorReport(slot=0, job="j1"))
+    before = mine.session
+
+    session.expire()
+
+    session.store.load()
+    assert mine.held()
+    assert mine.session not in (0, before)
+    assert other.store.mirror_reports() == {0: MirrorReport(slot=0, job="j1")}
+
+
+def test_one_driver_leads(session: Session, other: Session) -> None:
+    job = MirrorJob(id="j1", host="h", pid=1, since="2026-11-23T02:00:00Z")
+    session.store.register(job)
+
+    assert other.store.read(MirrorJob, "mirror") == (job, 0)
+    with pytest.raises(AlreadyRegisteredError, match="mirror job mirror is registered"):
+        other.store.register(job.changed(id="j2"))
+
+
+def test_mirrors_are_listed_and_unreadable_ones_are_left_out(session: Session) -> None:
+    mirrors = [Mirror.of(topic, "east", "west", "l1", "2026-11-23T02:00:00Z", "ann") for topic in ("a", "b")]
+    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
+    session.store.commit(Change(change_id="seed", puts=tuple(mirrors), expected=expected))
+    session.plant("/mirrors/c%40west", b"{}")
+
+    assert session.store.mirrors() == mirrors

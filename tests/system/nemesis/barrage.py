@@ -1,0 +1,128 @@
+"""Whatever has a part in something is killed and stopped at random moments, side by side, as drawn from a seed."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from stack.harness import Stack
+from tests.system.nemesis.schedule import Does
+
+SHORT_S, SESSION_S, LONG_S = 1.5, 9.0, 40.0
+"""Shorter than what anybody waits for, longer than any session, and longer than any request may take."""
+_EVERY_S = 8.0
+"""On the average there is a blow so often; a broker needs as long to start."""
+
+
+class Struck(Protocol):
+    """What can be killed and stopped."""
+
+    def kill(self) -> None: ...
+
+    def restart(self) -> None:
+        """Returns when it works again, or will by itself."""
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class StackPart:
+    """A part of a stack by its name."""
+
+    stack: Stack
+    name: str
+
+    def kill(self) -> None:
+        self.stack.kill(self.name)
+
+    def restart(self) -> None:
+        self.stack.restart(self.name)
+
+    def pause(self) -> None:
+        self.stack.pause(self.name)
+
+    def resume(self) -> None:
+        self.stack.resume(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Blow:
+    """Falls `at_s` after the beginning, or as soon as the one before it on the same part is over."""
+
+    does: Does
+    part: str
+    at_s: float
+    lasts_s: float
+
+
+def drawn(seed: int, parts: Iterable[str], seconds: float) -> tuple[Blow, ...]:
+    """Every part is hit, and none for long at the end: what comes then is to be seen to go on."""
+    chance, chosen = random.Random(seed), list(parts)
+    moments = sorted(chance.uniform(0, seconds) for _ in range(max(len(chosen), int(seconds / _EVERY_S))))
+    hit = [*chosen, *(chance.choice(chosen) for _ in moments[len(chosen) :])]
+    chance.shuffle(hit)
+    lengths = (SHORT_S, SHORT_S, SESSION_S, SESSION_S, LONG_S)
+    return tuple(
+        Blow(chance.choice(tuple(Does)), part, at_s, chance.choice(lengths) if at_s < seconds - LONG_S else SHORT_S)
+        for part, at_s in zip(hit, moments, strict=True)
+    )
+
+
+def counted(blows: Iterable[Blow]) -> str:
+    """How often each part was killed and stopped, in words."""
+    found = Counter(f"{one.does} {one.part}" for one in blows)
+    return ", ".join(f"{what} {often}x" for what, often in sorted(found.items()))
+
+
+@dataclass
+class Barrage:
+    """Carries blows out, those on one part one after the other.
+
+    :ivar said: what happened when, for whoever looks into a failure.
+    """
+
+    struck: Mapping[str, Struck]
+    blows: tuple[Blow, ...]
+    said: list[str] = field(default_factory=list)
+    _failed: list[BaseException] = field(default_factory=list)
+    _begun: float = 0.0
+
+    def carry_out(self) -> None:
+        """Returns when all blows are over, and everything works again, or will by itself."""
+        self._begun = time.monotonic()
+        by_part: dict[str, list[Blow]] = {}
+        for blow in self.blows:
+            by_part.setdefault(blow.part, []).append(blow)
+        threads = [threading.Thread(target=self._strike_all, args=(one,)) for one in by_part.values()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self._failed:
+            raise self._failed[0]
+
+    def _strike_all(self, blows: list[Blow]) -> None:
+        try:
+            for blow in blows:
+                time.sleep(max(0.0, self._begun + blow.at_s - time.monotonic()))
+                self._strike(blow, self.struck[blow.part])
+        except BaseException as error:
+            self._failed.append(error)
+
+    def _strike(self, blow: Blow, struck: Struck) -> None:
+        self._say(f"{blow.does} {blow.part} for {blow.lasts_s:.1f} s")
+        begin, end = (struck.pause, struck.resume) if blow.does is Does.PAUSE else (struck.kill, struck.restart)
+        begin()
+        time.sleep(blow.lasts_s)
+        end()
+        self._say(f"{blow.part} is back")
+
+    def _say(self, what: str) -> None:
+        self.said.append(f"{time.strftime('%H:%M:%S')} +{time.monotonic() - self._begun:.1f} s: {what}")

@@ -1,0 +1,202 @@
+"""The active cluster is killed under load and its topic goes on at its copy: what was mirrored is read, the rest is
+counted when the cluster is back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from ha_core.model import LostTail, PartitionReport, Topic
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
+from ha_core.wire import ErrorCode
+from stack.clients.process import Client
+from stack.harness import Stack
+from tests.kit.running import ZOOKEEPER_ROOT, Run, bind, bootstrap, create_topic, switchyard
+from tests.system.by_hand import ByHand
+from tests.system.conftest import MakeRun
+from tests.system.watching import acked, assert_ascending, given, led_from, until
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+RATE, PARTITIONS = 50, 3
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=2, mirror=True, record_facts_s=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def store(stack: Stack) -> Iterator[Store]:
+    store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
+    """A user bound to east, with a topic there that is mirrored to west; east lives again afterwards."""
+    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
+    bind(stack, name, "east")
+    switchyard(stack, "mirror", "link", name, "--from", "east", "--to", "west", "--reason", "standby", "--yes")
+    until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
+    yield make_run(stack, user=name)
+    for part in ("mirror", "cluster/east"):
+        if any(one["part"].startswith(part) and one["state"] != "ready" for one in stack.status()):
+            stack.restart(part)
+
+
+@dataclass
+class AtWork:
+    """What writes and reads all the time."""
+
+    idempotent: Client
+    plain: Client
+    member: Client
+
+    @property
+    def producers(self) -> tuple[Client, Client]:
+        return self.idempotent, self.plain
+
+    def go_on(self, records: int) -> None:
+        """Until each has done so much more."""
+        wanted = [(one, one.count("acknowledged") + records, "acknowledged") for one in self.producers]
+        wanted.append((self.member, self.member.count("delivered") + records, "delivered"))
+        for client, count, what in wanted:
+            client.wait_for(count, what, timeout_s=60)
+
+
+def at_work(run: Run, name: str) -> AtWork:
+    known = {"rate": RATE, "linger_ms": 2}
+    found = AtWork(
+        run.start("confluent-producer", "w", name, idempotence="on", **known),
+        run.start("confluent-producer", "p", name, idempotence="off", acks="all", **known),
+        run.start("confluent-consumer", "r", name, group=name, commit="batch"),
+    )
+    found.go_on(200)
+    return found
+
+
+def reports(store: Store, name: str) -> list[PartitionReport]:
+    found = [one for report in store.mirror_reports().values() for one in report.partitions]
+    return [one for one in found if one.topic == name]
+
+
+def copied(store: Store, name: str) -> bool:
+    """Whether all partitions are copied, and hardly lag."""
+    found = reports(store, name)
+    return len(found) == PARTITIONS and all(one.state == "copying" and one.lag_records < 2 * RATE for one in found)
+
+
+def lost_tail(store: Store, name: str) -> LostTail:
+    (found,) = (one for one in store.lost_tails() if one.topic == name)
+    return found
+
+
+def read_all(run: Run, stack: Stack, name: str, wanted: set[str]) -> Client:
+    """A reader from the beginning that has got all of `wanted`."""
+    reader = run.start("confluent-consumer", f"all-{time.time_ns()}", name, seek="beginning")
+    reader.wait_for(1, "delivered", timeout_s=60)
+    until(lambda: wanted <= {record.value for record in given(reader)}, "all of it is read from the beginning")
+    reader.stop()
+    return reader
+
+
+def test_clients_go_on_at_the_copy_within_seconds_and_what_is_missing_is_what_is_reported(
+    run: Run, stack: Stack, store: Store, name: str
+) -> None:
+    # Given clients at work on a mirrored topic, and a mirror that stands still for a moment
+    work = at_work(run, name)
+    until(lambda: copied(store, name), "it is mirrored", 120)
+    stack.pause("mirror")
+    work.go_on(100)
+    # When its cluster is killed, and the topic is forced to its copy
+    stack.kill("cluster/east")
+    begun = time.time()
+    document = run.switch("east", "west", mode="forced", unread="wait")
+    ended = time.time()
+    work.go_on(200)
+    stack.resume("mirror")
+    # Then clients go on there
+    assert document["result"] == "succeeded"
+    topic = store.load().topics[name]
+    cut = {partition: extents[-1].start for partition, extents in topic.partitions.items()}
+    behind = [ack.t for one in work.producers for ack in acked(one) if ack.offset >= cut[ack.partition]]
+    print(f"the command took {ended - begun:.2f} s, the first answer of west came after {min(behind) - begun:.2f} s")
+    # And the map names nothing but the copy, although the job goes on, and the dead cluster comes back
+    assert topic.clusters == {"west"}
+    assert f"{name}@west" not in store.load().mirrors
+    stack.restart("cluster/east")
+    work.go_on(100)
+    assert stored(store, name).clusters == {"west"}
+    for one in work.producers:
+        one.stop()
+    # Then all that was acknowledged is read, but for what lies beyond the copy in east
+    tail = lost_tail(store, name)
+    east = {dump.partition: dump for dump in run.dumps(name) if dump.cluster == "east"}
+    beyond = {
+        value
+        for partition, dump in east.items()
+        for offset, value in dump.records.items()
+        if offset >= tail.partitions[partition].mirrored
+    }
+    here = {ack.value for one in work.producers for ack in acked(one) if ack.offset < cut[ack.partition]}
+    there = {ack.value for one in work.producers for ack in acked(one) if ack.offset >= cut[ack.partition]}
+    lost = (here & beyond) - there
+    promised = (here | there) - lost
+    assert len(lost) > 50
+    reader = read_all(run, stack, name, promised)
+    assert_ascending(reader)
+    values = [record.value for record in given(reader)]
+    assert not lost.intersection(values)
+    mine = [value for value in values if value.startswith("w-")]
+    assert len(mine) == len(set(mine)), "the idempotent producer wrote something twice"
+    until(lambda: there <= {record.value for record in given(work.member)}, "the group has read on")
+    work.member.stop()
+    # When the dead cluster is reconciled
+    found = switchyard(stack, "mirror", "reconcile", "east", "--reason", "it is back", "--yes")
+    # Then exactly what lies beyond the copy is reported
+    tails = {one["partition"]: one for one in found["tails"] if one["topic"] == name}
+    held = {p: sum(offset >= tail.partitions[p].mirrored for offset in dump.records) for p, dump in east.items()}
+    assert {partition: one["records"] for partition, one in tails.items()} == held
+    assert sum(held.values()) == len(beyond)
+    # And east is the standby now
+    until(lambda: copied(store, name), "it is mirrored back", 120)
+    verified = switchyard(stack, "mirror", "verify", name, "--to", "east")
+    assert verified["equal"]
+
+
+def stored(store: Store, name: str) -> Topic:
+    found = store.read(Topic, name)
+    assert found is not None
+    return found[0]
+
+
+def test_a_mirrored_batch_is_the_duplicate_that_it_is_and_one_that_was_not_mirrored_goes_on(
+    run: Run, stack: Stack, store: Store, name: str
+) -> None:
+    # Given a batch that was mirrored, and one that was not, of a producer that got no answer to either
+    producer = ByHand(stack, name, name)
+    mirrored, beyond = producer.batch(0, "w-mirrored"), producer.batch(1, "w-beyond")
+    error, first = producer.send(mirrored)
+    assert error == 0
+    until(lambda: any(one.partition == 0 and one.source > first for one in reports(store, name)), "it is mirrored", 120)
+    stack.pause("mirror")
+    assert producer.send(beyond) == (0, first + 1)
+    # When their cluster is killed, the topic goes on at its copy, and both are sent again
+    stack.kill("cluster/east")
+    assert run.switch("east", "west", mode="forced", unread="wait")["result"] == "succeeded"
+    cut = stored(store, name).partitions[0][-1].start
+    again = producer.send(mirrored)
+    went_on = producer.send(beyond)
+    producer.close()
+    # Then the first is a duplicate, and the second is written where clients go on
+    assert again in {(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -(1 << 31)), (0, first)}
+    assert went_on == (0, cut)
+    reader = read_all(run, stack, name, {"w-mirrored", "w-beyond"})
+    assert [record.value for record in given(reader)] == ["w-mirrored", "w-beyond"]
+    assert [record.offset for record in given(reader)] == [first, cut]
