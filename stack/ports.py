@@ -2,6 +2,9 @@
 
 Ports that the kernel hands out for outgoing connections would be taken while a killed part is down; a block below that
 range stays free for its restart, and two stacks that start at once never choose the same one.
+
+Blocks are handed out in turn, so that the ports of a stack that ended rest for long. A client that outlived its stack
+would find the next one there: its look at its own topics creates them on brokers that create topics on demand.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from stack.errors import StackError
 FIRST_PORT = 12000
 BLOCK_PORTS = 400
 BLOCKS = 50
+LAST = "last-claimed"
 SINGLE_PORTS = 80
 """The first ports of a block are handed out one by one, the others as ranges for virtual nodes."""
 RANGED_PORTS = BLOCK_PORTS - SINGLE_PORTS
@@ -53,14 +57,16 @@ class PortBlock:
 
 
 def claim() -> PortBlock:
-    """The first block whose lock is free and on whose ports nobody listens.
+    """The next block in turn whose lock is free and on whose ports nobody listens.
 
     Raises StackError when every block is taken.
     """
     # Ports are the machine's, whatever cache a stack uses: two that kept their locks apart would choose the same ones.
     locks = Path(tempfile.gettempdir()) / f"switchyard-ports-{os.getuid()}"
     locks.mkdir(parents=True, exist_ok=True)
-    for number in range(BLOCKS):
+    after = _last_claimed(locks) + 1
+    for turn in range(BLOCKS):
+        number = (after + turn) % BLOCKS
         first = FIRST_PORT + number * BLOCK_PORTS
         fd = os.open(locks / f"{first}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -69,10 +75,19 @@ def claim() -> PortBlock:
             os.close(fd)
             continue
         if all(_is_free(port) for port in range(first, first + BLOCK_PORTS)):
+            (locks / LAST).write_text(str(number))
             return PortBlock(first, fd)
         os.close(fd)
     last = FIRST_PORT + BLOCKS * BLOCK_PORTS - 1
     raise StackError(f"no block of {BLOCK_PORTS} free ports between {FIRST_PORT} and {last}: end a stack first")
+
+
+def _last_claimed(locks: Path) -> int:
+    """Number of the block that was claimed last, -1 before any. Two that read the same go on to different locks."""
+    try:
+        return int((locks / LAST).read_text())
+    except (FileNotFoundError, ValueError):
+        return -1
 
 
 def _is_free(port: int) -> bool:

@@ -1,0 +1,27 @@
+"""Blocks of ports: never shared, and not handed out again at once."""
+
+from __future__ import annotations
+
+from stack import ports
+
+
+def test_two_stacks_at_once_have_blocks_of_their_own() -> None:
+    # Given a stack that lives
+    first = ports.claim()
+    # When another one starts
+    second = ports.claim()
+    # Then it has other ports
+    assert first.first != second.first
+    first.close()
+    second.close()
+
+
+def test_the_block_of_a_stack_that_ended_rests() -> None:
+    # Given a stack that ended, whose clients may still look for it
+    ended = ports.claim()
+    ended.close()
+    # When the next one starts
+    following = ports.claim()
+    # Then they do not find it there
+    assert following.first != ended.first
+    following.close()
