@@ -7,7 +7,7 @@ WORKERS ?= 2
 PURE := tests/test_arrows.py tests/test_circles.py tests/test_how_to_add.py tests/model tests/wire tests/plan tests/history tests/gateway/session \
 	tests/gateway/composed tests/gateway/driver tests/system/nemesis/test_schedule.py
 
-.PHONY: setup demo test quick soak lint bench lock clean
+.PHONY: setup demo test again quick soak lint bench lock clean
 
 setup: $(STAMP)
 
@@ -27,6 +27,10 @@ demo: setup
 # and no stack runs on alone at the end. Each stack takes ports and folders of its own.
 test: setup
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+# After `test`: the few that failed, once more and alone; never one that lost a record (tests/again.py).
+again: setup
+	$(BIN)/python -m pytest --again $(ARGS)
 
 # What needs no other process: for people at work, after every change.
 quick: setup

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import again
 
 # How long an example takes says something about the machine and nothing about the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--again", action="store_true", help="only the few tests that failed in the last run, alone")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    for plugin in again.configure(config):
+        config.pluginmanager.register(plugin)
