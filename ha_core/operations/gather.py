@@ -105,6 +105,8 @@ def _topics(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str,
             starts={partition: ends.start for partition, ends in topic.ends.items()},
             ends={partition: ends.log_end for partition, ends in topic.ends.items()},
             replication=topic.replication,
+            replicas=topic.replicas,
+            default_min_in_sync=topic.min_in_sync,
             transactional=name in transactional,
             producers=sum(len(states) for key, states in producers.items() if key[0] == name),
         )

@@ -29,6 +29,15 @@ from ha_core.plan.verdict import listed
 RETURN_S, RETURN_PAUSE_S = 15.0, 0.5
 """How long a gateway that has vanished is waited for. One that comes back later finds that its lease is another one: it
 does not acknowledge what it goes on with."""
+HOW_IT_IS_ASKED = (
+    "reason",
+    "drain_timeout_s",
+    "warn_lag_records",
+    "warn_lag_ms",
+    "refuse_lag_records",
+    "refuse_lag_ms",
+)
+"""Of a request: what changes nothing of what moves where."""
 AnyMove = TypeVar("AnyMove", bound=MoveOperation)
 
 
@@ -249,9 +258,7 @@ class MoveKind(Kind):
             groups_too = request.groups == "move" or set(part.user_groups) <= set(whole.user_groups)
             if part.partitions == named and groups_too and begun.cut in {request.cut, "barrier"}:
                 begun = begun.model_copy(update={"scope": whole, "cut": request.cut})
-        return (
-            begun.model_copy(update={"reason": request.reason, "drain_timeout_s": request.drain_timeout_s}) == request
-        )
+        return begun.model_copy(update={name: getattr(request, name) for name in HOW_IT_IS_ASKED}) == request
 
 
 def specs(journal: Journal[MoveOperation], origin: Admin | None, brokers: int) -> list[TopicSpec]:

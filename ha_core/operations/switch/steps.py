@@ -28,13 +28,13 @@ from ha_core.operations.moving import MoveKind, MoveSteps
 from ha_core.operations.revisions import Touched, by_topic
 from ha_core.operations.sides import described, in_target, origin_of
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
-from ha_core.operations.switch.copies import MAX_EXTENTS_AT_ONCE, take_over
+from ha_core.operations.switch.copies import take_over
 from ha_core.operations.switch.levelling import OwnCopies
 from ha_core.operations.switch.settings import become_sources, without_settings
 from ha_core.operations.switch.turning import leave_unturned, turn_all_round, without_copy
 from ha_core.operations.switch.window import Window
 from ha_core.plan.closure import closure
-from ha_core.plan.copies import fitting, held, hold_change, to_hold
+from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, fitting, held, hold_change, to_hold
 from ha_core.plan.facts import CopyFacts, Partition
 from ha_core.plan.move import TASKS, UNDO, Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
 from ha_core.plan.moving import of_all

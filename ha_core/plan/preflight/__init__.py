@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from ha_core.plan.preflight import clusters, cuts, dependents, groups, mirrors, scope, sizes, topics
+from ha_core.plan.preflight import clusters, cuts, dependents, groups, links, mirrors, replicas, scope, sizes, topics
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdict, Verdicts, by_level, refused
 
@@ -31,8 +31,14 @@ RULES = (
     topics.lowered,
     topics.single_partitions,
     topics.other_users,
+    replicas.in_sync,
     mirrors.mirrored,
     mirrors.to_copies,
+    mirrors.lagging,
+    mirrors.standing_still,
+    mirrors.no_room_in_map,
+    mirrors.beyond_copies,
+    mirrors.not_brought_over,
     clusters.last_seen,
     groups.groups,
     clusters.gateways,
@@ -54,8 +60,10 @@ LINK_RULES = (
     topics.placed,
     topics.in_target,
     topics.lowered,
-    mirrors.one_copy,
-    mirrors.whole_topics,
+    links.one_copier,
+    links.no_circle,
+    links.one_source,
+    links.not_migrating,
     clusters.gateways,
 )
 """Of topics that get a mirror, in place of those of a move."""
