@@ -22,6 +22,7 @@ from ha_core.operations.journal import Journal
 from ha_core.operations.kind import Kind, Steps
 from ha_core.operations.revisions import Touched, bounded, in_batches
 from ha_core.operations.sides import described, in_origin, origin_of
+from ha_core.plan.bypass import past_gateways
 from ha_core.plan.facts import Partition
 from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
 from ha_core.plan.verdict import listed
@@ -218,7 +219,12 @@ class MoveSteps(Steps[AnyMove]):
         )
         raise BypassError(
             f"The cut is published in revision {self.journal.operation.revision}, but {self.journal.request.origin} "
-            f"has grown since: {named}. {who}. Clients do not see these records."
+            f"has grown since: {named}. {who}. Clients do not see these records.",
+            past_gateways(
+                self.journal.request.origin,
+                beyond,
+                "Clients do not see these records: find out who wrote them, and copy what matters.",
+            ),
         )
 
     def _beyond(self) -> dict[Partition, tuple[int, int]]:

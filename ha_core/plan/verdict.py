@@ -17,7 +17,8 @@ Code = Literal[
     "unreachable-cluster", "no-describe-producers", "origin-answers", "origin-taken-for-dead", "last-seen",
     "never-seen", "group-last-seen",
     # the scope
-    "unknown-user", "unseen-user", "bound-already", "bound-elsewhere", "locked", "no-gateway", "nothing-to-move",
+    "unknown-user", "unseen-user", "super-user", "bound-already", "bound-elsewhere", "locked", "no-gateway",
+    "nothing-to-move",
     # topics
     "unknown-topic", "deleted-topic", "written-in-target", "written-elsewhere", "crossing-ends", "crossing-elsewhere",
     "unknown-in-target", "deleted-in-target", "unknown-partitions", "partition-count", "foreign-data", "beyond-map",
@@ -29,6 +30,8 @@ Code = Literal[
     # groups
     "coordinated-in-target", "coordinated-elsewhere", "shared-group", "members-in-target", "unknown-offsets",
     "refused-offsets", "joins-again", "unknown-group-user", "topic-crosses", "beyond-copy", "not-brought-over",
+    # clients
+    "past-gateways",
     # cuts and sizes
     "old-gateways", "migrating", "less-safe", "compacted-above-cut", "no-predicted-cut", "cut-below-end",
     "idle-partitions", "takes-barrier", "too-large",

@@ -96,6 +96,8 @@ def verdicts_page(verdicts: Collection[Verdict]) -> Page:
 def report_page(report: Report) -> Page:
     if report.error:
         yield Marked(report.error, "error")
+    if report.verdicts:
+        yield from verdicts_page(report.verdicts)
     if report.steps:
         yield Table(("step", "ms"), [(s.name, f"{s.ms:.1f}") for s in report.steps], line="{} {} ms".format)
     if report.partitions:

@@ -52,10 +52,19 @@ def problems_page(problems: Collection[Problem]) -> Page:
 
 def clusters_page(states: Collection[ClusterState]) -> Page:
     rows = [
-        (c.name, c.bootstrap, c.security, "yes" if c.default else "", c.zone or "", state.mask_words, state.words)
+        (
+            c.name,
+            c.bootstrap,
+            c.security,
+            "yes" if c.default else "",
+            c.zone or "",
+            listed(c.super_users),
+            state.mask_words,
+            state.words,
+        )
         for c, state in ((state.cluster, state) for state in states)
     ]
-    yield Table(("cluster", "bootstrap", "security", "default", "zone", "masked", "state"), rows)
+    yield Table(("cluster", "bootstrap", "security", "default", "zone", "super users", "masked", "state"), rows)
 
 
 def depends_lines(name: str, depends: Affected) -> Iterator[str]:

@@ -134,6 +134,27 @@ def test_a_user_that_is_only_bound_changes_its_binding_with_a_warning() -> None:
     assert errors(case) == []
 
 
+@pytest.mark.parametrize(
+    "scope",
+    [
+        Scope(users=("alice", "root")),
+        Scope(instances=(("root", "app"),)),
+        Scope(user_topics=(("root", "orders"),)),
+        Scope(user_groups=(("root", "billing"),)),
+    ],
+)
+def test_a_super_user_of_any_cluster_is_no_scope(scope: Scope) -> None:
+    # Given an account that may do anything in a cluster
+    case = replace(SOUND.with_cluster("north", super_users=("root", "admin")), scope=scope)
+    # When it is in a scope, in any form
+    found = {verdict.code: verdict for verdict in errors(case)}["super-user"]
+    # Then the move is refused with the reason and the way out
+    assert found.about == "user root"
+    assert "super user of cluster north" in found.text
+    assert "--super-user" in found.remedy
+    assert "super-user" not in [one.code for one in replace(case, scope=Scope(users=("alice",))).judge()]
+
+
 def test_a_user_bound_to_a_third_cluster_is_an_error() -> None:
     case = replace(SOUND, scope=Scope(users=("bob",)), bindings=(UserBindings(user="bob", cluster="north"),))
 

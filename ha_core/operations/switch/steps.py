@@ -21,7 +21,7 @@ from ha_core.model import Group, SwitchOperation, Topic, Usage
 from ha_core.operations import dependents
 from ha_core.operations.errors import MoveError, StepFailedError
 from ha_core.operations.gateways import drained, name_them, require_drained
-from ha_core.operations.journal import Journal, Lap
+from ha_core.operations.journal import Journal, Lap, why_failed
 from ha_core.operations.kind import patiently
 from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.moving import MoveKind, MoveSteps
@@ -67,12 +67,12 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         """What fails behind the fence goes into the history when the fence is gone: clients wait for nothing else."""
         try:
             super().perform(step)
-        except BaseException:
+        except BaseException as error:
             if self.levelling is not None:
                 self.levelling.stop()
             if step in TASKS["cut_over"] and self.journal.operation.state != "cut":
                 ms = self.environment.ms_since(self.begun)
-                self.journal.pending.append(Lap("cut_over", "failed", ms, {}, self.environment.now()))
+                self.journal.pending.append(Lap("cut_over", "failed", ms, why_failed(error), self.environment.now()))
             raise
 
     def close(self) -> None:

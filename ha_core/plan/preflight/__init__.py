@@ -18,6 +18,7 @@ __all__ = ["CUT_RULES", "DEPENDENT_RULES", "REVISION_RULES", "Case", "judge", "p
 NAME_RULES = (clusters.registered, clusters.two_clusters, topics.damaged)
 CLUSTER_RULES = (clusters.planned_origin, clusters.forced_origin, clusters.target)
 RULES = (
+    scope.super_users,
     scope.users,
     scope.bindings,
     scope.locks,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from ha_core.model import View
 from ha_core.model.extent import Extents, identity
@@ -211,7 +211,7 @@ def beyond_copies(case: Case) -> Verdicts:
             )
 
 
-def _beyond(case: Case, offsets: dict[Partition, int]) -> Iterator[tuple[Partition, int]]:
+def _beyond(case: Case, offsets: Mapping[Partition, int]) -> Iterator[tuple[Partition, int]]:
     for (topic, partition), committed in offsets.items():
         mirror = case.to_copies.get(topic)
         lag = None if mirror is None else case.lags.get((mirror.key, partition))
