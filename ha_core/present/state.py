@@ -98,13 +98,13 @@ def bindings_plan_page(plan: BindingsPlan) -> Page:
 
 def usage_page(usage: Mapping[str, Usage]) -> Page:
     rows = [
-        (user, f"{kind} {name}", use.instance, use.how, use.since)
+        (user, f"{kind} {name}", use.instance, use.how, use.since, use.software or "")
         for user, used in usage.items()
         for kind, things in (("topic", used.topics), ("group", used.groups))
         for name, uses in sorted(things.items())
         for use in uses
     ]
-    yield Table(("user", "uses", "instance", "how", "since"), rows) if rows else "No usage is known."
+    yield Table(("user", "uses", "instance", "how", "since", "software"), rows) if rows else "No usage is known."
 
 
 def operations_page(operations: Sequence[Operation]) -> Page:

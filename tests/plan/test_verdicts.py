@@ -463,3 +463,34 @@ def test_every_code_is_that_of_a_verdict() -> None:
     said = "".join(path.read_text() for path in Path("ha_core").rglob("*.py") if path.name != "verdict.py")
 
     assert [code for code in get_args(Code) if f'"{code}",' not in said] == []
+
+
+def consumer(software: str | None, *how: str) -> Case:
+    """Alice's client app joins, commits or fetches with that software."""
+    uses = tuple(Use(instance="app", how=one, since=SINCE, software=software) for one in how)  # type: ignore[arg-type]
+    return replace(SOUND, usage=(Usage(user="alice", topics={"orders": uses}, groups={"billing": uses}),))
+
+
+@pytest.mark.parametrize(
+    ("software", "how", "issue"),
+    [
+        ("apache-kafka-java/2.6.1", ("join", "commit"), "KAFKA-10793"),
+        ("apache-kafka-java/2.7.0", ("fetch",), "KAFKA-10793"),
+        ("apache-kafka-java/2.8.0", ("commit",), "KAFKA-13563"),
+        ("apache-kafka-java/2.8.0", ("join", "commit"), ""),
+        ("apache-kafka-java/3.9.2", ("join", "commit"), ""),
+        ("apache-kafka-java/2.6.1", ("produce",), ""),
+        ("librdkafka/2.6.1", ("join", "commit"), ""),
+        (None, ("join", "commit"), ""),
+    ],
+)
+def test_clients_whose_version_may_stop_behind_a_move_are_named(
+    software: str | None, how: tuple[str, ...], issue: str
+) -> None:
+    found = [verdict for verdict in consumer(software, *how).judge() if verdict.code == "client-version"]
+
+    assert [verdict.about for verdict in found] == ([issue] if issue else [])
+    for verdict in found:
+        assert (verdict.level, verdict.number, verdict.unit) == ("warning", 1, "clients")
+        assert f"alice+app ({str(software).rpartition('/')[2]})" in verdict.text
+        assert "Update them" in verdict.remedy

@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from ha_core.plan.preflight import clusters, cuts, dependents, groups, links, mirrors, replicas, scope, sizes, topics
+from ha_core.plan.preflight import (
+    clients,
+    clusters,
+    cuts,
+    dependents,
+    groups,
+    links,
+    mirrors,
+    replicas,
+    scope,
+    sizes,
+    topics,
+)
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdict, Verdicts, by_level, refused
 
@@ -42,6 +54,7 @@ RULES = (
     mirrors.not_brought_over,
     clusters.last_seen,
     groups.groups,
+    clients.versions,
     clusters.gateways,
     cuts.old_gateways,
     cuts.barriers,
