@@ -39,6 +39,21 @@ class Replicas(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """One that has written to a partition and has not ended there."""
+
+    partition: int
+    offset: int
+    """The first that it wrote there."""
+    age_s: float
+    """Since it last wrote there, by the clock of its producer."""
+    transactional_id: str = ""
+    """Empty: no coordinator knows it."""
+    hanging: bool = False
+    """No coordinator knows of it any more, and it is too old to be on its way: it never ends by itself (KIP-664)."""
+
+
+@dataclass(frozen=True, slots=True)
 class TopicFacts:
     """One topic in one cluster. Offsets are that cluster's own; partitions that could not be asked are missing."""
 
@@ -52,6 +67,9 @@ class TopicFacts:
     replication: int = 0
     transactional: bool = False
     """Its leaders remember transactional producers."""
+    transactional_ids: tuple[str, ...] = ()
+    """Of the transactional producers that its leaders remember, as far as coordinators tell them."""
+    open_transactions: tuple[OpenTransaction, ...] = ()
     producers: int = 0
     """Producers that its leaders remember, counted in each partition."""
     replicas: Mapping[int, Replicas] = field(default_factory=dict)

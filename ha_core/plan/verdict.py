@@ -31,7 +31,7 @@ Code = Literal[
     "coordinated-in-target", "coordinated-elsewhere", "shared-group", "members-in-target", "unknown-offsets",
     "refused-offsets", "joins-again", "unknown-group-user", "topic-crosses", "beyond-copy", "not-brought-over",
     # clients
-    "client-version", "past-gateways",
+    "client-version", "past-gateways", "open-transaction", "hanging-transaction",
     # cuts and sizes
     "old-gateways", "migrating", "less-safe", "compacted-above-cut", "no-predicted-cut", "cut-below-end",
     "idle-partitions", "takes-barrier", "too-large",

@@ -20,7 +20,7 @@ from ha_core.model import (
 )
 from ha_core.model.extent import append, identity
 from ha_core.plan.closure import closure
-from ha_core.plan.facts import GroupFacts
+from ha_core.plan.facts import GroupFacts, OpenTransaction
 from ha_core.plan.preflight.case import outside_topics
 from ha_core.plan.verdict import Code, Verdict
 from tests.plan.maps import cut
@@ -494,3 +494,29 @@ def test_clients_whose_version_may_stop_behind_a_move_are_named(
         assert (verdict.level, verdict.number, verdict.unit) == ("warning", 1, "clients")
         assert f"alice+app ({str(software).rpartition('/')[2]})" in verdict.text
         assert "Update them" in verdict.remedy
+
+
+def with_open(*open_: OpenTransaction) -> Case:
+    here = replace(HERE, transactional=True, transactional_ids=("pay-1",), open_transactions=open_)
+    return SOUND.with_topic("east", here)
+
+
+def test_transactional_ids_and_open_transactions_of_the_scope_are_named_with_their_age() -> None:
+    young = OpenTransaction(0, 40, 2.0, "pay-1")
+
+    found = {one.code: one for one in with_open(young).judge()}
+    assert "transactional ids pay-1" in found["transactional"].text
+    assert (found["open-transaction"].level, found["open-transaction"].number) == ("info", 1)
+    # One that will not end before the move is undone is more than a word
+    late = {one.code: one for one in with_open(young, replace(young, age_s=11.0)).judge()}
+    assert (late["open-transaction"].level, late["open-transaction"].number) == ("warning", 2)
+    assert "--drain-timeout" in late["open-transaction"].remedy
+
+
+def test_a_hanging_transaction_refuses_a_planned_move_with_the_command_that_ends_it() -> None:
+    case = with_open(OpenTransaction(1, 40, 4000.0, hanging=True))
+
+    found = only(case, "error", "topic orders", "partition 1 since offset 40")
+
+    assert (found.code, found.number, found.unit) == ("hanging-transaction", 1, "transactions")
+    assert "--bootstrap-server east:9092 abort --topic orders --partition 1 --start-offset 40" in found.remedy

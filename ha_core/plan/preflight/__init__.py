@@ -21,6 +21,7 @@ from ha_core.plan.preflight import (
     scope,
     sizes,
     topics,
+    transactions,
 )
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdict, Verdicts, by_level, refused
@@ -40,7 +41,8 @@ RULES = (
     topics.against_the_map,
     topics.lost,
     topics.compacted,
-    topics.transactional,
+    transactions.producers,
+    transactions.open_ones,
     topics.lowered,
     topics.single_partitions,
     topics.other_users,

@@ -200,21 +200,6 @@ def compacted(case: Case) -> Verdicts:
             )
 
 
-def transactional(case: Case) -> Verdicts:
-    """Said better where it is why the topic takes the barrier."""
-    for topic, here in case.in_origin():
-        if here.transactional and topic not in case.barriers:
-            yield warning(
-                "transactional",
-                f"topic {topic}",
-                f"Topic {topic} has transactional producers: the move waits for their open transactions, and after it "
-                "the next one of each gets INVALID_PRODUCER_ID_MAPPING.",
-                "Give --drain-timeout longer than transactions take. Java and librdkafka abort one and initialise "
-                "again by themselves, other clients have to be restarted. Move the users too: a transaction cannot "
-                "write to a topic in another cluster than its user's.",
-            )
-
-
 def lowered(case: Case) -> Verdicts:
     """Settings of a topic that is to be created which the target has too few brokers for."""
     target = case.request.target
