@@ -21,7 +21,8 @@ from ha_core.plan.preflight import Case
 def too_many_runs(environment: Environment, case: Case, timeout_s: float) -> dict[Partition, CopyFacts]:
     """What is in the copies that the move goes to, where maps may not have room for all of it; else nothing.
 
-    Of each copy the newest note says how many runs it has; the runs themselves are read only where they are too many.
+    Of each copy the newest note, which is some seconds old at most, says how many runs it has; the runs themselves are
+    read only where they are too many.
     What cannot be read is said: the switch itself reads it again.
     """
     target = case.request.target
