@@ -115,9 +115,11 @@ def test_what_a_proposal_says_that_maps_have_no_room_for_is_what_the_switch_leav
     with Copiers(environment.store, admins, {topic: 1}) as copiers, await_copies(copiers, topic, "west"):
         # When a switch to it is proposed, while it is copied, and its copier has noted how far it is
         until = time.monotonic() + 30
-        while "no-room-in-map" not in {one.code for one in (proposal := judged(environment, topic)).verdicts}:
+        proposal = judged(environment, topic)
+        while "no-room-in-map" not in {one.code for one in proposal.verdicts}:
             assert time.monotonic() < until, proposal.verdicts
             time.sleep(0.5)
+            proposal = judged(environment, topic)
     for admin in admins.values():
         admin.close()
     # Then the records of the five oldest runs are counted
