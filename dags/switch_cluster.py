@@ -46,6 +46,7 @@ PARAMS = {
         minimum=1,
         maximum=1_000,
     ),
+    **forms.lag_bounds(),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s(
         "How long clients may wait behind a fence. After that the part is undone."

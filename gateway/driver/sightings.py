@@ -23,11 +23,13 @@ _USE_BYTES = 100
 
 
 class Sightings:
-    """First uses only: what was written once is not written again by this gateway."""
+    """First uses only: what was written once is not written again by this gateway, unless the client is another
+    software since."""
 
     def __init__(self, record: Callable[[str, list[Sighting]], int]) -> None:
         self._record = record
-        self._known: set[tuple[str, str, str, str, str]] = set()
+        self._known: dict[tuple[str, str, str, str, str], str | None] = {}
+        """What was seen, with the software that it was last."""
         self._bytes: Counter[str] = Counter()
         """Of what is known, by user."""
         self._fresh: dict[str, list[Sighting]] = {}
@@ -41,15 +43,17 @@ class Sightings:
     def saw(self, command: Saw) -> None:
         user, instance, _ = command.identity
         key = (user, instance, command.what, command.name, command.how)
-        if key in self._known:
+        if key not in self._known:
+            size = _USE_BYTES + len(instance) + len(command.name)
+            if self._bytes.total() + size > MAX_BYTES or self._bytes[user] + size > MAX_BYTES_OF_A_USER:
+                return
+            self._bytes[user] += size
+        elif command.software in (None, self._known[key]):
             return
-        size = _USE_BYTES + len(instance) + len(command.name)
-        if self._bytes.total() + size > MAX_BYTES or self._bytes[user] + size > MAX_BYTES_OF_A_USER:
-            return
-        self._bytes[user] += size
-        self._known.add(key)
+        self._known[key] = command.software
         how = cast(Literal["produce", "fetch", "commit", "join"], command.how)
-        use = Use(instance=instance, how=how, since=datetime.now(UTC).isoformat(timespec="milliseconds"))
+        since = datetime.now(UTC).isoformat(timespec="milliseconds")
+        use = Use(instance=instance, how=how, since=since, software=command.software)
         what = cast(Literal["topic", "group"], command.what)
         self._fresh.setdefault(user, []).append(Sighting(what, command.name, use))
 

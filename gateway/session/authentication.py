@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 from gateway.session.commands import Cause
 from gateway.session.entry import Proving
 from gateway.session.pending import Ready
@@ -11,6 +14,10 @@ from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, SaslServe
 from ha_core.wire.frames import frame_size
 from ha_core.wire.limits import DEFAULT_LIMITS
 
+TELLS_SOFTWARE = 3
+"""The version of API_VERSIONS from which on clients say what they are (KIP-511)."""
+_OF_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,62}[a-zA-Z0-9])?")
+"""As brokers check it, and not longer than anybody needs: it is kept with what the client uses."""
 _RAW_TOKEN = Request.own(ApiKey.SASL_AUTHENTICATE, 0, DEFAULT_LIMITS)
 
 
@@ -21,8 +28,15 @@ def api_versions(session: ConnectionState, request: Request) -> None:
         # A client newer than the gateway reads this as version 0 and asks again with one of these (KIP-511).
         request.api_version, error = 0, ErrorCode.UNSUPPORTED_VERSION
     else:
-        request.decode()
+        message = request.decode()
+        if request.api_version >= TELLS_SOFTWARE:
+            session.software = _software(message["client_software_name"], message["client_software_version"])
     session.reply(request, {"error_code": int(error), "api_keys": list(session.snapshot.apis)})
+
+
+def _software(name: str, version: str) -> str | None:
+    """`NAME/VERSION`; None: a name or a version that a broker would not take either."""
+    return sys.intern(f"{name}/{version}") if all(map(_OF_SOFTWARE.fullmatch, (name, version))) else None
 
 
 def handshake(session: ConnectionState, request: Request) -> None:

@@ -68,6 +68,8 @@ class Saw(NamedTuple):
     name: str
     how: str
     """`produce`, `fetch`, `commit` or `join`."""
+    software: str | None = None
+    """`NAME/VERSION` of the client, if it has told."""
 
 
 class Refresh(NamedTuple):

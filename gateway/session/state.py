@@ -74,6 +74,7 @@ class ConnectionState:
         "seen",
         "shared",
         "snapshot",
+        "software",
         "transactions",
         "unacknowledged",
         "upstreams",
@@ -91,6 +92,8 @@ class ConnectionState:
         self.carry: bytes = b""
         self.life: Life = Open()
         self.entry: Entry = Unknown(shared.authentication.anonymous)
+        self.software: str | None = None
+        """`NAME/VERSION` of the client, if it has told."""
         self.damping = Damping()
         self.seen: set[int] = set()
         """Hashes of what was told to be used."""
@@ -156,7 +159,7 @@ class ConnectionState:
         key = hash((how, name))  # names come from the wire, and may be long
         if key not in self.seen and len(self.seen) < MAX_SEEN:
             self.seen.add(key)
-            self.emit(Saw(self.routes(request.client_id).identity, what, text(name), how))
+            self.emit(Saw(self.routes(request.client_id).identity, what, text(name), how, self.software))
 
     def send(self, lane: BrokerLane, data: bytes | bytearray | memoryview) -> Upstream:
         upstream = self.upstreams.get(lane)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, by_topic, partitions_of
-from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.errors import KafkaAdminError, refusal
 from ha_core.kafka.offsets import Leaders
 from ha_core.plan.facts import Partition, ProducerFacts, Surplus
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -23,6 +23,8 @@ from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_parti
 from ha_core.wire.records import batches
 
 _MAX_PER_REQUEST = 2_000  # an answer has one entry for each producer of each partition
+MAX_LISTED = 1_000
+"""Producers of which the transactional ids are asked."""
 _BYTES_PER_REQUEST = 1 << 20
 _WAIT_MS = 100
 
@@ -48,6 +50,26 @@ class Producers(Brokers):
             return {"topics": by_topic(some, "partition_indexes")}
 
         return asking.rounds("read the producers", partitions, Leaders(asking).locate, ask)
+
+    def transactions(self, producer_ids: Collection[int], timeout_s: float | None = None) -> dict[int, tuple[str, str]]:
+        """Producer id → transactional id, and the state of its transaction, as the coordinators say.
+
+        :raises KafkaAdminError: not all of them have answered; brokers older than 3.0 never do.
+        """
+        asking, wanted = self.asking(timeout_s), list(producer_ids)[:MAX_LISTED]
+        if not wanted:
+            return {}
+        asking.metadata([])
+        message = {"state_filters": [], "producer_id_filters": wanted}
+        found: dict[int, tuple[str, str]] = {}
+        for answer in asking.on_each(asking.nodes, lambda node: asking.call(node, ApiKey.LIST_TRANSACTIONS, message)):
+            if isinstance(answer, KafkaAdminError):
+                raise answer
+            if code := answer["error_code"]:
+                raise refusal(asking.cluster, "list transactions", code)
+            for one in answer["transaction_states"]:
+                found[one["producer_id"]] = one["transactional_id"], one["transaction_state"]
+        return found
 
     def surplus(
         self, regions: Mapping[Partition, tuple[int, int]], timeout_s: float | None = None

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ha_core.kafka.brokers import Asking, Brokers, partitions_of
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, TopicSpec
 from ha_core.kafka.offsets import check_topic, ends
+from ha_core.plan.facts import Replicas
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
@@ -28,6 +30,9 @@ class TopicDescription(TopicSpec):
 
     ends: Mapping[int, LogEnds] = field(default_factory=dict)
     internal: bool = False
+    replicas: Mapping[int, Replicas] = field(default_factory=dict)
+    min_in_sync: int = 1
+    """`min.insync.replicas`, as it is in force: the topic's own, or its brokers' default."""
 
 
 class Topics(Brokers):
@@ -54,14 +59,6 @@ class Topics(Brokers):
                 counts[topic["name"]] = max(counts.get(topic["name"], 0), len(topic["partitions"]))
         return counts
 
-    def min_in_sync(self, timeout_s: float | None = None) -> int:
-        """The brokers' default of `min.insync.replicas`; 1 where the account may not read it."""
-        asking = self.asking(timeout_s)
-        if not asking.nodes:
-            asking.metadata()
-        default = broker_setting(asking, MIN_IN_SYNC)
-        return int(default) if default is not None and default.isdecimal() else 1
-
 
 def describe(
     asking: Asking, names: Collection[str] | None, offsets: bool = True, partial: bool = False
@@ -76,7 +73,7 @@ def describe(
         except TopicMissingError:
             continue
         topics[topic["name"]] = topic
-    config = _own_config(asking, topics)
+    config = _configs(asking, topics)
     by_topic: dict[str, dict[int, LogEnds]] = {name: {} for name in topics}
     if offsets:
         patience = asking.deadline.within(asking.deadline.left_s / 2) if partial else asking.deadline
@@ -88,9 +85,14 @@ def describe(
             name=name,
             partitions=len(topic["partitions"]),
             replication=min((len(part["replica_nodes"]) for part in topic["partitions"]), default=0),
-            config=config[name],
+            config=config[name].own,
             ends=by_topic[name],
             internal=topic["is_internal"],
+            replicas={
+                part["partition_index"]: Replicas(len(part["isr_nodes"]), len(part["replica_nodes"]))
+                for part in topic["partitions"]
+            },
+            min_in_sync=config[name].min_in_sync,
         )
         for name, topic in topics.items()
     }
@@ -104,9 +106,16 @@ def broker_setting(asking: Asking, key: str) -> str | None:
     return next((entry["value"] for told in results if not told["error_code"] for entry in told["configs"]), None)
 
 
-def _own_config(asking: Asking, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """topic → what was set on the topic itself. Values that brokers keep secret are left out."""
-    config: dict[str, dict[str, str]] = {name: {} for name in names}
+class _Config(NamedTuple):
+    """:ivar own: what was set on the topic itself, but for values that brokers keep secret."""
+
+    own: Mapping[str, str]
+    min_in_sync: int
+
+
+def _configs(asking: Asking, names: Collection[str]) -> dict[str, _Config]:
+    """By topic."""
+    config = {name: _Config({}, 1) for name in names}
     resources = [
         {"resource_type": TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None} for name in sorted(names)
     ]
@@ -119,9 +128,11 @@ def _own_config(asking: Asking, names: Collection[str]) -> dict[str, dict[str, s
                 continue
             if code:
                 raise refusal(asking.cluster, f"read the configuration of topic {name}", code, told["error_message"])
-            config[name] = {
-                entry["name"]: entry["value"]
-                for entry in told["configs"]
-                if entry["config_source"] == OF_THE_TOPIC and entry["value"] is not None
-            }
+            values = {entry["name"]: entry["value"] for entry in told["configs"] if entry["value"] is not None}
+            own = {entry["name"] for entry in told["configs"] if entry["config_source"] == OF_THE_TOPIC}
+            in_sync = values.get(MIN_IN_SYNC, "")
+            config[name] = _Config(
+                {key: value for key, value in values.items() if key in own},
+                int(in_sync) if in_sync.isdecimal() else 1,
+            )
     return config

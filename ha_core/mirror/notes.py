@@ -39,9 +39,13 @@ class CopyId(NamedTuple):
     partition: int
 
 
+COPIERS = "switchyard-copy-"
+"""What their transactional ids begin with."""
+
+
 def transactional_id(copy: CopyId) -> str:
     """Of the copier of a partition. Each has its own, so that one that is taken over stops nobody else."""
-    return f"switchyard-copy-{copy.link}-{copy.topic}-{copy.partition}"
+    return f"{COPIERS}{copy.link}-{copy.topic}-{copy.partition}"
 
 
 def log_partition(copy: CopyId, count: int) -> int:

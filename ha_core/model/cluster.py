@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from ha_core.model.document import Document, Part
+
+UserName = Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class Mask(Part):
@@ -30,6 +34,9 @@ class Cluster(Document):
     """Serves identities without a binding whose topic exists nowhere yet. At most one cluster has it."""
     zone: str | None = Field(default=None, min_length=1, max_length=255)
     """Where it runs, by the name that gateways there have for it; None: nobody has said."""
+    super_users: tuple[UserName, ...] = Field(default=(), max_length=100)
+    """Users that may do anything in it, by the names that clients log in with: none of them is moved, because who
+    administers a cluster has to be led to that one, whatever else moves."""
     masked: Mask | None = None
 
 

@@ -55,6 +55,12 @@ class MoveRequest(Part):
     """Forced only: what readers below the cut do while the origin is away. Somebody has to say it."""
     force: bool = False
     """Forced only: give the origin up although it answers."""
+    warn_lag_records: int = Field(default=100_000, ge=0)
+    warn_lag_ms: int = Field(default=60_000, ge=0)
+    """Of mirrored topics: more than this, in all partitions together or in the worst, is told as a warning."""
+    refuse_lag_records: int | None = Field(default=None, ge=0)
+    refuse_lag_ms: int | None = Field(default=None, ge=0)
+    """The same, and the move is refused; None: it goes however far the copy is behind."""
     cut: CutMode = "barrier"
     preparation_s: float = Field(default=300.0, ge=0, le=7 * 86_400)
     """Predicted only: a cut lies as far ahead as the log grows in so many seconds."""

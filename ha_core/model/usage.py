@@ -14,6 +14,8 @@ class Use(Part):
     how: Literal["produce", "fetch", "commit", "join", "declared"]
     since: str
     """UTC, ISO 8601."""
+    software: str | None = None
+    """`NAME/VERSION` of the client, as it said last (KIP-511, from Kafka 2.4 on); None: it says nothing of itself."""
 
 
 class Usage(Document):

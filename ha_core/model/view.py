@@ -43,6 +43,11 @@ class View:
         return {name: one.masked.reason for name, one in self.clusters.items() if one.masked is not None}
 
     @property
+    def super_users(self) -> dict[str, str]:
+        """User → the cluster whose super user it is."""
+        return {user: one.name for one in self.clusters.values() for user in one.super_users}
+
+    @property
     def default_cluster(self) -> str | None:
         """The cluster where nothing else decides: the one marked default, else the only one."""
         marked = [c.name for c in self.clusters.values() if c.default]

@@ -13,15 +13,18 @@ NOTHING_CHANGED = "Nothing was changed. "
 
 
 class MoveError(Exception):
-    """Base. The text is one paragraph that names the thing, the value and the way out."""
+    """Base. The text is one paragraph that names the thing, the value and the way out.
 
-
-class RefusedError(MoveError):
-    """The request cannot be carried out as given. Nothing was changed."""
+    `verdicts` say the same by code and number, where what is the matter has some.
+    """
 
     def __init__(self, text: str, verdicts: Sequence[Verdict] = ()) -> None:
         super().__init__(text)
         self.verdicts = tuple(verdicts)
+
+
+class RefusedError(MoveError):
+    """The request cannot be carried out as given. Nothing was changed."""
 
 
 def unchanged(text: str, verdicts: Sequence[Verdict] = ()) -> RefusedError:

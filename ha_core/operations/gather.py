@@ -11,6 +11,7 @@ from ha_core.model import Cluster, MoveSet, View, legal_name
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import with_last_known
+from ha_core.operations.transactions import Transactions
 from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
 from ha_core.plan.preflight.case import outside_topics
 
@@ -74,7 +75,8 @@ def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: 
             environment.found_silent(name)
         return Facts({name: known})
     try:
-        topics, groups = _topics(admin, moves.topics, timeout_s), groups_of(admin, moves.groups, timeout_s)
+        topics = _topics(admin, moves.topics, timeout_s, environment.now_ms())
+        groups = groups_of(admin, moves.groups, timeout_s)
     except KafkaAdminError as error:
         # It has just answered, so it is not out of reach, whatever this is.
         return Facts({name: ClusterFacts(name, False, str(error), answers=True)})
@@ -85,7 +87,7 @@ def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: 
     )
 
 
-def _topics(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str, TopicFacts]:
+def _topics(admin: Admin, names: Collection[str], timeout_s: float, now_ms: int) -> dict[str, TopicFacts]:
     if not names:
         return {}
     # Usage may name what no topic can be called; asked for it, a healthy cluster would refuse the whole question.
@@ -95,7 +97,7 @@ def _topics(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str,
         producers = admin.producers(keys, timeout_s=timeout_s)
     except UnsupportedByClusterError:
         producers = {}
-    transactional = {key[0] for key, states in producers.items() if any(one.coordinator_epoch >= 0 for one in states)}
+    transactions = Transactions.read(admin, producers, timeout_s)
     facts = {name: TopicFacts(exists=False) for name in names}
     for name, topic in found.items():
         facts[name] = TopicFacts(
@@ -105,7 +107,11 @@ def _topics(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str,
             starts={partition: ends.start for partition, ends in topic.ends.items()},
             ends={partition: ends.log_end for partition, ends in topic.ends.items()},
             replication=topic.replication,
-            transactional=name in transactional,
+            replicas=topic.replicas,
+            default_min_in_sync=topic.min_in_sync,
+            transactional=name in transactions.topics,
+            transactional_ids=transactions.ids(name),
+            open_transactions=transactions.open(name, now_ms),
             producers=sum(len(states) for key, states in producers.items() if key[0] == name),
         )
     return facts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -13,7 +14,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, MoveSet, Operation
 from ha_core.model.operation import OperationState, Outcome
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.errors import MoveError, RefusedError
 from ha_core.operations.sides import admin_of
 from ha_core.plan.revision import FINAL, entering
 from ha_core.store.errors import StillHeldError, UnknownOperationError
@@ -148,7 +149,7 @@ class Journal(Generic[AnyOperation_co]):
         except Exception as error:
             ms = environment.ms_since(before)
             environment.say(f"{name} failed after {ms:.1f} ms: {error}")
-            self.append(name, "failed", ms, {**detail, "error": str(error)})
+            self.append(name, "failed", ms, {**detail, **why_failed(error)})
             raise
         ms = environment.ms_since(before)
         self.append(name, "done", ms, detail)
@@ -193,6 +194,12 @@ def holding(
         journal = Journal(environment, found[0], epoch)
         journal.complete = partial(complete, environment)
         yield journal
+
+
+def why_failed(error: BaseException) -> dict[str, Any]:
+    """For the history."""
+    verdicts = [asdict(one) for one in error.verdicts] if isinstance(error, MoveError) else []
+    return {"error": str(error), **({"verdicts": verdicts} if verdicts else {})}
 
 
 def _words(detail: dict[str, Any]) -> str:

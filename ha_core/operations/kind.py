@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from ha_core.model import MoveRequest
 from ha_core.model.operation import UnreadPolicy
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError, StepFailedError
+from ha_core.operations.errors import MoveError, RefusedError, StepFailedError
 from ha_core.operations.journal import ASKED_FOR, Journal
 from ha_core.plan.revision import FINAL, AnyOperation, MoveDamagedError
 from ha_core.store.errors import FencedOffError, StoreUnavailableError
@@ -82,7 +82,8 @@ class Kind(ABC):
                 back = partial(self.take_back, effects.journal, f"{task}: {text}")
                 if not patiently(effects.environment, back) or not isinstance(error, Exception):
                     raise
-                raise StepFailedError(f"{text} {self.taken_back}") from error
+                verdicts = error.verdicts if isinstance(error, MoveError) else ()
+                raise StepFailedError(f"{text} {self.taken_back}", verdicts) from error
 
     def asked_again(self, operation: Any, request: MoveRequest) -> bool:
         """Whether `request` says once more, whatever its reason, the words with which the operation was begun."""

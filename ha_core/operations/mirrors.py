@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ha_core.model import Mirror, PartitionReport, View
+from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER
+from ha_core.model import Mirror, MoveRequest, PartitionReport, SyncFinding, View
 from ha_core.operations.environment import Environment
 from ha_core.plan.facts import CopyLag
+from ha_core.store.store import Store
 
 State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported"]
 """`waiting`: it is taken over again in a moment. `stopped`: somebody has to look. `held`: an operation has it for
@@ -68,11 +70,23 @@ def reported_lags(environment: Environment, view: View) -> dict[tuple[str, int],
     for report in environment.store.mirror_reports().values():
         age_s = environment.age_s(report.at) if report.at else 0.0
         for one in report.partitions:
-            if one.mirror in view.mirrors and one.source_end >= 0 and one.state == "copying":
-                found[one.mirror, one.partition] = CopyLag(True, one.lag_records, one.lag_ms, age_s)
-            elif one.mirror in view.mirrors:
-                found.setdefault((one.mirror, one.partition), CopyLag(False, one.lag_records, one.lag_ms, age_s))
+            if one.mirror not in view.mirrors:
+                continue
+            # Taken over by another task, a partition is well: it is added again where it is to be copied here.
+            state = "waiting" if one.reason in {TAKEN_OVER, ELSEWHERE} else one.state
+            lag = CopyLag(state, one.lag_records, one.lag_ms, age_s, one.reason, one.source)
+            if state == "copying" and one.source_end >= 0:
+                found[one.mirror, one.partition] = lag
+            else:
+                found.setdefault((one.mirror, one.partition), lag)
     return found
+
+
+def findings(store: Store, request: MoveRequest) -> tuple[SyncFinding, ...]:
+    """What the mirrors of its origin in its target have not got besides records, as of the last look."""
+    route = request.origin, request.target
+    looks = (look for look in store.mirror_syncs() if (look.source, look.target) == route)
+    return tuple(one for look in looks for one in look.findings)
 
 
 def _row(mirror: Mirror, told: PartitionReport | None, left_out: bool = False) -> MirrorRow:

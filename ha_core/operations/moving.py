@@ -22,6 +22,7 @@ from ha_core.operations.journal import Journal
 from ha_core.operations.kind import Kind, Steps
 from ha_core.operations.revisions import Touched, bounded, in_batches
 from ha_core.operations.sides import described, in_origin, origin_of
+from ha_core.plan.bypass import past_gateways
 from ha_core.plan.facts import Partition
 from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
 from ha_core.plan.verdict import listed
@@ -29,6 +30,15 @@ from ha_core.plan.verdict import listed
 RETURN_S, RETURN_PAUSE_S = 15.0, 0.5
 """How long a gateway that has vanished is waited for. One that comes back later finds that its lease is another one: it
 does not acknowledge what it goes on with."""
+HOW_IT_IS_ASKED = (
+    "reason",
+    "drain_timeout_s",
+    "warn_lag_records",
+    "warn_lag_ms",
+    "refuse_lag_records",
+    "refuse_lag_ms",
+)
+"""Of a request: what changes nothing of what moves where."""
 AnyMove = TypeVar("AnyMove", bound=MoveOperation)
 
 
@@ -209,7 +219,12 @@ class MoveSteps(Steps[AnyMove]):
         )
         raise BypassError(
             f"The cut is published in revision {self.journal.operation.revision}, but {self.journal.request.origin} "
-            f"has grown since: {named}. {who}. Clients do not see these records."
+            f"has grown since: {named}. {who}. Clients do not see these records.",
+            past_gateways(
+                self.journal.request.origin,
+                beyond,
+                "Clients do not see these records: find out who wrote them, and copy what matters.",
+            ),
         )
 
     def _beyond(self) -> dict[Partition, tuple[int, int]]:
@@ -249,9 +264,7 @@ class MoveKind(Kind):
             groups_too = request.groups == "move" or set(part.user_groups) <= set(whole.user_groups)
             if part.partitions == named and groups_too and begun.cut in {request.cut, "barrier"}:
                 begun = begun.model_copy(update={"scope": whole, "cut": request.cut})
-        return (
-            begun.model_copy(update={"reason": request.reason, "drain_timeout_s": request.drain_timeout_s}) == request
-        )
+        return begun.model_copy(update={name: getattr(request, name) for name in HOW_IT_IS_ASKED}) == request
 
 
 def specs(journal: Journal[MoveOperation], origin: Admin | None, brokers: int) -> list[TopicSpec]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -15,7 +16,8 @@ from ha_core.operations.creating import Startable
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import unchanged
 from ha_core.operations.gather import FORCED_S, PATIENCE_S, gather_all
-from ha_core.operations.mirrors import reported_lags
+from ha_core.operations.mirrors import findings, reported_lags
+from ha_core.operations.noted_copies import too_many_runs
 from ha_core.operations.report import BaseProposal
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
@@ -69,10 +71,19 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
     """
     store = environment.store
     view = store.load()
-    found = closure(view, store.usage(), request)
+    usage = store.usage()
+    found = closure(view, usage, request)
     dead = request.origin if request.mode == "forced" else None
-    facts = gather_all(environment, view, view.clusters, found.moves, FORCED_S if dead else PATIENCE_S, dead=dead)
-    case = Case(view, request, found, facts, store.locks(), store.gateways(), lags=reported_lags(environment, view))
+    patience_s = FORCED_S if dead else PATIENCE_S
+    facts = gather_all(environment, view, view.clusters, found.moves, patience_s, dead=dead)
+    case = Case(view, request, found, facts, store.locks(), store.gateways(), usage)
+    if case.to_copies:
+        case = replace(
+            case,
+            lags=reported_lags(environment, view),
+            copies=too_many_runs(environment, case, patience_s),
+            findings=findings(store, request),
+        )
     moves = case.moves
     other_users: dict[str, tuple[str, ...]] = {}
     for other in found.other_users:

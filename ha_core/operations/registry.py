@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,15 +114,17 @@ def add_cluster(
     default: bool | None = None,
     reason: str = "registered by hand",
     zone: str | None = None,
+    super_users: Collection[str] | None = None,
 ) -> tuple[int, bool]:
     """Register a cluster or change how it is reached. Returns the revision, and whether anything changed.
 
     :param default: None: as it is. A new address must not take away where everybody without a binding is served.
     :param zone: None: as it is; empty: it is in none.
+    :param super_users: None: as they are; in their place, without empty ones.
     :raises RefusedError: the name or the address is not usable, or another cluster is the default already.
     """
     store = environment.store
-    found, wanted = _wanted(environment, name, bootstrap, security, default, zone)
+    found, wanted = _wanted(environment, name, bootstrap, security, default, zone, super_users)
     view = store.load()
     others = [c.name for c in view.clusters.values() if c.default and c.name != name]
     if default and others:
@@ -131,8 +134,11 @@ def add_cluster(
     detail = {"cluster": name, "bootstrap": bootstrap, "security": security, "default": wanted.default}
     if wanted.zone is not None:
         detail["zone"] = wanted.zone
+    if wanted.super_users:
+        detail["super_users"] = list(wanted.super_users)
     if found is not None:
-        detail["before"] = found[0].model_dump(mode="json", include={"bootstrap", "security", "default", "zone"})
+        told = {"bootstrap", "security", "default", "zone", "super_users"}
+        detail["before"] = found[0].model_dump(mode="json", include=told)
     expected: Expected = {(Cluster, name): found[1] if found else None}
     report = run_single(environment, "add-cluster", reason, (wanted,), expected, detail)
     return _served(environment, report), True
@@ -179,6 +185,7 @@ def _wanted(
     security: str,
     default: bool | None = None,
     zone: str | None = None,
+    super_users: Collection[str] | None = None,
 ) -> tuple[tuple[Cluster, int] | None, Cluster]:
     """What is registered, with its version; and as it is asked for: what is unknown or not said stays, and a mask.
 
@@ -186,7 +193,12 @@ def _wanted(
     """
     found = environment.store.read(Cluster, name)
     kept = found[0].model_dump(by_alias=True) if found else {}
-    said = {**({} if default is None else {"default": default}), **({} if zone is None else {"zone": zone or None})}
+    said: dict[str, Any] = {
+        **({} if default is None else {"default": default}),
+        **({} if zone is None else {"zone": zone or None}),
+    }
+    if super_users is not None:
+        said["super_users"] = tuple(dict.fromkeys(filter(None, super_users)))
     if name == NEAREST:
         raise RefusedError(f"No cluster can be called {name}: in bindings that means the one nearest to the gateway.")
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -83,6 +83,8 @@ class Report:
     steps: tuple[StepTime, ...] = ()
     partitions: tuple[PartitionCut, ...] = ()
     error: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+    """What the error says, by code and number, where it has some."""
 
     @property
     def words(self) -> str:
@@ -99,6 +101,7 @@ class Report:
                 for p in self.partitions
             ],
             **({"error": self.error} if self.error else {}),
+            **({"verdicts": [asdict(one) for one in self.verdicts]} if self.verdicts else {}),
         }
 
 
@@ -107,6 +110,13 @@ def step_times(history: Iterable[HistoryEntry]) -> tuple[StepTime, ...]:
     ended = (entry for entry in history if entry.outcome in {"done", "undone"})
     last = {entry.step: round(entry.ms, 1) for entry in ended if entry.ms is not None}
     return tuple(StepTime(name, ms) for name, ms in last.items())
+
+
+def verdicts_of(history: Iterable[HistoryEntry]) -> tuple[Verdict, ...]:
+    """What the last failure that has verdicts says, as far as this version knows them."""
+    told = [entry.detail["verdicts"] for entry in history if entry.outcome == "failed" and "verdicts" in entry.detail]
+    known = [field.name for field in fields(Verdict)]
+    return tuple(Verdict(**{name: row[name] for name in known if name in row}) for row in (told[-1] if told else ()))
 
 
 def partition_cuts(operation: MoveOperation, topics: Mapping[str, Topic]) -> tuple[PartitionCut, ...]:
@@ -128,12 +138,16 @@ def report_of(environment: Environment, operation: Operation, error: str = "") -
     result: Result = state if state in {"succeeded", "undone", "crossing", "failed"} else "interrupted"
     cuts: tuple[PartitionCut, ...] = ()
     times: tuple[StepTime, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     try:
-        times = step_times(environment.store.history(operation.id))
+        history = environment.store.history(operation.id)
+        times = step_times(history)
+        verdicts = () if result in {"succeeded", "crossing"} else verdicts_of(history)
         if isinstance(operation, MoveOperation) and operation.revision and result != "undone":
             cuts = partition_cuts(operation, environment.store.load().topics)
     except StoreError as unread:
         # The result is known; that its details cannot be read now must not hide it.
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
     quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
-    return Report(operation.id, result, operation.revision, times, cuts, error or ("" if quiet else operation.result))
+    said = error or ("" if quiet else operation.result)
+    return Report(operation.id, result, operation.revision, times, cuts, said, verdicts)

@@ -208,9 +208,12 @@ def _groups(environment: Environment, view: View, topics: tuple[str, ...], origi
     for name, group in environment.store.known(KnownGroup, origin).items():
         if not group.offsets.keys() & set(topics):
             continue
-        users = users_at(view, usage, name, origin)
-        if not users:
+        known = users_at(view, usage, name, origin)
+        users = [user for user in known if user not in view.super_users]
+        if not known:
             environment.say(f"group {name} stays: it has committed offsets, but no user of it is known")
+        elif not users:
+            environment.say(f"group {name} stays: only super users use it ({', '.join(known)})")
         yield from ((user, name) for user in users)
 
 

@@ -15,7 +15,7 @@ from ha_core.operations.proposal import expected_fence, plan
 from ha_core.operations.registry import running_operations
 from ha_core.operations.report import BaseProposal, Report
 from ha_core.operations.requests import make_request, written_in
-from ha_core.plan.verdict import Verdict, by_level, error, warning
+from ha_core.plan.verdict import Verdict, by_level, error, info, warning
 from ha_core.plan.whole_cluster import parts
 
 MAX_NAMED = 20
@@ -122,6 +122,10 @@ def _remains(environment: Environment, view: View, origin: str, batches: Collect
                 "Declare who uses them (`switchyard usage declare`) if they are to come along.",
             )
         )
+    for user, cluster in sorted(view.super_users.items()):
+        if cluster == origin:
+            text = f"User {user} is a super user of {origin}: it is left out."
+            found.append(info("super-user", f"user {user}", text, "Give clients that are to move a user of their own."))
     if view.clusters[origin].default:
         found.append(
             warning(

@@ -231,6 +231,34 @@ def drain_timeout_s(text: str) -> Param:
     return field("Drain timeout, seconds", text, "number", SAFETY, default=10, exclusiveMinimum=0, maximum=600)
 
 
+def lag_bounds() -> dict[str, Param]:
+    """How far copies may be behind, of each topic that has one."""
+    whole: dict[str, Any] = {"minimum": 0, "section": SAFETY}
+    none = {**whole, "default": None}
+    where = "in all partitions of a topic together"
+    return {
+        "warn_lag_records": field(
+            "Warn: copy lacks records",
+            f"Mirrored topics: more, {where}, is a warning.",
+            "integer",
+            **whole,
+            default=100_000,
+        ),
+        "warn_lag_ms": field(
+            "Warn: copy is behind, ms", "The same, by the age of the oldest record.", "integer", **whole, default=60_000
+        ),
+        "refuse_lag_records": field(
+            "Refuse: copy lacks records",
+            f"More, {where}, refuses the switch. Empty: none does.",
+            ["null", "integer"],
+            **none,
+        ),
+        "refuse_lag_ms": field(
+            "Refuse: copy is behind, ms", "The same, by the age of the oldest record.", ["null", "integer"], **none
+        ),
+    }
+
+
 VARIABLE = "switchyard_clusters"
 """A JSON list of names."""
 MAX_PROPOSED = 200

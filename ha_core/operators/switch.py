@@ -90,11 +90,17 @@ class PlanSwitchOperator(_PlanOperator):
     that.
 
     :param scope: entries as on the command line, `user:NAME` and so on.
+    :param refuse_lag_records: a copy that lacks more refuses the switch, and one that is `refuse_lag_ms` behind;
+        `warn_lag_records` and `warn_lag_ms` warn.
     """
 
     scope: Any = Lines()
     mode: Any = FormField("planned")
     include_other_users: Any = Flag()
+    warn_lag_records: Any = FormField(100_000)
+    warn_lag_ms: Any = FormField(60_000)
+    refuse_lag_records: Any = FormField(None)
+    refuse_lag_ms: Any = FormField(None)
 
     def request(self) -> MoveRequest:
         from ha_core.operations.requests import make_request
@@ -258,6 +264,10 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
     unread: Any = FormField(None)
     drain_timeout_s: Any = FormField(10)
     topics_per_batch: Any = FormField(200)
+    warn_lag_records: Any = FormField(100_000)
+    warn_lag_ms: Any = FormField(60_000)
+    refuse_lag_records: Any = FormField(None)
+    refuse_lag_ms: Any = FormField(None)
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.whole_cluster import plan_cluster

@@ -16,6 +16,9 @@ from ha_core.plan.facts import CopyFacts, Partition, PartitionEnds, ProducerFact
 from ha_core.plan.revision import Documents, MoveDamagedError, entering, require_sound, require_state
 from ha_core.plan.standby import switched
 
+MAX_EXTENTS_AT_ONCE = 30_000
+"""Of all copies of a move together: what a revision takes, beside all that it writes anyway."""
+
 
 def to_hold(operation: MoveOperation, mirrors: Iterable[Mirror]) -> tuple[str, ...]:
     """Topics that move to where their copies are."""

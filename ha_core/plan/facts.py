@@ -31,6 +31,28 @@ class ClusterFacts:
     """DESCRIBE_PRODUCERS is offered (Kafka 2.8 and newer)."""
 
 
+class Replicas(NamedTuple):
+    """Of one partition, as its cluster tells them."""
+
+    in_sync: int
+    assigned: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """One that has written to a partition and has not ended there."""
+
+    partition: int
+    offset: int
+    """The first that it wrote there."""
+    age_s: float
+    """Since it last wrote there, by the clock of its producer."""
+    transactional_id: str = ""
+    """Empty: no coordinator knows it."""
+    hanging: bool = False
+    """No coordinator knows of it any more, and it is too old to be on its way: it never ends by itself (KIP-664)."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
     """One topic in one cluster. Offsets are that cluster's own; partitions that could not be asked are missing."""
@@ -45,9 +67,14 @@ class TopicFacts:
     replication: int = 0
     transactional: bool = False
     """Its leaders remember transactional producers."""
+    transactional_ids: tuple[str, ...] = ()
+    """Of the transactional producers that its leaders remember, as far as coordinators tell them."""
+    open_transactions: tuple[OpenTransaction, ...] = ()
     producers: int = 0
     """Producers that its leaders remember, counted in each partition."""
-
+    replicas: Mapping[int, Replicas] = field(default_factory=dict)
+    default_min_in_sync: int = 1
+    """What its brokers demand where the topic is silent (`min.insync.replicas`)."""
     age_s: float | None = None
     """None: it was asked just now. Else the cluster does not answer, and this is what was last seen of it."""
 
@@ -55,10 +82,16 @@ class TopicFacts:
     def compacted(self) -> bool:
         return "compact" in self.config.get("cleanup.policy", "")
 
-    def min_in_sync(self, default: int) -> int:
-        """How many replicas have to be in sync for a record to be acknowledged; `default` where the topic is silent."""
+    @property
+    def own_min_in_sync(self) -> int | None:
+        """As it is set for the topic itself."""
         value = self.config.get("min.insync.replicas", "")
-        return int(value) if value.isdecimal() else default
+        return int(value) if value.isdecimal() else None
+
+    @property
+    def min_in_sync(self) -> int:
+        """How many replicas have to be in sync for a record with acks=all to be taken."""
+        return self.default_min_in_sync if self.own_min_in_sync is None else self.own_min_in_sync
 
 
 def is_live(state: str, members: Collection[str] = ()) -> bool:
@@ -165,13 +198,18 @@ class PartitionEnds:
 class CopyLag:
     """How far the copy of a partition was behind its source when its copier reported last."""
 
-    copying: bool
+    state: Literal["copying", "waiting", "stopped"]
+    """`waiting`: it is taken over again in a moment. `stopped`: somebody has to look."""
     records: int
     """Of what the source had then."""
     ms: int | None
     """How long ago the oldest of them was written."""
     age_s: float
     """How long ago the report was written."""
+    reason: str = ""
+    """Why it is not copying."""
+    reached: int = -1
+    """The first offset of the source that was not in it; -1: not known."""
 
 
 @dataclass(frozen=True, slots=True)

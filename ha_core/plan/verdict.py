@@ -17,27 +17,37 @@ Code = Literal[
     "unreachable-cluster", "no-describe-producers", "origin-answers", "origin-taken-for-dead", "last-seen",
     "never-seen", "group-last-seen",
     # the scope
-    "unknown-user", "unseen-user", "bound-already", "bound-elsewhere", "locked", "no-gateway", "nothing-to-move",
+    "unknown-user", "unseen-user", "super-user", "bound-already", "bound-elsewhere", "locked", "no-gateway",
+    "nothing-to-move",
     # topics
     "unknown-topic", "deleted-topic", "written-in-target", "written-elsewhere", "crossing-ends", "crossing-elsewhere",
     "unknown-in-target", "deleted-in-target", "unknown-partitions", "partition-count", "foreign-data", "beyond-map",
     "below-map", "lost-records", "compacted", "transactional", "fewer-replicas", "fewer-in-sync", "other-users",
     "mirrored", "goes-to-copy", "copy-unknown",
+    "copy-lags", "copy-stopped", "no-room-in-map", "not-in-sync", "under-replicated",
+    "loop", "second-writer", "third-cluster",
     "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
     # groups
     "coordinated-in-target", "coordinated-elsewhere", "shared-group", "members-in-target", "unknown-offsets",
-    "refused-offsets", "joins-again", "unknown-group-user", "topic-crosses",
+    "refused-offsets", "joins-again", "unknown-group-user", "topic-crosses", "beyond-copy", "not-brought-over",
+    # clients
+    "client-version", "past-gateways", "open-transaction", "hanging-transaction",
     # cuts and sizes
     "old-gateways", "migrating", "less-safe", "compacted-above-cut", "no-predicted-cut", "cut-below-end",
     "idle-partitions", "takes-barrier", "too-large",
 ]  # fmt: skip
 """What the verdict says, for programs: its text is for people alone."""
+Unit = Literal["", "records", "offsets", "ms", "partitions", "members", "clients", "transactions"]
+"""Of the number of a verdict; empty: it has none."""
 _MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`error` refuses the move. `about` is the thing, `text` what is the matter, `remedy` what to do."""
+    """`error` refuses the move. `about` is the thing, `text` what is the matter, `remedy` what to do.
+
+    `number` is how much of it there is, in `unit`: programs compare it, where `text` says it in words.
+    """
 
     level: Level
     code: Code
@@ -45,6 +55,13 @@ class Verdict:
     text: str
     remedy: str = ""
     cause: Cause = "asked"
+    number: int | None = None
+    unit: Unit = ""
+
+    @property
+    def amount(self) -> str:
+        """The number with its unit; empty: it has none."""
+        return "" if self.number is None else f"{self.number:,} {self.unit}"
 
     @property
     def words(self) -> str:

@@ -19,8 +19,8 @@ from ha_core.plan.resolve import cluster_for_user
 
 
 def led_there(view: View, usage: Mapping[str, Usage], cluster: str) -> Scope:
-    """Every identity that is led to `cluster`, by a binding or because nothing else decides."""
-    users = sorted({*view.bindings, *usage})
+    """Every identity that is led to `cluster`, by a binding or because nothing else decides; but no super user."""
+    users = sorted({*view.bindings, *usage} - view.super_users.keys())
     bound = [found for user in users if (found := view.bindings.get(user)) is not None]
     return Scope(
         users=tuple(user for user in users if cluster_for_user(view, Identity(user, "")) == cluster),

@@ -89,13 +89,15 @@ def verdicts_page(verdicts: Collection[Verdict]) -> Page:
     if not verdicts:
         yield "objections: none"
         return
-    rows = [(Marked(v.level, _MARKS[v.level]), v.about, v.text, v.remedy) for v in verdicts]
-    yield Table(("verdict", "about", "", "remedy"), rows, line="{}: {}: {} {}".format)
+    rows = [(Marked(v.level, _MARKS[v.level]), v.code, v.about, v.amount, v.text, v.remedy) for v in verdicts]
+    yield Table(("verdict", "code", "about", "how much", "", "remedy"), rows, line="{0}: {2}: {4} {5} ({1})".format)
 
 
 def report_page(report: Report) -> Page:
     if report.error:
         yield Marked(report.error, "error")
+    if report.verdicts:
+        yield from verdicts_page(report.verdicts)
     if report.steps:
         yield Table(("step", "ms"), [(s.name, f"{s.ms:.1f}") for s in report.steps], line="{} {} ms".format)
     if report.partitions:

@@ -52,10 +52,19 @@ def problems_page(problems: Collection[Problem]) -> Page:
 
 def clusters_page(states: Collection[ClusterState]) -> Page:
     rows = [
-        (c.name, c.bootstrap, c.security, "yes" if c.default else "", c.zone or "", state.mask_words, state.words)
+        (
+            c.name,
+            c.bootstrap,
+            c.security,
+            "yes" if c.default else "",
+            c.zone or "",
+            listed(c.super_users),
+            state.mask_words,
+            state.words,
+        )
         for c, state in ((state.cluster, state) for state in states)
     ]
-    yield Table(("cluster", "bootstrap", "security", "default", "zone", "masked", "state"), rows)
+    yield Table(("cluster", "bootstrap", "security", "default", "zone", "super users", "masked", "state"), rows)
 
 
 def depends_lines(name: str, depends: Affected) -> Iterator[str]:
@@ -89,13 +98,13 @@ def bindings_plan_page(plan: BindingsPlan) -> Page:
 
 def usage_page(usage: Mapping[str, Usage]) -> Page:
     rows = [
-        (user, f"{kind} {name}", use.instance, use.how, use.since)
+        (user, f"{kind} {name}", use.instance, use.how, use.since, use.software or "")
         for user, used in usage.items()
         for kind, things in (("topic", used.topics), ("group", used.groups))
         for name, uses in sorted(things.items())
         for use in uses
     ]
-    yield Table(("user", "uses", "instance", "how", "since"), rows) if rows else "No usage is known."
+    yield Table(("user", "uses", "instance", "how", "since", "software"), rows) if rows else "No usage is known."
 
 
 def operations_page(operations: Sequence[Operation]) -> Page:

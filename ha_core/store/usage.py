@@ -30,7 +30,8 @@ class Usages(OnTree):
     def record_usage(self, user: str, uses: Iterable[Sighting]) -> int:
         """Merge first uses into the user's usage; returns how many did not fit.
 
-        Per user and topic or group, the first use of each (instance, how) is kept. Bounds: 1000 topics and 1000 groups
+        Per user and topic or group, the first use of each (instance, how) is kept, with the software that it was last.
+        Bounds: 1000 topics and 1000 groups
         per user, 20 uses per entry, 900,000 bytes in all. What lies beyond is not stored and counted in the return
         value: the closure of a move then rests on what is stored, so callers report it.
         """
@@ -60,7 +61,11 @@ def merge(usage: Usage, seen: Iterable[Sighting]) -> tuple[Usage, int]:
     for what, name, use in seen:
         table = topics if what == "topic" else groups
         known = table.get(name, ())
-        if any((use.instance, use.how) == (other.instance, other.how) for other in known):
+        same = next((one for one in known if (use.instance, use.how) == (one.instance, one.how)), None)
+        if same is not None:
+            newer = same if use.software is None else same.changed(software=use.software)
+            size += _size(newer) - _size(same)
+            table[name] = tuple(newer if one is same else one for one in known)
             continue
         added = _size(use) + (0 if known else len(name.encode()) + _ENTRY_BYTES)
         if len(known) >= MAX_USES or (not known and len(table) >= MAX_NAMES) or size + added > MAX_BYTES:
@@ -72,4 +77,4 @@ def merge(usage: Usage, seen: Iterable[Sighting]) -> tuple[Usage, int]:
 
 
 def _size(use: Use) -> int:
-    return len(use.model_dump_json().encode()) + 1
+    return len(use.model_dump_json(exclude_none=True).encode()) + 1

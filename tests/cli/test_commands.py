@@ -227,6 +227,21 @@ def test_changing_an_address_keeps_a_cluster_the_default_unless_told_otherwise(s
     assert not store.load().clusters["east"].default
 
 
+def test_super_users_are_declared_with_a_cluster_kept_and_taken_away(store: MemoryStore) -> None:
+    add = ("clusters", "add", "east", "--unprobed", "--bootstrap", "127.0.0.1:3")
+
+    assert run(*add, "--super-user", "root", "--super-user", "admin", "--super-user", "root")[0] == 0
+    assert run(*add)[0] == 0
+    kept = store.load().clusters["east"].super_users
+    assert kept == ("root", "admin")
+    assert "root, admin" in shown("clusters", "list")
+    assert run(*add, "--super-user", "")[0] == 0
+    assert store.load().clusters["east"].super_users == ()
+    code, data = run(*add, "--super-user", "r" * 256)
+    assert code == 2
+    assert "super_users" in data["error"]
+
+
 def test_adding_changing_and_removing_a_cluster_are_in_the_history(store: MemoryStore) -> None:
     # When a cluster is added, changed, changed to what it is, and removed
     add = ("clusters", "add", "north", "--unprobed", "--reason", "a third hall", "--bootstrap")

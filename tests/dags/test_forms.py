@@ -13,7 +13,15 @@ from tests.dags.conftest import read_dags
 from tests.dags.names import ASKED, DAGS, UPKEEP
 
 SIDE_BY_SIDE = {
-    "switch": {"include_other_users": "include_other_users", "mode": "mode", "unread": "unread"},
+    "switch": {
+        "include_other_users": "include_other_users",
+        "mode": "mode",
+        "unread": "unread",
+        "warn_lag_records": "warn_lag_records",
+        "warn_lag_ms": "warn_lag_ms",
+        "refuse_lag_records": "refuse_lag_records",
+        "refuse_lag_ms": "refuse_lag_ms",
+    },
     "migrate_topics": {
         "cut": "cut",
         "groups": "groups",

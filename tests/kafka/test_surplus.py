@@ -58,4 +58,3 @@ def test_surplus_of_which_records_were_deleted_is_marked_incomplete(
     # When surplus is read from a deleted offset, and from the first that is there
     assert not east.surplus({(name, 0): (5, 20)})[name, 0].whole
     assert east.surplus({(name, 0): (10, 20)})[name, 0].whole
-    assert east.min_in_sync() == 1

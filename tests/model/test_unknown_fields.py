@@ -153,6 +153,7 @@ def test_registering_a_cluster_again_keeps_its_unknown_fields() -> None:
         assert fields(found[0]) == {**STORED[Cluster], **NEW, "bootstrap": "h:2", "schema": 1} | {
             "security": "none",
             "default": False,
+            "super_users": [],
         }
 
 

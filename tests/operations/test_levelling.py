@@ -7,9 +7,8 @@ from ha_core.mirror.notes import CopyId, Notes, encode
 from ha_core.mirror.partition import PartitionCopy
 from ha_core.mirror.progress import PAGE_RUNS, Account, Copied, Progress, Writer
 from ha_core.model.extent import Place, identity, locate
-from ha_core.operations.switch.copies import MAX_EXTENTS_AT_ONCE
 from ha_core.operations.switch.levelling import facts_of, has_all, lacks_pages
-from ha_core.plan.copies import fitting
+from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, fitting
 from ha_core.plan.standby import switched
 from tests.mirror.batches import Target, marker, records
 

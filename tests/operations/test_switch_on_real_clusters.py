@@ -26,6 +26,7 @@ from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.operations.mask import mask_cluster
 from ha_core.operations.proposal import plan
 from ha_core.operations.registry import add_cluster, declare_usage
+from ha_core.operations.report import report_of
 from ha_core.operations.requests import make_request
 from ha_core.operations.switch import adoption, steps
 from ha_core.operations.switch.steps import SwitchSteps
@@ -327,6 +328,17 @@ def test_a_switch_is_undone_when_records_are_written_past_the_gateways_after_the
     assert report.result == "undone"
     assert "without passing through the gateways" in report.error
     assert f"{work.topic}-0 went from {RECORDS} to {RECORDS + 1}" in report.error
+    # And it is told by its code and how much that was, also to who asks later
+    (told,) = report.verdicts
+    assert (told.level, told.code, told.about, told.number, told.unit) == (
+        "error",
+        "past-gateways",
+        f"topic {work.topic}",
+        PARTITIONS,
+        "offsets",
+    )
+    ended = stored_operation(environment, operation_id)
+    assert report_of(environment, ended).to_json()["verdicts"][0]["code"] == "past-gateways"
     assert_nothing_left(environment, operation_id, work)
 
 

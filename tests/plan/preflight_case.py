@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,8 +12,10 @@ from ha_core.model import (
     Group,
     Lock,
     Mask,
+    Mirror,
     MoveRequest,
     Scope,
+    SyncFinding,
     Topic,
     Usage,
     Use,
@@ -20,10 +23,10 @@ from ha_core.model import (
     View,
 )
 from ha_core.plan.closure import closure
-from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
+from ha_core.plan.facts import ClusterFacts, CopyFacts, CopyLag, Facts, GroupFacts, Partition, TopicFacts
+from ha_core.plan.preflight import RULES, preflight
 from ha_core.plan.preflight import Case as Judged
-from ha_core.plan.preflight import preflight
-from ha_core.plan.verdict import Verdict
+from ha_core.plan.verdict import Verdict, Verdicts
 
 MASK = Mask(since="2026-01-01T00:00:00Z", reason="rack fire", by="ops")
 SINCE = "2026-01-02T00:00:00Z"
@@ -70,6 +73,10 @@ class Case:
             ("west", "billing"): GroupFacts(),
         }
     )
+    mirrors: tuple[Mirror, ...] = ()
+    lags: dict[tuple[str, int], CopyLag] = field(default_factory=dict)
+    copies: dict[Partition, CopyFacts] = field(default_factory=dict)
+    findings: tuple[SyncFinding, ...] = ()
     locks: tuple[Lock, ...] = ()
     gateways: tuple[GatewayRecord, ...] = (GatewayRecord(id="gw-1", host="h", port=1, node_id=1),)
 
@@ -105,15 +112,17 @@ class Case:
             bindings={b.user: b for b in self.bindings},
             topics={t.name: t for t in self.topics},
             groups={g.name: g for g in self.groups},
+            mirrors={mirror.key: mirror for mirror in self.mirrors},
         )
         asked = {"origin": "east", "target": "west", "reason": "test", **self.request}
         request = MoveRequest(scope=self.scope, **asked)
         return view, request, Facts(self.reach, self.topic_facts, self.group_facts)
 
-    def judge(self) -> list[Verdict]:
+    def judge(self, rules: Iterable[Callable[[Judged], Verdicts]] = RULES) -> list[Verdict]:
         view, request, facts = self.parts()
-        found = closure(view, self.usage_by_user, request)
-        return preflight(Judged(view, request, found, facts, self.locks, self.gateways))
+        found, usage = closure(view, self.usage_by_user, request), self.usage_by_user
+        more = {"lags": self.lags, "copies": self.copies, "findings": self.findings}
+        return preflight(Judged(view, request, found, facts, self.locks, self.gateways, usage, **more), rules=rules)
 
     def moved(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         view, request, facts = self.parts()

@@ -185,12 +185,12 @@ ORDERS = Mirror.of("orders", "east", "west", "link-1", "now", "me")
 
 
 def test_the_preflight_of_a_forced_switch_says_how_much_the_copies_lacked() -> None:
-    behind = {v.code: v for v in judged(ORDERS, CopyLag(True, 1200, 2500, 4.0))}
+    behind = {v.code: v for v in judged(ORDERS, CopyLag("copying", 1200, 2500, 4.0))}
     assert not [code for code, v in behind.items() if v.level == "error"]
     assert behind["goes-to-copy"].level == "warning"
     assert "1,200 records, the oldest of 2.5 s," in behind["goes-to-copy"].text
     assert "mirror reconcile east" in behind["goes-to-copy"].remedy
-    level = {v.code: v for v in judged(ORDERS, CopyLag(True, 0, None, 4.0))}
+    level = {v.code: v for v in judged(ORDERS, CopyLag("copying", 0, None, 4.0))}
     assert level["goes-to-copy"].level == "info"
     unknown = {v.code: v for v in judged(ORDERS, None)}
     assert unknown["copy-unknown"].level == "warning"

@@ -323,14 +323,14 @@ def test_topics_whose_batches_cannot_be_split_exactly_take_the_barrier(known: Fa
     assert ahead(facts()).ahead == ("orders",)
 
 
-def ahead(known: Facts, *gateways: GatewayRecord, view: View | None = None, **in_sync: int) -> Case:
+def ahead(known: Facts, *gateways: GatewayRecord, view: View | None = None) -> Case:
     view = view or View()
-    return Case(view, REQUEST, closure(view, {}, REQUEST), known, (), gateways, in_sync)
+    return Case(view, REQUEST, closure(view, {}, REQUEST), known, (), gateways)
 
 
-def judged(known: Facts, *gateways: GatewayRecord, view: View | None = None, **in_sync: int) -> list[str]:
+def judged(known: Facts, *gateways: GatewayRecord, view: View | None = None) -> list[str]:
     rules = (cuts.old_gateways, cuts.migrating, cuts.less_safe, cuts.compacted)
-    found = judge(rules, ahead(known, *gateways, view=view, **in_sync))
+    found = judge(rules, ahead(known, *gateways, view=view))
     assert all(verdict.remedy for verdict in found)
     return [f"{verdict.level} {verdict.about}: {verdict.text}" for verdict in found]
 
@@ -338,9 +338,9 @@ def judged(known: Facts, *gateways: GatewayRecord, view: View | None = None, **i
 def test_a_target_with_fewer_in_sync_replicas_is_refused() -> None:
     two = changed(config={"min.insync.replicas": "2"})
     assert "with 2 replicas in sync, west with 1" in judged(facts(two))[0]
-    assert "with 2 replicas in sync, west with 1" in judged(facts(there=HERE), east=2)[0]
+    assert "with 2 replicas in sync, west with 1" in judged(facts(changed(default_min_in_sync=2), HERE))[0]
     assert judged(facts(two, there=two)) == []
-    assert judged(facts(), east=1, west=1) == []
+    assert judged(facts(there=HERE)) == []
 
 
 def test_gateways_without_crossings_and_topics_already_crossing_over_are_refused() -> None:

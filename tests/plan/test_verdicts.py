@@ -20,7 +20,7 @@ from ha_core.model import (
 )
 from ha_core.model.extent import append, identity
 from ha_core.plan.closure import closure
-from ha_core.plan.facts import GroupFacts
+from ha_core.plan.facts import GroupFacts, OpenTransaction
 from ha_core.plan.preflight.case import outside_topics
 from ha_core.plan.verdict import Code, Verdict
 from tests.plan.maps import cut
@@ -132,6 +132,27 @@ def test_a_user_that_is_only_bound_changes_its_binding_with_a_warning() -> None:
 
     only(case, "warning", "user bob", "only its binding")
     assert errors(case) == []
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        Scope(users=("alice", "root")),
+        Scope(instances=(("root", "app"),)),
+        Scope(user_topics=(("root", "orders"),)),
+        Scope(user_groups=(("root", "billing"),)),
+    ],
+)
+def test_a_super_user_of_any_cluster_is_no_scope(scope: Scope) -> None:
+    # Given an account that may do anything in a cluster
+    case = replace(SOUND.with_cluster("north", super_users=("root", "admin")), scope=scope)
+    # When it is in a scope, in any form
+    found = {verdict.code: verdict for verdict in errors(case)}["super-user"]
+    # Then the move is refused with the reason and the way out
+    assert found.about == "user root"
+    assert "super user of cluster north" in found.text
+    assert "--super-user" in found.remedy
+    assert "super-user" not in [one.code for one in replace(case, scope=Scope(users=("alice",))).judge()]
 
 
 def test_a_user_bound_to_a_third_cluster_is_an_error() -> None:
@@ -442,3 +463,60 @@ def test_every_code_is_that_of_a_verdict() -> None:
     said = "".join(path.read_text() for path in Path("ha_core").rglob("*.py") if path.name != "verdict.py")
 
     assert [code for code in get_args(Code) if f'"{code}",' not in said] == []
+
+
+def consumer(software: str | None, *how: str) -> Case:
+    """Alice's client app joins, commits or fetches with that software."""
+    uses = tuple(Use(instance="app", how=one, since=SINCE, software=software) for one in how)  # type: ignore[arg-type]
+    return replace(SOUND, usage=(Usage(user="alice", topics={"orders": uses}, groups={"billing": uses}),))
+
+
+@pytest.mark.parametrize(
+    ("software", "how", "issue"),
+    [
+        ("apache-kafka-java/2.6.1", ("join", "commit"), "KAFKA-10793"),
+        ("apache-kafka-java/2.7.0", ("fetch",), "KAFKA-10793"),
+        ("apache-kafka-java/2.8.0", ("commit",), "KAFKA-13563"),
+        ("apache-kafka-java/2.8.0", ("join", "commit"), ""),
+        ("apache-kafka-java/3.9.2", ("join", "commit"), ""),
+        ("apache-kafka-java/2.6.1", ("produce",), ""),
+        ("librdkafka/2.6.1", ("join", "commit"), ""),
+        (None, ("join", "commit"), ""),
+    ],
+)
+def test_clients_whose_version_may_stop_behind_a_move_are_named(
+    software: str | None, how: tuple[str, ...], issue: str
+) -> None:
+    found = [verdict for verdict in consumer(software, *how).judge() if verdict.code == "client-version"]
+
+    assert [verdict.about for verdict in found] == ([issue] if issue else [])
+    for verdict in found:
+        assert (verdict.level, verdict.number, verdict.unit) == ("warning", 1, "clients")
+        assert f"alice+app ({str(software).rpartition('/')[2]})" in verdict.text
+        assert "Update them" in verdict.remedy
+
+
+def with_open(*open_: OpenTransaction) -> Case:
+    here = replace(HERE, transactional=True, transactional_ids=("pay-1",), open_transactions=open_)
+    return SOUND.with_topic("east", here)
+
+
+def test_transactional_ids_and_open_transactions_of_the_scope_are_named_with_their_age() -> None:
+    young = OpenTransaction(0, 40, 2.0, "pay-1")
+
+    found = {one.code: one for one in with_open(young).judge()}
+    assert "transactional ids pay-1" in found["transactional"].text
+    assert (found["open-transaction"].level, found["open-transaction"].number) == ("info", 1)
+    # One that will not end before the move is undone is more than a word
+    late = {one.code: one for one in with_open(young, replace(young, age_s=11.0)).judge()}
+    assert (late["open-transaction"].level, late["open-transaction"].number) == ("warning", 2)
+    assert "--drain-timeout" in late["open-transaction"].remedy
+
+
+def test_a_hanging_transaction_refuses_a_planned_move_with_the_command_that_ends_it() -> None:
+    case = with_open(OpenTransaction(1, 40, 4000.0, hanging=True))
+
+    found = only(case, "error", "topic orders", "partition 1 since offset 40")
+
+    assert (found.code, found.number, found.unit) == ("hanging-transaction", 1, "transactions")
+    assert "--bootstrap-server east:9092 abort --topic orders --partition 1 --start-offset 40" in found.remedy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,6 +68,14 @@ def test_finer_bindings_move_with_their_users() -> None:
         instances=(("u", "i"),), user_topics=(("u", "t"),), user_groups=(("u", "g"),)
     )
     assert led_there(view(bound), {}, "west").users == ("u",)
+
+
+def test_super_users_are_left_where_they_are() -> None:
+    known = {"u": usage("u", {"a"}, set()), "root": usage("root", {"a", "b"}, set())}
+    state = view(UserBindings(user="root", cluster="east", groups={"g": "east"}))
+    clusters = {**state.clusters, "east": state.clusters["east"].changed(super_users=("root",))}
+
+    assert led_there(replace(state, clusters=clusters), known, "east") == Scope(users=("u",))
 
 
 def test_what_has_moved_is_no_part_any_more() -> None:

@@ -89,3 +89,17 @@ def test_a_usage_document_stays_below_its_size_limit(session: Session) -> None:
     assert left_out > 0
     assert left_out + sum(len(uses) for uses in stored.topics.values()) == len(seen)
     assert MAX_BYTES - 5000 < len(stored.to_bytes()) <= MAX_BYTES
+
+
+def test_a_client_that_was_updated_is_known_by_its_newer_software(session: Session) -> None:
+    old, new = use().changed(software="apache-kafka-java/2.6.0"), use().changed(software="apache-kafka-java/2.8.0")
+    session.store.record_usage("ann", [Sighting("topic", "orders", old)])
+    first = session.store.usage()["ann"]
+
+    session.store.record_usage("ann", [Sighting("topic", "orders", new.changed(since="2026-12-01T00:00:00Z"))])
+    assert session.store.usage()["ann"].topics == {"orders": (new,)}
+    # A gateway that was not told has nothing to say about it
+    session.store.record_usage("ann", [Sighting("topic", "orders", use())])
+    assert session.store.usage()["ann"].topics == {"orders": (new,)}
+    # And it counts as it is stored
+    assert merge(first, [Sighting("topic", "orders", new)])[1] == 0

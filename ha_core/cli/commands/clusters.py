@@ -27,13 +27,21 @@ def add(
     zone: Annotated[
         str | None, option("Where it runs, as gateways there are configured; empty: nowhere. Default: as it is.")
     ] = None,
+    super_user: Annotated[
+        list[str] | None,
+        option(
+            "User that may do anything there, and never moves; several times for several; empty: none.", metavar="NAME"
+        ),
+    ] = None,
     unprobed: Annotated[bool, option("Do not probe it: it is not running yet, for example.", "--unprobed")] = False,
     reason: Reason = "registered by hand",
 ) -> Answer:
     session.found_state()
     if not unprobed:
         session.out.progress(f"{name}: {registry.require_alive(session.environment, name, bootstrap, security)}")
-    revision, changed = registry.add_cluster(session.environment, name, bootstrap, security, default, reason, zone)
+    revision, changed = registry.add_cluster(
+        session.environment, name, bootstrap, security, default, reason, zone, super_user
+    )
     text = f"Cluster {name} is registered (revision {revision})." if changed else f"Cluster {name} is as said."
     return Answer({"cluster": name, "revision": revision, "changed": changed}, [text])
 

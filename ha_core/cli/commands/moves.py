@@ -54,9 +54,22 @@ def switch(
         int, option("cluster:NAME: topics and groups in one operation, at most.", min=1, max=10_000)
     ] = TOPICS_PER_BATCH,
     pause: Annotated[float, option("cluster:NAME: seconds between two operations.", min=0.0)] = 0.0,
+    warn_lag_records: Annotated[int, option("Warn where a copy lacks more, of a topic.", min=0)] = 100_000,
+    warn_lag_ms: Annotated[int, option("Warn where a copy is further behind.", min=0)] = 60_000,
+    refuse_lag_records: Annotated[int | None, option("Refuse where a copy lacks more, of a topic.", min=0)] = None,
+    refuse_lag_ms: Annotated[int | None, option("Refuse where a copy is further behind.", min=0)] = None,
     drain_timeout: DrainTimeout = 10.0,
 ) -> Answer:
-    asked = {"mode": mode, "reason": reason, "drain_timeout_s": drain_timeout, "unread": unread}
+    asked = {
+        "mode": mode,
+        "reason": reason,
+        "drain_timeout_s": drain_timeout,
+        "unread": unread,
+        "warn_lag_records": warn_lag_records,
+        "warn_lag_ms": warn_lag_ms,
+        "refuse_lag_records": refuse_lag_records,
+        "refuse_lag_ms": refuse_lag_ms,
+    }
     if require_whole(scope, origin):
         environment = session.environment
         continued = [] if dry_run else continue_interrupted(environment, origin, target)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ha_core.model import MoveRequest, View
@@ -60,8 +59,6 @@ class Judged:
         found, sides = closure(view, {}, request), (request.origin, request.target)
         facts = gather(self.environment, view, sides, found.moves)
         case = Case(view, request, found, facts, self._locks, self._gateways)
-        if request.cut == "predicted" and all(map(case.answers, sides)):
-            case = replace(case, in_sync=self._min_in_sync)
         self.verdicts += preflight(case)
         self.creates |= created(request.target, case.moves.topics, facts)
         ahead = set(case.ahead)
@@ -70,11 +67,6 @@ class Judged:
             moving = of_all(request, view.topics, [(name, partition) for partition in here.ends])
             ends = {partition: here.ends[partition] for _, partition in moving}
             self.topics[name] = Moving(name in ahead, ends, len(here.ends), here.producers)
-
-    @cached_property
-    def _min_in_sync(self) -> dict[str, int]:
-        sides = (self.request.origin, self.request.target)
-        return {name: self.environment.admin(self.view.clusters[name]).min_in_sync() for name in sides}
 
 
 def scoped(request: MoveRequest, **scope: Any) -> MoveRequest:

@@ -14,8 +14,6 @@ from ha_core.operations.errors import StepFailedError
 from ha_core.plan.facts import CopyFacts, Partition
 from ha_core.plan.verdict import listed
 
-MAX_EXTENTS_AT_ONCE = 30_000
-"""Of all copies of a move together: what a revision takes, beside all that it writes anyway."""
 NOT_BEGUN_S, NO_LOG_S = 2.0, 10.0
 """So long a copy log that is not there is looked for: where the copies are empty, and where they are not. A broker that
 has just started does not know every topic yet."""

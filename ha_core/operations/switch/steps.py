@@ -21,20 +21,20 @@ from ha_core.model import Group, SwitchOperation, Topic, Usage
 from ha_core.operations import dependents
 from ha_core.operations.errors import MoveError, StepFailedError
 from ha_core.operations.gateways import drained, name_them, require_drained
-from ha_core.operations.journal import Journal, Lap
+from ha_core.operations.journal import Journal, Lap, why_failed
 from ha_core.operations.kind import patiently
 from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.moving import MoveKind, MoveSteps
 from ha_core.operations.revisions import Touched, by_topic
 from ha_core.operations.sides import described, in_target, origin_of
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
-from ha_core.operations.switch.copies import MAX_EXTENTS_AT_ONCE, take_over
+from ha_core.operations.switch.copies import take_over
 from ha_core.operations.switch.levelling import OwnCopies
 from ha_core.operations.switch.settings import become_sources, without_settings
 from ha_core.operations.switch.turning import leave_unturned, turn_all_round, without_copy
 from ha_core.operations.switch.window import Window
 from ha_core.plan.closure import closure
-from ha_core.plan.copies import fitting, held, hold_change, to_hold
+from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, fitting, held, hold_change, to_hold
 from ha_core.plan.facts import CopyFacts, Partition
 from ha_core.plan.move import TASKS, UNDO, Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
 from ha_core.plan.moving import of_all
@@ -67,12 +67,12 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         """What fails behind the fence goes into the history when the fence is gone: clients wait for nothing else."""
         try:
             super().perform(step)
-        except BaseException:
+        except BaseException as error:
             if self.levelling is not None:
                 self.levelling.stop()
             if step in TASKS["cut_over"] and self.journal.operation.state != "cut":
                 ms = self.environment.ms_since(self.begun)
-                self.journal.pending.append(Lap("cut_over", "failed", ms, {}, self.environment.now()))
+                self.journal.pending.append(Lap("cut_over", "failed", ms, why_failed(error), self.environment.now()))
             raise
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import BypassError, StepFailedError
 from ha_core.operations.last_seen import LastKnown
+from ha_core.plan.bypass import past_gateways
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.verdict import listed
 
@@ -191,16 +192,18 @@ def quiet_ends(
 
 def require_unmoved(origin: Admin, first: Mapping[Partition, LogEnds], second: Mapping[Partition, LogEnds]) -> None:
     """:raises BypassError: ends have moved between two looks behind a fence that every gateway had drained."""
-    moved = sorted(key for key in first if first[key].log_end != second[key].log_end)
+    ends = {key: (one.log_end, second[key].log_end) for key, one in sorted(first.items())}
+    moved = {key: (low, high) for key, (low, high) in ends.items() if low != high}
     if moved:
-        named = listed(
-            f"{topic}-{part} went from {first[topic, part].log_end} to {second[topic, part].log_end}"
-            for topic, part in moved
+        named = listed(f"{topic}-{part} went from {low} to {high}" for (topic, part), (low, high) in moved.items())
+        way = (
+            f"Find who produces directly to {origin.cluster.bootstrap}, let it go through a gateway or stop it, then "
+            "repeat the move."
         )
         raise BypassError(
             f"Somebody writes to cluster {origin.cluster.name} without passing through the gateways: {named} "
-            "while the fence stood and every gateway had drained. Find who produces directly to "
-            f"{origin.cluster.bootstrap}, let it go through a gateway or stop it, then repeat the move."
+            f"while the fence stood and every gateway had drained. {way}",
+            past_gateways(origin.cluster.name, moved, way),
         )
 
 

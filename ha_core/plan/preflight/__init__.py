@@ -9,7 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from ha_core.plan.preflight import clusters, cuts, dependents, groups, mirrors, scope, sizes, topics
+from ha_core.plan.preflight import (
+    clients,
+    clusters,
+    cuts,
+    dependents,
+    groups,
+    links,
+    mirrors,
+    replicas,
+    scope,
+    sizes,
+    topics,
+    transactions,
+)
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdict, Verdicts, by_level, refused
 
@@ -18,6 +31,7 @@ __all__ = ["CUT_RULES", "DEPENDENT_RULES", "REVISION_RULES", "Case", "judge", "p
 NAME_RULES = (clusters.registered, clusters.two_clusters, topics.damaged)
 CLUSTER_RULES = (clusters.planned_origin, clusters.forced_origin, clusters.target)
 RULES = (
+    scope.super_users,
     scope.users,
     scope.bindings,
     scope.locks,
@@ -27,14 +41,22 @@ RULES = (
     topics.against_the_map,
     topics.lost,
     topics.compacted,
-    topics.transactional,
+    transactions.producers,
+    transactions.open_ones,
     topics.lowered,
     topics.single_partitions,
     topics.other_users,
+    replicas.in_sync,
     mirrors.mirrored,
     mirrors.to_copies,
+    mirrors.lagging,
+    mirrors.standing_still,
+    mirrors.no_room_in_map,
+    mirrors.beyond_copies,
+    mirrors.not_brought_over,
     clusters.last_seen,
     groups.groups,
+    clients.versions,
     clusters.gateways,
     cuts.old_gateways,
     cuts.barriers,
@@ -54,8 +76,10 @@ LINK_RULES = (
     topics.placed,
     topics.in_target,
     topics.lowered,
-    mirrors.one_copy,
-    mirrors.whole_topics,
+    links.one_copier,
+    links.no_circle,
+    links.one_source,
+    links.not_migrating,
     clusters.gateways,
 )
 """Of topics that get a mirror, in place of those of a move."""

@@ -6,10 +6,20 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ha_core.model import GatewayRecord, Identity, Lock, Mirror, MoveRequest, MoveSet, View
+from ha_core.model import (
+    GatewayRecord,
+    Identity,
+    Lock,
+    Mirror,
+    MoveRequest,
+    MoveSet,
+    SyncFinding,
+    Usage,
+    View,
+)
 from ha_core.plan.closure import Closure
 from ha_core.plan.crossing_without_origin import crossing_out
-from ha_core.plan.facts import CopyLag, Facts, TopicFacts
+from ha_core.plan.facts import CopyFacts, CopyLag, Facts, Partition, TopicFacts
 from ha_core.plan.mirrored import internal_topics
 from ha_core.plan.moving import written_in
 from ha_core.plan.resolve import cluster_for_group, cluster_for_topic
@@ -31,10 +41,14 @@ class Case:
     facts: Facts
     locks: Collection[Lock] = ()
     gateways: Collection[GatewayRecord] = ()
-    in_sync: Mapping[str, int] = field(default_factory=dict)
-    """Cluster → its brokers' default of min.insync.replicas. Asked only where cuts are to lie ahead."""
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    """User → its uses."""
     lags: Mapping[tuple[str, int], CopyLag] = field(default_factory=dict)
     """How far mirrors are, as copiers have reported it: by key and partition."""
+    copies: Mapping[Partition, CopyFacts] = field(default_factory=dict)
+    """What is in the copies of mirrored topics, as copiers noted it last."""
+    findings: Collection[SyncFinding] = ()
+    """What the origin's mirrors in the target have not got besides records, as of the last look."""
 
     @cached_property
     def moves(self) -> MoveSet:

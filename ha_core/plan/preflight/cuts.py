@@ -49,9 +49,9 @@ def less_safe(case: Case) -> Verdicts:
         here, there = case.here(name), case.facts.topic(target, name)
         if here is None or there is None:
             continue
-        demanded = here.min_in_sync(case.in_sync.get(origin, 1))
+        demanded = here.min_in_sync
         if there.exists:
-            offered = there.min_in_sync(case.in_sync.get(target, 1))
+            offered = there.min_in_sync
         else:
             offered = demanded if brokers is None else min(demanded, len(brokers.brokers))
         if offered < demanded:

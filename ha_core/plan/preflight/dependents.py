@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ha_core.model import Usage
 from ha_core.plan.facts import Partition
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.resolve import at_home, group_homes
@@ -16,8 +15,6 @@ from ha_core.plan.verdict import Verdicts, error, listed
 class DependentsCase(Case):
     """Topics that move, or have moved, are those that its request names."""
 
-    usage: Mapping[str, Usage] = field(default_factory=dict)
-    """User → its uses."""
     readers: Mapping[str, Collection[str]] = field(default_factory=dict)
     """Group → which of the topics it reads."""
     committed: Mapping[str, Collection[Partition]] = field(default_factory=dict)

@@ -44,7 +44,8 @@ def _group(case: Case, group: str) -> Verdicts:
         # A group that was here before leaves members behind until their session ends.
         told = error if document is None or document.cluster is None else warning
         text = f"Group {group} has {len(there.members)} members in {request.target} already."
-        yield told("members-in-target", about, text, "Stop them, or wait until their session has ended.")
+        way, count = "Stop them, or wait until their session has ended.", len(there.members)
+        yield told("members-in-target", about, text, way, number=count, unit="members")
     if here is None:
         text = f"What group {group} committed in {request.origin} cannot be asked."
         way = "Its members begin where the target knows them, or by auto.offset.reset."

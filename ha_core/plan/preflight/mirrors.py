@@ -1,9 +1,17 @@
-"""Pre-flight of topics that have a mirror, or are to get one."""
+"""Pre-flight of moves to copies: whether a mirrored topic may go there, how far the copy is, and what it lacks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+
+from ha_core.model import View
+from ha_core.model.extent import Extents, identity
+from ha_core.model.topic import client_end
+from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
+from ha_core.plan.facts import CopyFacts, CopyLag, Partition
 from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdict, Verdicts, duration, error, info, listed, warning
+from ha_core.plan.standby import copied_extents, switched
+from ha_core.plan.verdict import Unit, Verdict, Verdicts, duration, error, info, listed, warning
 
 
 def mirrored(case: Case) -> Verdicts:
@@ -13,23 +21,25 @@ def mirrored(case: Case) -> Verdicts:
         name = mirror.topic
         if name not in case.moves.topics or case.to_copies.get(name) is mirror:
             continue
+        about, end = f"topic {name}", f"`switchyard mirror unlink {name} --to {mirror.target}`"
+        since = f"Topic {name} of {mirror.source} is mirrored to {mirror.target}, since {mirror.since}"
+        if name in case.to_copies:
+            text = f"{since}, too: it would go on to be copied from {mirror.source}, which is its writer no more."
+            way = f"End that mirror first: {end}. Behind the switch it can be made anew, with --from {request.target}."
+            yield error("third-cluster", about, text, way)
+            continue
         if (mirror.source, mirror.target) != (request.origin, request.target):
             what, way = "can be moved there, to its copy, and nowhere else", f"Move it to {mirror.target}"
         elif name in request.scope.partitions:
             what, way = "goes to its copy as a whole", f"Move topic {name} as a whole"
         else:
             what, way = "goes to its copy behind a fence", f"Use `switchyard switch topic:{name}`, or --cut barrier"
-        yield error(
-            "mirrored",
-            f"topic {name}",
-            f"Topic {name} of {mirror.source} is mirrored to {mirror.target}, since {mirror.since}: it {what}.",
-            f"{way}, or end the mirror first: `switchyard mirror unlink {name} --to {mirror.target}`.",
-        )
+        yield error("mirrored", about, f"{since}: it {what}.", f"{way}, or end the mirror first: {end}.")
 
 
 def to_copies(case: Case) -> Verdicts:
     """What becomes of topics whose copies become their logs."""
-    origin, target = case.request.origin, case.request.target
+    target = case.request.target
     for name in sorted(case.to_copies):
         about, there = f"topic {name}", case.facts.topic(target, name)
         if there is not None and not there.exists:
@@ -40,70 +50,189 @@ def to_copies(case: Case) -> Verdicts:
                 f"`switchyard mirror unlink {name} --to {target}`; then it is moved as one that has no mirror.",
             )
         elif case.request.mode == "forced":
-            yield _behind(case, name, f"Topic {name} goes on at its copy in {target}", origin)
+            yield _behind(case, name)
         else:
             yield _to_level(case, name)
 
 
 def _to_level(case: Case, name: str) -> Verdict:
     """What a planned switch copies first, as far as that was reported."""
-    about, mirror = f"topic {name}", case.to_copies[name]
+    about, mirror, known = f"topic {name}", case.to_copies[name], _lags(case, name)
     text = f"Topic {name} goes to its copy in {mirror.target}"
-    known = [lag for (key, _), lag in case.lags.items() if key == mirror.key]
     if not known:
         text += ". Nobody has reported how far that is: the switch copies what is missing before clients wait."
-        return warning("copy-unknown", about, text, "Start the job that copies mirrors first, if much may be missing.")
-    records, age_s = sum(lag.records for lag in known), max(lag.age_s for lag in known)
-    text += f", which lacked {f'{records:,} records' if records else 'nothing'} as of {duration(age_s)} ago"
+        way = "Start the job that copies mirrors first, if much may be missing."
+        return _unknown(case)("copy-unknown", about, text, way)
+    records, age_s = _missing(known)
+    text += f", which lacked {f'{records:,} records' if records else 'nothing'} as of {duration(age_s)} ago."
     way = f"Nothing. What is missing is copied first; afterwards {mirror.source} has the copy."
-    stuck = sum(not lag.copying for lag in known)
-    halted = f"; {stuck} of {len(known)} partitions were not copied then (`switchyard mirrors`)" if stuck else ""
-    return (warning if stuck else info)("goes-to-copy", about, f"{text}{halted}.", way)
+    return info("goes-to-copy", about, text, way, number=records, unit="records")
 
 
-def _behind(case: Case, name: str, text: str, origin: str) -> Verdict:
+def _behind(case: Case, name: str) -> Verdict:
     """What a forced switch loses, as far as that was reported."""
-    about = f"topic {name}"
+    origin, target = case.request.origin, case.request.target
+    about, text = f"topic {name}", f"Topic {name} goes on at its copy in {target}"
     way = f"Nothing. What is beyond the copy stays in {origin}: `switchyard mirror reconcile {origin}` counts it later."
-    key = case.to_copies[name].key
-    known = {partition: lag for (mirror, partition), lag in case.lags.items() if mirror == key}
+    known = _lags(case, name)
     if not known:
         lost = f"How far that is nobody has reported: what {origin} acknowledged beyond it is lost for readers."
-        return warning("copy-unknown", about, f"{text}. {lost}", way)
-    records, age_s = sum(lag.records for lag in known.values()), max(lag.age_s for lag in known.values())
+        return _unknown(case)("copy-unknown", about, f"{text}. {lost}", way)
+    records, age_s = _missing(known)
     oldest_s = max((lag.ms or 0) for lag in known.values()) / 1000
     said = f"{records:,} records, the oldest of {oldest_s:.1f} s," if records else "nothing"
-    stuck = [f"partition {partition}" for partition, lag in sorted(known.items()) if not lag.copying]
-    halted = f" {listed(stuck)} was not copied then." if stuck else ""
     text = f"{text}, which lacked {said} as of {duration(age_s)} ago; that, and what {origin} got since, is lost."
-    return (warning if records or stuck else info)("goes-to-copy", about, f"{text}{halted}", way)
+    return (warning if records else info)("goes-to-copy", about, text, way, number=records, unit="records")
 
 
-def one_copy(case: Case) -> Verdicts:
-    """What a new mirror may not be beside."""
-    target = case.request.target
-    for mirror in case.view.mirrors.values():
-        if mirror.topic not in case.moves.topics or mirror.target != target:
+def _lags(case: Case, name: str) -> dict[int, CopyLag]:
+    """Partition → how far its copy is, of those that were reported."""
+    key = case.to_copies[name].key
+    return {partition: lag for (mirror, partition), lag in sorted(case.lags.items()) if mirror == key}
+
+
+def _missing(known: dict[int, CopyLag]) -> tuple[int, float]:
+    """Records, and how old the oldest report is."""
+    return sum(lag.records for lag in known.values()), max(lag.age_s for lag in known.values())
+
+
+def _unknown(case: Case) -> Callable[..., Verdict]:
+    """Who has set a bound wants to know."""
+    request = case.request
+    return warning if request.refuse_lag_records is None and request.refuse_lag_ms is None else error
+
+
+def lagging(case: Case) -> Verdicts:
+    """Copies that are further behind than was asked for."""
+    request = case.request
+    for name, mirror in sorted(case.to_copies.items()):
+        known = _lags(case, name)
+        if not known:
             continue
-        yield error(
-            "mirrored",
-            f"topic {mirror.topic}",
-            f"Topic {mirror.topic} is mirrored to {target} already, from {mirror.source} since {mirror.since}.",
-            "Leave it out: `switchyard mirrors` shows how far it is.",
+        records, age_s = _missing(known)
+        ms = max((lag.ms or 0) for lag in known.values())
+        bounds: tuple[tuple[Unit, int, int | None, int], ...] = (
+            ("records", records, request.refuse_lag_records, request.warn_lag_records),
+            ("ms", ms, request.refuse_lag_ms, request.warn_lag_ms),
         )
-
-
-def whole_topics(case: Case) -> Verdicts:
-    """Copiers read one cluster."""
-    for name in case.moves.topics:
-        topic = case.view.mapped(name)
-        if topic is None:
-            continue
-        elsewhere = sorted(topic.clusters - {case.request.origin})
-        if elsewhere:
-            yield error(
-                "written-elsewhere",
+        for unit, lag, most, much in bounds:
+            refused = most is not None and lag > most
+            if not refused and lag <= much:
+                continue
+            bound = f"--{'refuse' if refused else 'warn'}-lag-{unit} {most if refused else much}"
+            yield (error if refused else warning)(
+                "copy-lags",
                 f"topic {name}",
-                f"Topic {name} has records in {', '.join(elsewhere)} as well: a mirror has one source.",
-                f"Wait until they have aged (`switchyard age {name}`), then mirror it.",
+                f"The copy of topic {name} in {mirror.target} was {lag:,} {unit} behind as of {duration(age_s)} ago, "
+                f"more than {bound} allows.",
+                "Let it catch up (`switchyard mirrors`), or ask with a higher bound.",
+                number=lag,
+                unit=unit,
             )
+
+
+def standing_still(case: Case) -> Verdicts:
+    """Copies that are not copied: a planned switch could not bring them to the end, a forced one goes on without."""
+    for name, mirror in sorted(case.to_copies.items()):
+        known = _lags(case, name)
+        for state in ("stopped", "waiting"):
+            halted = {partition: lag for partition, lag in known.items() if lag.state == state}
+            if not halted:
+                continue
+            why = listed(f"partition {partition} ({lag.reason or 'no reason'})" for partition, lag in halted.items())
+            text = (
+                f"Of the copy of topic {name} in {mirror.target} {state} {'is' if len(halted) == 1 else 'are'} {why}."
+            )
+            way = (
+                f"Do what the reason says; `switchyard mirrors` shows it. To do without this copy: `switchyard mirror "
+                f"unlink {name} --to {mirror.target}`."
+                if state == "stopped"
+                else "Wait until it is copied again (`switchyard mirrors`)."
+            )
+            refuses = state == "stopped" and case.request.mode == "planned"
+            told = error if refuses else warning
+            yield told("copy-stopped", f"topic {name}", text, way, number=len(halted), unit="partitions")
+
+
+def no_room_in_map(case: Case) -> Verdicts:
+    """Records that copies have and the map has no room for: they are read where they came from, and nowhere else."""
+    origin, target = case.request.origin, case.request.target
+    most = fitting(case.copies, MAX_EXTENTS_AT_ONCE)
+    for name in sorted(case.to_copies):
+        left = sum(_left(case, key, copy, most) for key, copy in case.copies.items() if key[0] == name)
+        if not left:
+            continue
+        text = (
+            f"The copy of topic {name} in {target} has more gaps than the map of a switch holds ({most:,} runs of a "
+            f"partition): the oldest {left:,} records of it are read from {origin} after the switch, not from the copy"
+        )
+        if case.request.mode == "planned":
+            text, way = f"{text}.", f"Keep {origin} until they have aged (`switchyard age {name}`)."
+        else:
+            text = f"{text}, and cannot be read before that is back."
+            way = f"Nothing, if {origin} comes back; to give it up would lose them for readers."
+        yield warning("no-room-in-map", f"topic {name}", text, way, number=left, unit="records")
+
+
+def _left(case: Case, key: Partition, copy: CopyFacts, most: int) -> int:
+    """Records of the copy that a map of `most` of its extents leaves to the origin."""
+    request, before = case.request, _extents(case.view, case.request.origin, key)
+    if len(copied_extents(before, request.origin, request.target, copy.runs)) <= most:
+        return 0
+    at, base = client_offset(before, request.origin, copy.mirrored), copy.runs[-1].target + copy.runs[-1].records
+    after = switched(before, request.origin, request.target, copy.runs, at, base, most, whole=copy.whole)
+    return left_to_origin(after, request.origin, copy.runs)
+
+
+def _extents(view: View, origin: str, key: Partition) -> Extents:
+    topic = view.mapped(key[0])
+    return identity(origin) if topic is None else topic.extents(key[1])
+
+
+def beyond_copies(case: Case) -> Verdicts:
+    """Groups that have read in the dead origin what no copy has: they go on at the cut."""
+    request = case.request
+    if request.mode == "planned":
+        return  # all is copied before the groups' offsets are
+    for group in case.moves.groups:
+        found = case.facts.group(request.origin, group)
+        beyond = dict(_beyond(case, found.offsets)) if found is not None else {}
+        if beyond:
+            where = listed(f"{topic}-{partition} by {n:,}" for (topic, partition), n in sorted(beyond.items()))
+            yield warning(
+                "beyond-copy",
+                f"group {group}",
+                f"Group {group} has committed offsets beyond what the copies in {request.target} had when that was "
+                f"reported: {where}. It has read records that nobody else ever gets.",
+                f"Nothing, if that is well: it goes on at the cut. What they are can be fetched from {request.origin} "
+                f"when that is back: `switchyard mirror reconcile {request.origin}`.",
+                number=sum(beyond.values()),
+                unit="offsets",
+            )
+
+
+def _beyond(case: Case, offsets: Mapping[Partition, int]) -> Iterator[tuple[Partition, int]]:
+    for (topic, partition), committed in offsets.items():
+        mirror = case.to_copies.get(topic)
+        lag = None if mirror is None else case.lags.get((mirror.key, partition))
+        if lag is not None and lag.reached >= 0:
+            end = client_end(case.view.mapped(topic), partition, lag.reached)
+            if committed > end:
+                yield (topic, partition), committed - end
+
+
+def not_brought_over(case: Case) -> Verdicts:
+    """What is not in the target as in the origin besides records, by the last look of who keeps mirrors in sync."""
+    request = case.request
+    moving = {f"group {name}" for name in case.moves.groups} | {f"topic {name}" for name in case.to_copies}
+    for one in case.findings if case.to_copies else ():
+        if one.about not in moving:
+            continue
+        text = f"Not in {request.target} as in {request.origin} ({one.what}): {one.reason.rstrip('.')}."
+        if one.what == "offsets" and request.mode == "planned":
+            yield info("not-brought-over", one.about, text, "Nothing: the switch copies offsets behind its fence.")
+        elif one.what == "offsets":
+            way = "It goes on at what was last seen of it in the origin, which `switchyard group` shows."
+            yield warning("not-brought-over", one.about, text, way)
+        else:
+            yield warning("not-brought-over", one.about, text, "`switchyard mirror sync` tries again at once.")

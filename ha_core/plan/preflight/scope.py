@@ -22,6 +22,20 @@ def users(case: Case) -> Verdicts:
             yield warning("unseen-user", about, text, way)
 
 
+def super_users(case: Case) -> Verdicts:
+    """Bound to another cluster, a cluster's own account would not reach it through the gateways any more."""
+    for user, cluster in sorted(case.view.super_users.items()):
+        if user in case.request.scope.named_users:
+            yield error(
+                "super-user",
+                f"user {user}",
+                f"User {user} is a super user of cluster {cluster}: led elsewhere, it would not reach {cluster} any "
+                "more, and it may use everything, so everything would move with it.",
+                "Leave it out, and give clients that are to move a user of their own. If it is none: `switchyard "
+                f"clusters add {cluster} --super-user NAME` says who is.",
+            )
+
+
 def bindings(case: Case) -> Verdicts:
     request = case.request
     for user, instance in _identities(request.scope):

@@ -99,6 +99,8 @@ def _in_target(case: Case, topic: str) -> Verdicts:
             about,
             f"Topic {topic} has {there.partitions} partitions in {target}, and {count} here.",
             "Give both the same number of partitions: a key has to stay in its partition.",
+            number=there.partitions,
+            unit="partitions",
         )
     elif there.exists and topic not in case.to_copies:
         # Where a map was and its extents are aged, an emptied log is no data; without a map it shows a foreign writer.
@@ -112,6 +114,8 @@ def _in_target(case: Case, topic: str) -> Verdicts:
                 about,
                 f"Topic {topic} has data of its own in {target}: {records} offsets in {parts}, unknown to any map.",
                 f"Delete it in {target} if nobody needs it, or choose another target.",
+                number=records,
+                unit="offsets",
             )
 
 
@@ -147,6 +151,8 @@ def against_the_map(case: Case) -> Verdicts:
                     f"{what} got {log_end - end} offsets in {target} past the end of its map: they are surplus of a "
                     "migration with a predicted cut, or went around the gateways. They are not part of the topic.",
                     "Nothing, after such a migration. Else find out who writes there directly, and copy what matters.",
+                    number=log_end - end,
+                    unit="offsets",
                 )
             elif log_end < end:
                 yield warning(
@@ -155,6 +161,8 @@ def against_the_map(case: Case) -> Verdicts:
                     f"{what} ends at {log_end} in {target}, and the map says {end}: the reserve of a forced move, or "
                     "records that were lost there.",
                     "If no forced move was made, find out what happened to the records.",
+                    number=end - log_end,
+                    unit="offsets",
                 )
 
 
@@ -175,6 +183,8 @@ def lost(case: Case) -> Verdicts:
                     f"Partition {partition} of topic {topic.name} ends at {log_end} in {target}, and held {known} "
                     "offsets before that cluster died: records were lost there.",
                     f"Restore them, or do without: `switchyard origins check {topic.name} --accept-loss`.",
+                    number=known - log_end,
+                    unit="offsets",
                 )
 
 
@@ -190,21 +200,6 @@ def compacted(case: Case) -> Verdicts:
             )
 
 
-def transactional(case: Case) -> Verdicts:
-    """Said better where it is why the topic takes the barrier."""
-    for topic, here in case.in_origin():
-        if here.transactional and topic not in case.barriers:
-            yield warning(
-                "transactional",
-                f"topic {topic}",
-                f"Topic {topic} has transactional producers: the move waits for their open transactions, and after it "
-                "the next one of each gets INVALID_PRODUCER_ID_MAPPING.",
-                "Give --drain-timeout longer than transactions take. Java and librdkafka abort one and initialise "
-                "again by themselves, other clients have to be restarted. Move the users too: a transaction cannot "
-                "write to a topic in another cluster than its user's.",
-            )
-
-
 def lowered(case: Case) -> Verdicts:
     """Settings of a topic that is to be created which the target has too few brokers for."""
     target = case.request.target
@@ -214,7 +209,7 @@ def lowered(case: Case) -> Verdicts:
         there = case.facts.topic(target, topic)
         if there is None or there.exists or not brokers:
             continue
-        few, insync = f"to {brokers}: {target} has no more brokers.", here.min_in_sync(1)
+        few, insync = f"to {brokers}: {target} has no more brokers.", here.own_min_in_sync or 1
         if here.replication > brokers:
             text = f"Its replication factor is lowered from {here.replication} {few}"
             yield info("fewer-replicas", f"topic {topic}", text)

@@ -34,3 +34,20 @@ def test_a_user_who_makes_names_up_does_not_keep_what_others_use_from_being_reco
         assert written["greedy"][0].name == "topic-0"
 
     asyncio.run(scenario())
+
+
+def test_a_use_is_written_again_when_the_client_is_another_software_and_only_then() -> None:
+    async def scenario() -> None:
+        written: list[str | None] = []
+
+        def record(_: str, uses: list[Sighting]) -> int:
+            written.extend(one.use.software for one in uses)
+            return 0
+
+        sightings = Sightings(record)
+        for software in ("java/1", "java/1", None, "java/2", "java/2", "java/1"):
+            sightings.saw(Saw(Identity("ann", "app"), "topic", "orders", "fetch", software))
+        await sightings.flush()
+        assert written == ["java/1", "java/2", "java/1"]
+
+    asyncio.run(scenario())

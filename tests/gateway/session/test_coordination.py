@@ -247,6 +247,27 @@ def test_what_a_client_uses_is_reported_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "software"),
+    [
+        ("apache-kafka-java", "2.6.1", "apache-kafka-java/2.6.1"),
+        ("librdkafka", "2.12.1-RC1", "librdkafka/2.12.1-RC1"),
+        ("x" * 64, "1", f"{'x' * 64}/1"),
+        ("x" * 65, "1", None),
+        ("java", "1 2\n", None),
+        ("", "1", None),
+        ("-java", "1", None),
+    ],
+)
+def test_what_a_client_says_that_it_is_comes_with_what_it_uses_unless_a_broker_would_refuse_it(
+    name: str, version: str, software: str | None
+) -> None:
+    talk = Talk(grouped(None), WEST_PORT)
+    talk.ask(VERSIONS, 3, {"client_software_name": name, "client_software_version": version})
+    talk.ask(COMMIT, 7, commit(), client_id="app-1")
+    assert [c.software for c in talk.others if isinstance(c, Saw)] == [software]
+
+
 def test_versions_are_answered_before_anyone_logged_in_and_nothing_else_is() -> None:
     talk = Talk(users={"app": "secret"})
     talk.ask(VERSIONS, 3, {"client_software_name": "x", "client_software_version": "1"})

@@ -1,0 +1,63 @@
+"""What copiers have noted of copies, read before a switch goes to them. Copiers may be at work meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.takeover import Copy
+from ha_core.kafka.verifying import copies_of
+from ha_core.mirror.notes import CopyId, Notes
+from ha_core.mirror.progress import PAGE_RUNS, CopyDamagedError
+from ha_core.operations.environment import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.sides import admin_of
+from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE
+from ha_core.plan.facts import CopyFacts, Partition
+from ha_core.plan.preflight import Case
+
+
+def too_many_runs(environment: Environment, case: Case, timeout_s: float) -> dict[Partition, CopyFacts]:
+    """What is in the copies that the move goes to, where maps may not have room for all of it; else nothing.
+
+    Of each copy the newest note, which is some seconds old at most, says how many runs it has; the runs themselves are
+    read only where they are too many.
+    What cannot be read is said: the switch itself reads it again.
+    """
+    target = case.request.target
+    shapes = {name: case.facts.topic(target, name) for name in case.to_copies}
+    copies = [
+        copy
+        for name, mirror in case.to_copies.items()
+        if (shape := shapes[name]) is not None
+        for copy in copies_of(mirror, shape.partitions)
+    ]
+    if not copies:
+        return {}
+    maps = [topic for name in case.to_copies if (topic := case.view.mapped(name)) is not None]
+    stays = sum(len(extents) for topic in maps for extents in topic.partitions.values())
+    try:
+        admin = admin_of(environment, target)
+        newest = [notes.progress for notes in _read(admin, copies, False, timeout_s) if notes.progress is not None]
+        # A run is cut in two where an extent of the map ends.
+        if stays + sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest) <= MAX_EXTENTS_AT_ONCE:
+            return {}
+        return {
+            (notes.copy.topic, notes.copy.partition): CopyFacts(notes.progress.source, notes.runs, whole=True)
+            for notes in _read(admin, copies, True, timeout_s)
+            if notes.progress is not None
+        }
+    except (KafkaAdminError, CopyDamagedError, RefusedError) as error:
+        environment.say(f"whether maps have room for all that is in the copies is not known: {error}")
+        return {}
+
+
+def _read(target: Admin, copies: Collection[Copy], whole_map: bool, timeout_s: float) -> list[Notes]:
+    """Each part of the copy log once; one that nobody has made yet has no notes."""
+    by_log: dict[Partition, dict[CopyId, int]] = {}
+    for copy in copies:
+        by_log.setdefault(copy.log, {})[copy.id] = 0
+    there = target.leaderships(by_log, timeout_s)
+    read = (target.read_notes(log, ids, whole_map, timeout_s) for log, ids in by_log.items() if log in there)
+    return [notes for some in read for notes in some.values()]

@@ -1,0 +1,63 @@
+"""Pre-flight of transactions: of whose producers the topics are, and whose transactions a move would wait for."""
+
+from __future__ import annotations
+
+from ha_core.plan.preflight.case import Case
+from ha_core.plan.verdict import Verdicts, duration, error, info, listed, warning
+
+
+def producers(case: Case) -> Verdicts:
+    """Said better where it is why the topic takes the barrier."""
+    for topic, here in case.in_origin():
+        if here.transactional and topic not in case.barriers:
+            ids = here.transactional_ids
+            named = f" (transactional ids {listed(ids)})" if ids else ""
+            yield warning(
+                "transactional",
+                f"topic {topic}",
+                f"Topic {topic} has transactional producers{named}: the move waits for their open transactions, and "
+                "after it the next one of each gets INVALID_PRODUCER_ID_MAPPING.",
+                "Give --drain-timeout longer than transactions take. Java and librdkafka abort one and initialise "
+                "again by themselves, other clients have to be restarted. Move the users too: a transaction cannot "
+                "write to a topic in another cluster than its user's.",
+                number=len(ids) or None,
+                unit="clients" if ids else "",
+            )
+
+
+def open_ones(case: Case) -> Verdicts:
+    """Behind the fence the move waits for them, and is undone if they take too long. Those that hang never end."""
+    request = case.request
+    for topic, here in case.in_origin():
+        if request.mode == "forced" or not here.open_transactions:
+            continue
+        hanging = [one for one in here.open_transactions if one.hanging]
+        others = [one for one in here.open_transactions if not one.hanging]
+        if hanging:
+            first = hanging[0]
+            yield error(
+                "hanging-transaction",
+                f"topic {topic}",
+                f"Transactions hang in topic {topic}: no coordinator knows of them any more, and they never end by "
+                f"themselves: {listed(f'partition {p.partition} since offset {p.offset}' for p in hanging)}. The "
+                "move, and a copy, would wait for them in vain.",
+                f"End them (KIP-664): `kafka-transactions.sh --bootstrap-server "
+                f"{case.view.clusters[request.origin].bootstrap} abort --topic {topic} --partition {first.partition} "
+                f"--start-offset {first.offset}`.",
+                number=len(hanging),
+                unit="transactions",
+            )
+        if others:
+            oldest = max(one.age_s for one in others)
+            which = listed(one.transactional_id or f"one of partition {one.partition}" for one in others)
+            late = oldest > request.drain_timeout_s
+            yield (warning if late else info)(
+                "open-transaction",
+                f"topic {topic}",
+                f"{len(others)} transactions are open in topic {topic}, the oldest has written nothing for "
+                f"{duration(oldest)}: {which}. The move waits {request.drain_timeout_s:g} s for them, and is undone "
+                "otherwise.",
+                "Let them end, or give --drain-timeout longer than they take." if late else "Nothing.",
+                number=len(others),
+                unit="transactions",
+            )

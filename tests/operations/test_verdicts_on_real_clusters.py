@@ -1,0 +1,133 @@
+"""What a pre-flight says of real brokers: replicas, transactions, and what maps have no room for."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model import SwitchOperation
+from ha_core.operations import engine
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.linking import link_request, plan_link
+from ha_core.operations.proposal import Proposal, plan
+from ha_core.operations.requests import make_request
+from ha_core.operations.sides import admin_of
+from ha_core.plan.verdict import Verdict
+from stack.harness import Stack
+from tests.kafka.clients import Settings
+from tests.kit.mirroring import Copiers, await_copies
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    settings = EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0)
+    with connect(settings, by="test:operator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def topic(environment: Environment) -> str:
+    """One of the east, with one partition and no records."""
+    name = f"judged-{uuid.uuid4().hex[:8]}"
+    admin_of(environment, "east").create_topics([TopicSpec(name, 1, 1)])
+    return name
+
+
+def transactional(stack: Stack, name: str) -> Producer:
+    bootstrap: Settings = {"bootstrap.servers": stack.clusters["east"]["bootstrap"], "log_level": 3}
+    producer = Producer({**bootstrap, "transactional.id": name})
+    producer.init_transactions(20)
+    return producer
+
+
+def judged(environment: Environment, topic: str) -> Proposal:
+    return plan(environment, make_request([f"topic:{topic}"], "east", "west", reason="drill", include_other_users=True))
+
+
+def verdict(proposal: Proposal, code: str) -> Verdict:
+    (found,) = [one for one in proposal.verdicts if one.code == code]
+    return found
+
+
+def test_a_target_topic_with_too_few_replicas_in_sync_is_found_before_anything_moves(
+    environment: Environment, topic: str
+) -> None:
+    # Given a topic of the target that demands more replicas than it has
+    west = admin_of(environment, "west")
+    west.create_topics([TopicSpec(topic, 1, 1)])
+    assert west.alter_settings({topic: {"min.insync.replicas": "2"}}, lambda: None) == {}
+    before = environment.store.load()
+    # When a move there is proposed
+    proposal = judged(environment, topic)
+    # Then it is refused, with how many partitions that is, and nothing was changed
+    found = verdict(proposal, "not-in-sync")
+    assert (found.level, found.number, found.unit) == ("error", 1, "partitions")
+    assert "demands 2" in found.text
+    assert proposal.to_json()["verdicts"][0]["code"] == "not-in-sync"
+    assert environment.store.load() == before
+    # And where its brokers ask for one, it is not
+    assert west.alter_settings({topic: {"min.insync.replicas": "1"}}, lambda: None) == {}
+    assert not judged(environment, topic).refused
+
+
+def test_an_open_transaction_is_told_by_its_transactional_id(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    producer = transactional(stack, f"pay-{topic}")
+    producer.begin_transaction()
+    producer.produce(topic, b"x")
+    producer.flush(20)
+
+    found = verdict(judged(environment, topic), "open-transaction")
+    assert found.number == 1
+    assert f"pay-{topic}" in found.text
+
+    producer.abort_transaction(20)
+    codes = {one.code for one in judged(environment, topic).verdicts}
+    assert "transactional" in codes
+    assert not {"open-transaction", "hanging-transaction"} & codes
+
+
+def test_what_a_proposal_says_that_maps_have_no_room_for_is_what_the_switch_leaves_to_the_origin(
+    stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a copy of eight runs, with a transaction's marker between any two, where three have room in a map
+    for place in ("operations.noted_copies", "plan.preflight.mirrors", "operations.switch.steps"):
+        monkeypatch.setattr(f"ha_core.{place}.MAX_EXTENTS_AT_ONCE", 3)
+    operation = engine.start(environment, plan_link(environment, link_request([topic], "east", "west", "a standby")))
+    assert engine.resume(environment, operation.id).result == "succeeded"
+    producer = transactional(stack, f"gaps-{topic}")
+    for number in range(8):
+        producer.begin_transaction()
+        for _ in range(number + 1):
+            producer.produce(topic, b"x")
+        producer.commit_transaction(20)
+    clusters = environment.store.load().clusters
+    admins = {name: Admin(clusters[name]) for name in ("east", "west")}
+    with Copiers(environment.store, admins, {topic: 1}) as copiers, await_copies(copiers, topic, "west"):
+        # When a switch to it is proposed, while it is copied, and its copier has noted how far it is
+        until = time.monotonic() + 30
+        proposal = judged(environment, topic)
+        while "no-room-in-map" not in {one.code for one in proposal.verdicts}:
+            assert time.monotonic() < until, proposal.verdicts
+            time.sleep(0.5)
+            proposal = judged(environment, topic)
+    for admin in admins.values():
+        admin.close()
+    # Then the records of the five oldest runs are counted
+    found = verdict(proposal, "no-room-in-map")
+    assert (found.level, found.number, found.unit) == ("warning", 1 + 2 + 3 + 4 + 5, "records")
+    # And so many are read from the origin when it is done
+    moved = engine.start(environment, proposal)
+    assert engine.resume(environment, moved.id).result == "succeeded"
+    ended = environment.operation(moved.id)
+    assert isinstance(ended, SwitchOperation)
+    assert ended.evidence.left_to_origin == {topic: 15}

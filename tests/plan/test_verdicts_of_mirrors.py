@@ -1,0 +1,261 @@
+"""The verdicts of a switch to copies, and of links, each with its code, number and way out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ha_core.model import Crossing, Extent, Mirror, Run, Scope, SyncFinding, Topic
+from ha_core.model.extent import identity
+from ha_core.plan.facts import CopyFacts, CopyLag, GroupFacts, Replicas
+from ha_core.plan.preflight import LINK_RULES
+from ha_core.plan.verdict import Verdict
+from tests.plan.preflight_case import HERE, SOUND, Case
+
+ORDERS = Mirror.of("orders", "east", "west", "link-1", "now", "me")
+PINNED = Topic(name="orders", writer="east", partitions={p: identity("east") for p in (0, 1)})
+LEVEL = CopyLag("copying", 0, 0, 4.0, reached=10)
+
+
+def mirrored(*lags: CopyLag, forced: bool = False, **request: Any) -> Case:
+    """Alice's `orders`, of which west has a copy."""
+    case = replace(
+        SOUND.forced if forced else SOUND,
+        topics=(PINNED,),
+        mirrors=(ORDERS,),
+        lags={(ORDERS.key, p): lag for p, lag in enumerate(lags)},
+    ).with_topic("west", replace(HERE, ends={0: 10, 1: 20}))
+    return case.asking(**({"unread": "wait"} if forced else {}), **request)
+
+
+def of(case: Case, code: str) -> Verdict:
+    """Its only verdict with this code."""
+    (found,) = [one for one in case.judge() if one.code == code]
+    assert found.remedy
+    return found
+
+
+def codes(case: Case, *levels: str) -> list[str]:
+    return [one.code for one in case.judge() if one.level in (levels or ("error", "warning", "info"))]
+
+
+def test_a_switch_to_a_level_copy_has_nothing_but_the_word_that_it_goes_there() -> None:
+    found = mirrored(LEVEL, LEVEL).judge()
+
+    assert [(one.level, one.code, one.number, one.unit) for one in found] == [("info", "goes-to-copy", 0, "records")]
+
+
+def test_the_lag_of_all_partitions_is_told_with_its_number_and_unit() -> None:
+    case = mirrored(CopyLag("copying", 1200, 2500, 4.0), CopyLag("copying", 34, 20, 1.0))
+
+    found = of(case, "goes-to-copy")
+
+    assert (found.number, found.unit) == (1234, "records")
+    assert "1,234 records as of 4 s ago" in found.text
+
+
+@pytest.mark.parametrize(
+    ("request_", "level", "number", "unit"),
+    [
+        ({"warn_lag_records": 1233}, "warning", 1234, "records"),
+        ({"refuse_lag_records": 1233}, "error", 1234, "records"),
+        ({"warn_lag_ms": 2499}, "warning", 2500, "ms"),
+        ({"refuse_lag_ms": 2499}, "error", 2500, "ms"),
+    ],
+)
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_lag_above_a_bound_that_was_asked_for_warns_or_refuses(
+    request_: dict[str, int], level: str, number: int, unit: str, forced: bool
+) -> None:
+    lags = CopyLag("copying", 1200, 2500, 4.0), CopyLag("copying", 34, 20, 1.0)
+
+    found = of(mirrored(*lags, forced=forced, **request_), "copy-lags")
+
+    assert (found.level, found.number, found.unit) == (level, number, unit)
+    (bound,) = request_
+    assert f"--{bound.replace('_', '-')} {request_[bound]}" in found.text
+    assert "copy-lags" not in codes(mirrored(*lags, forced=forced, **{bound: request_[bound] + 1}))
+
+
+def test_a_lag_that_nobody_reports_is_refused_by_who_has_set_a_bound() -> None:
+    assert of(mirrored(), "copy-unknown").level == "warning"
+    assert of(mirrored(refuse_lag_records=10), "copy-unknown").level == "error"
+    assert of(mirrored(forced=True, refuse_lag_ms=10), "copy-unknown").level == "error"
+
+
+def test_a_copy_that_has_stopped_refuses_a_planned_switch_with_its_reason_and_a_forced_one_goes_on_without() -> None:
+    stopped = CopyLag("stopped", 7, None, 4.0, "the source was truncated")
+
+    planned = of(mirrored(LEVEL, stopped), "copy-stopped")
+
+    assert (planned.level, planned.number, planned.unit) == ("error", 1, "partitions")
+    assert "partition 1 (the source was truncated)" in planned.text
+    assert of(mirrored(LEVEL, stopped, forced=True), "copy-stopped").level == "warning"
+    waiting = of(mirrored(LEVEL, replace(stopped, state="waiting")), "copy-stopped")
+    assert (waiting.level, "waiting" in waiting.text) == ("warning", True)
+
+
+def test_a_group_that_has_read_what_no_copy_has_is_named_with_how_much_that_is() -> None:
+    committed = GroupFacts("", offsets={("orders", 0): 15, ("orders", 1): 9}, age_s=3.0)
+    case = mirrored(LEVEL, LEVEL, forced=True).with_group("east", committed)
+
+    found = of(case, "beyond-copy")
+
+    assert (found.level, found.about, found.number, found.unit) == ("warning", "group billing", 5, "offsets")
+    assert "orders-0 by 5" in found.text
+    within = GroupFacts("", offsets={("orders", 0): 10}, age_s=3.0)
+    assert "beyond-copy" not in codes(mirrored(LEVEL, LEVEL, forced=True).with_group("east", within))
+
+
+def test_the_end_of_a_copy_is_compared_in_offsets_of_clients() -> None:
+    # Given a topic that came to east at client offset 100, where the copy has its first 10 offsets
+    moved = (
+        Extent(cluster="north", start=0, end=100, base=0, term=0),
+        Extent(cluster="east", start=100, end=None, base=0, term=1),
+    )
+    case = replace(mirrored(LEVEL, forced=True), topics=(PINNED.changed(partitions={0: moved, 1: identity("east")}),))
+    # When a group has committed 112
+    found = of(case.with_group("east", GroupFacts("", offsets={("orders", 0): 112}, age_s=3.0)), "beyond-copy")
+    # Then it is 2 ahead
+    assert found.number == 2
+
+
+def test_what_could_not_be_brought_over_is_told_with_its_reason_for_what_moves() -> None:
+    looks = (
+        SyncFinding(what="offsets", about="group billing", reason="it has members in west (Stable)"),
+        SyncFinding(what="settings", about="topic orders", reason="west does not know x.y", stop=True),
+        SyncFinding(what="offsets", about="group other", reason="whatever"),
+    )
+    planned = {one.about: one for one in replace(mirrored(LEVEL), findings=looks).judge() if "brought" in one.code}
+    forced = {
+        one.about: one for one in replace(mirrored(LEVEL, forced=True), findings=looks).judge() if "brought" in one.code
+    }
+    assert {about: one.level for about, one in planned.items()} == {"group billing": "info", "topic orders": "warning"}
+    assert {about: one.level for about, one in forced.items()} == {
+        "group billing": "warning",
+        "topic orders": "warning",
+    }
+    assert "it has members in west (Stable)" in planned["group billing"].text
+    # Nobody looks at groups of topics that have no mirror any more
+    assert "not-brought-over" not in [one.code for one in replace(SOUND, findings=looks).judge()]
+
+
+def test_too_few_replicas_in_sync_in_the_target_refuse_a_planned_switch_and_warn_a_forced_one() -> None:
+    few = replace(
+        HERE,
+        ends={0: 10, 1: 20},
+        config={"min.insync.replicas": "2"},
+        replicas={0: Replicas(1, 3), 1: Replicas(2, 3)},
+    )
+    for forced, level in ((False, "error"), (True, "warning")):
+        case = mirrored(LEVEL, LEVEL, forced=forced).with_topic("west", few)
+        refused, behind = of(case, "not-in-sync"), of(case, "under-replicated")
+        assert (refused.level, refused.number, refused.unit) == (level, 1, "partitions")
+        assert "demands 2" in refused.text
+        assert "partition 0 has 1" in refused.text
+        assert (behind.level, behind.number) == ("warning", 1)
+        assert "partition 1 2 of 3" in behind.text
+    by_default = replace(few, config={}, default_min_in_sync=3, replicas={0: Replicas(2, 3), 1: Replicas(3, 3)})
+    assert of(mirrored(LEVEL).with_topic("west", by_default), "not-in-sync").number == 1
+    whole = replace(few, replicas={0: Replicas(3, 3), 1: Replicas(3, 3)})
+    assert codes(mirrored(LEVEL).with_topic("west", whole), "error", "warning") == []
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_records_of_a_copy_that_a_map_has_no_room_for_are_counted_before_the_switch(
+    monkeypatch: pytest.MonkeyPatch, forced: bool
+) -> None:
+    # Given a copy of five runs of ten records, and a map with room for two
+    monkeypatch.setattr("ha_core.plan.preflight.mirrors.MAX_EXTENTS_AT_ONCE", 2)
+    runs = tuple(Run(20 * at, 11 * at, 10) for at in range(5))
+    copies = {("orders", 0): CopyFacts(90, runs, whole=True)}
+    # When the switch is judged
+    found = of(replace(mirrored(LEVEL, forced=forced), copies=copies), "no-room-in-map")
+    # Then the records of the three oldest are counted
+    assert (found.level, found.number, found.unit) == ("warning", 30, "records")
+    assert ("cannot be read before that is back" in found.text) == forced
+    # Where there is room nothing is said
+    monkeypatch.setattr("ha_core.plan.preflight.mirrors.MAX_EXTENTS_AT_ONCE", 5)
+    assert "no-room-in-map" not in codes(replace(mirrored(LEVEL, forced=forced), copies=copies))
+
+
+def test_a_switch_past_a_second_mirror_of_the_topic_is_refused() -> None:
+    third = Mirror.of("orders", "east", "north", "link-2", "now", "me")
+
+    found = of(replace(mirrored(LEVEL), mirrors=(ORDERS, third)), "third-cluster")
+
+    assert found.level == "error"
+    assert "mirror unlink orders --to north" in found.remedy
+
+
+def link(*mirrors: Mirror, topic: Topic | None = PINNED) -> Case:
+    """A mirror of `orders` from east to west is asked for."""
+    scope, topics = Scope(topics=("orders",)), (() if topic is None else (topic,))
+    return replace(SOUND, scope=scope, topics=topics, mirrors=mirrors).asking(include_other_users=True)
+
+
+def refusals(case: Case) -> dict[str, Verdict]:
+    found = {one.code: one for one in case.judge(LINK_RULES) if one.level == "error"}
+    assert all(one.remedy for one in found.values())
+    return found
+
+
+def test_a_sound_link_is_not_refused() -> None:
+    assert refusals(link(topic=None)) == refusals(link()) == {}
+
+
+def test_a_link_that_would_close_a_circle_is_refused_with_the_way_round() -> None:
+    back = Mirror.of("orders", "west", "east", "link-1", "now", "me")
+    over_north = (
+        Mirror.of("orders", "west", "north", "link-1", "now", "me"),
+        Mirror.of("orders", "north", "east", "link-2", "now", "me"),
+    )
+    assert "west → east → west" in refusals(link(back))["loop"].text
+    assert "west → north → east → west" in refusals(link(*over_north))["loop"].text
+    other = Mirror.of("bills", "west", "east", "link-1", "now", "me")
+    assert refusals(link(other)) == {}
+
+
+def test_a_copy_gets_no_second_copier_and_no_mirror_twice() -> None:
+    assert (
+        "mirror unlink orders"
+        in refusals(link(Mirror.of("orders", "north", "west", "l", "now", "me")))["second-writer"].remedy
+    )
+    assert list(refusals(link(ORDERS))) == ["mirrored"]
+
+
+def test_a_topic_that_another_cluster_writes_in_part_or_has_records_of_is_refused() -> None:
+    def with_second(cluster: str) -> Case:
+        return link(topic=PINNED.changed(partitions={0: identity("east"), 1: identity(cluster)}))
+
+    assert "written in north" in refusals(with_second("north"))["third-cluster"].text
+    assert "two writers" in refusals(with_second("west"))["second-writer"].text
+    older = (
+        Extent(cluster="north", start=0, end=5, base=0, term=0),
+        Extent(cluster="east", start=5, end=None, base=0, term=1),
+    )
+    assert (
+        "switchyard age orders"
+        in refusals(link(topic=PINNED.changed(partitions={0: older})))["written-elsewhere"].remedy
+    )
+
+
+def test_a_topic_that_is_migrating_is_not_linked() -> None:
+    partitions = {
+        0: (
+            Extent(cluster="east", start=0, end=50, base=0, term=0),
+            Extent(cluster="north", start=50, end=None, base=0, term=1),
+        )
+    }
+    crossing = Crossing(operation="migrate-1", state="open")
+    found = refusals(link(topic=PINNED.changed(partitions=partitions, crossing=crossing)))
+
+    assert "operation migrate-1" in found["migrating"].text
+
+
+def test_a_standby_topic_with_records_or_another_number_of_partitions_is_refused() -> None:
+    assert refusals(link(topic=None).with_topic("west", HERE))["foreign-data"].number == 30
+    three = refusals(link(topic=None).with_topic("west", replace(HERE, ends={}, partitions=3)))["partition-count"]
+    assert (three.number, three.unit) == (3, "partitions")
