@@ -82,7 +82,7 @@ def fail_over(stack: Stack, directory: Path, plot: Path, say: Say) -> FailingOve
             say(f"{topic} is copied to {TARGET} by the Spark job, {lag} records behind")
             time.sleep(QUIET_S)
             report, moments = _kill_and_switch(stack, workload, say)
-            told, returned, reconciled = _come_back(stack, say)
+            told = _come_back(stack, say)
             loss = _loss(environment, report["operation"], moments)
             _go_on(workload)
             for producer in workload.producers:
@@ -108,8 +108,6 @@ def fail_over(stack: Stack, directory: Path, plot: Path, say: Say) -> FailingOve
         Mark(moments.stalled, "copying stands still"),
         Mark(moments.killed, f"{ORIGIN} killed"),
         Mark(moments.switched, "switched"),
-        Mark(returned, f"{ORIGIN} is back"),
-        Mark(reconciled, "counted"),
     )
     draw(track_of(history, loss, PAYMENTS.group), marks, moments.killed, plot, topic)
     cuts = {partition: extents[-1].start for partition, extents in loss.topic.partitions.items()}
@@ -153,16 +151,17 @@ def _kill_and_switch(stack: Stack, workload: Workload, say: Say) -> tuple[dict[s
     return report, _Moments(stalled, killed, triggered, switched)
 
 
-def _come_back(stack: Stack, say: Say) -> tuple[dict[str, Any], float, float]:
-    """What `mirror reconcile` says, when the cluster was back, and when it was reconciled."""
+def _come_back(stack: Stack, say: Say) -> dict[str, Any]:
+    """What `mirror reconcile` says."""
     stack.restart(f"cluster/{ORIGIN}")
-    returned = time.time()
     say(f"{ORIGIN} is back, with what no copy had")
-    told = switchyard(stack, ["mirror", "reconcile", ORIGIN, "--reason", "demo: it is back", "--yes"], say)
+    told: dict[str, Any] = switchyard(
+        stack, ["mirror", "reconcile", ORIGIN, "--reason", "demo: it is back", "--yes"], say
+    )
     for one in told["tails"]:
         where = f"from offset {one['mirrored']} to {one['end']}"
         say(f"  partition {one['partition']}: {one['records']} records, {where}; {one['fetch'] or 'nothing to fetch'}")
-    return told, returned, time.time()
+    return told
 
 
 def _go_on(workload: Workload) -> None:

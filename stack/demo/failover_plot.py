@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LOST = "#C00000"
+BEFORE_S, BEHIND_S = 6.0, 12.0
+"""Shown before the first mark, and behind the last one."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def track_of(history: History, loss: Loss, group: str) -> FailoverTrack:
 
 
 def draw(track: FailoverTrack, marks: Sequence[Mark], killed: float, path: Path, topic: str) -> Figure:
-    """Write the picture to `path`, a PNG; returns it. Time counts from `killed`."""
+    """Write the picture to `path`, a PNG; returns it. Time counts from `killed`. `marks` say which part is shown."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -78,16 +80,17 @@ def draw(track: FailoverTrack, marks: Sequence[Mark], killed: float, path: Path,
         draw_points(axes, points, killed, colour, label, size=5 if colour == LOST else 3)
     times = [t - killed for t, _ in track.read]
     axes.plot(times, [n for _, n in track.read], color=READER, linewidth=1.4, label="read by the group")
-    if track.lost and track.after:
-        still_s = track.after[0][0] - killed
-        text = f"{len(track.lost):,} records lost; first answer of {track.target} {still_s:.1f} s after the kill"
-        place = (track.after[0][0] - killed, track.after[0][1])
-        axes.annotate(text, place, xytext=(12, -16), textcoords="offset points", fontsize=9, color=INK)
-    shown = [t for points, _ in several.values() for t, _ in points]
-    draw_marks(axes, apart(marks, max(shown, default=0.0) - min(shown, default=0.0)), killed)
+    if track.after:
+        t, number = track.after[0]
+        text = f"{len(track.lost):,} records lost; first answer of {track.target} {t - killed:.1f} s after the kill"
+        axes.annotate(text, (t - killed, number), xytext=(12, -16), textcoords="offset points", fontsize=9, color=INK)
+    since, until = marks[0].t - BEFORE_S, marks[-1].t + BEHIND_S
+    seen = [number for points, _ in several.values() for t, number in points if since <= t <= until]
+    axes.set_xlim(since - killed, until - killed)
+    axes.set_ylim(min(seen, default=0), 1.02 * max(seen, default=1))
+    draw_marks(axes, apart(marks, until - since), killed)
     axes.set_xlabel(f"seconds since {track.origin} was killed")
-    axes.set_ylabel("records")
-    axes.set_ylim(0)
+    axes.set_ylabel("records since the clients began")
     plain(axes)
     figure.suptitle(f"{topic} goes on at its copy in {track.target}: no client is restarted", fontsize=14)
     save(figure, axes, path)
