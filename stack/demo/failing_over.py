@@ -40,7 +40,8 @@ GO_ON = 200
 """Records of each client by which it is known to go on."""
 KNOWN_COMMITS_S = 15.0
 """Commits that are younger than this may be lost with their cluster: they are copied every 5 s, by a busy machine."""
-MIRRORED_TIMEOUT_S = 120.0
+MIRRORED_TIMEOUT_S = 300.0
+"""Spark starts its tasks within seconds, on a machine that is free."""
 READ_TIMEOUT_S = 60.0
 LOOK_S = 0.5
 
@@ -72,12 +73,12 @@ def fail_over(stack: Stack, directory: Path, plot: Path, say: Say) -> FailingOve
     workload = Workload(stack, PAYMENTS, directory)
     with open_environment(stack) as environment:
         try:
+            words = ["mirror", "link", topic, "--from", ORIGIN, "--to", TARGET, "--reason", "demo: a standby", "--yes"]
+            switchyard(stack, words, say)
             workload.start()
             names = ", ".join(client.name for client in workload.clients)
             say(f"clients at work, {PAYMENTS.records_per_s:.0f} records a second per producer: {names}")
             at_work = time.time()
-            words = ["mirror", "link", topic, "--from", ORIGIN, "--to", TARGET, "--reason", "demo: a standby", "--yes"]
-            switchyard(stack, words, say)
             lag = _until_copied(environment, TARGET, round(len(PAYMENTS.producers) * PAYMENTS.records_per_s))
             say(f"{topic} is copied to {TARGET} by the Spark job, {lag} records behind")
             time.sleep(QUIET_S)
