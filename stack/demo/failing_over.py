@@ -139,8 +139,8 @@ def _kill_and_switch(stack: Stack, workload: Workload, say: Say) -> tuple[dict[s
     stack.pause("mirror")
     say(f"the copying job stands still (SIGSTOP): what is written from now on is in {ORIGIN} only")
     time.sleep(STALL_S)
-    stack.kill(f"cluster/{ORIGIN}")
     killed = time.time()
+    stack.kill(f"cluster/{ORIGIN}")
     say(f"{ORIGIN} is dead: kill -9 of all its brokers, under load")
     words = ["switch", f"user:{PAYMENTS.user}", "--from", ORIGIN, "--to", TARGET, "--mode", "forced"]
     triggered = time.time()
