@@ -131,10 +131,8 @@ def tail_violations(history: History, loss: Loss) -> Iterator[Violation]:
 
 
 def _is_gone(event: Event, loss: Loss, lying: Mapping[Spot, Mapping[int, str]]) -> bool:
-    if isinstance(event, Acked):
+    if isinstance(event, Acked | Delivered):
         return _lies_in(event, lying)
-    if isinstance(event, Delivered):
-        return event.t <= loss.cut_at and _lies_in(event, lying)
     return (
         isinstance(event, Committed) and event.topic == loss.topic.name and loss.commits_since <= event.t <= loss.cut_at
     )

@@ -12,7 +12,8 @@ KILLED, CUT_AT = 200.0, 205.0
 MIRRORED, EAST_END, CUT = 6, 10, 1000
 """Of ten records in east the copy had six. The last one was not answered, and comes again at the cut."""
 READER = "auditor"
-EAST = {n: f"p-{n}" for n in range(EAST_END)}
+EAST = {n: f"p-{n}" for n in range(EAST_END)} | {11: "p-9", 12: "p-10", 13: "p-11"}
+"""Behind a marker what it was copied when it was back."""
 WEST = {1 + n: f"p-{n}" for n in range(MIRRORED)} | {8: "p-9", 9: "p-10", 10: "p-11"}
 """A copier's markers lie at 0 and 7."""
 LOSS = Loss(
@@ -63,10 +64,10 @@ def read_from_the_beginning() -> list[Event]:
 
 
 def member() -> list[Event]:
-    """It had read all of east but for the last record, and committed; the standby knew of the first five."""
-    before: list[Event] = [given("m", 110.0 + n, n, n, "billing") for n in range(9)]
+    """It had read all of east, the record that came again too, and committed; the standby knew of the first five."""
+    before: list[Event] = [given("m", 110.0 + n, n, n, "billing") for n in range(EAST_END)]
     assigned = [Assigned("m", t, ((TOPIC, 0),), "billing") for t in (109.0, 210.0)]
-    known, forgotten = (Committed("m", t, "billing", TOPIC, 0, offset) for t, offset in ((140.0, 5), (190.0, 9)))
+    known, forgotten = (Committed("m", t, "billing", TOPIC, 0, offset) for t, offset in ((140.0, 5), (190.0, EAST_END)))
     again = given("m", 212.0, 5, 5, "billing")
     behind = [given("m", 213.0 + n, CUT + n, EAST_END - 1 + n, "billing") for n in range(3)]
     return [assigned[0], *before, known, forgotten, assigned[1], again, *behind]
@@ -81,5 +82,5 @@ def recorded() -> History:
             READER: (Started(READER, 299.0, "consumer", "test", (TOPIC,)), *read_from_the_beginning()),
             "m": (Started("m", 99.0, "consumer", "test", (TOPIC,), "billing"), *member()),
         },
-        logs=(LogDump("east", TOPIC, 0, 0, EAST_END, EAST), LogDump("west", TOPIC, 0, 0, 11, WEST)),
+        logs=(LogDump("east", TOPIC, 0, 0, 14, EAST), LogDump("west", TOPIC, 0, 0, 11, WEST)),
     )

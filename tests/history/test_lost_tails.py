@@ -61,6 +61,10 @@ def acknowledged_by_the_copy_and_only_in_the_tail(history: History) -> History:
     return instead(history, "p", acked(8), replace(acked(8), t=220.0, offset=CUT + 7))
 
 
+def acknowledged_where_another_record_lies(history: History) -> History:
+    return instead(history, "p", acked(8), replace(acked(8), offset=7))
+
+
 def skipped_by_the_reader(history: History) -> History:
     return instead(history, READER, given(READER, 304.0, 4, 4))
 
@@ -102,6 +106,7 @@ def renumbered_by_the_copy(history: History) -> History:
         (lost_from_the_copy, ("lost", "p-3")),
         (acknowledged_after_the_kill_and_nowhere, ("lost", "p-12")),
         (acknowledged_by_the_copy_and_only_in_the_tail, ("lost", "p-8")),
+        (acknowledged_where_another_record_lies, ("lost", "p-8")),
         (skipped_by_the_reader, ("lost", "p-4")),
         (skipped_by_the_group, ("lost", "p-10")),
         (read_from_the_tail, ("tail delivered", "p-7")),
@@ -131,6 +136,13 @@ def test_an_account_with_a_record_too_many_or_too_few_is_not_exact(plant: Callab
     told = account(plant(recorded()), LOSS, READER)
     assert not told.exact
     assert "≠" in str(told)
+
+
+def test_a_record_too_few_is_not_made_up_for_by_one_too_many() -> None:
+    told = account(read_from_the_tail(skipped_by_the_reader(recorded())), LOSS, READER)
+    assert told.acknowledged - told.lost == told.delivered
+    assert (told.missing, told.strange) == (("p-4",), ("p-7",))
+    assert not told.exact
 
 
 @pytest.mark.parametrize("records", [3, 5, None])
