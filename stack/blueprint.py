@@ -28,7 +28,7 @@ from stack.specs import StackSpec
 from stack.zookeeper_part import ZooKeeperPart
 
 ZOOKEEPER_ROOT = "/switchyard"
-USERS = ("admin", "orders-app", "billing-app")
+USERS = ("admin", "orders-app", "billing-app", "payments-app")
 """Who may connect to the gateways of a stack with SASL."""
 
 

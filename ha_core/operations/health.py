@@ -13,7 +13,7 @@ from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.creating import QUIET_S, interrupted, quiet_s
 from ha_core.operations.crossing.ends import overdue
 from ha_core.operations.environment import Environment
-from ha_core.operations.mirrors import mirror_rows
+from ha_core.operations.mirrors import mirror_rows, synced
 from ha_core.operations.reconciling import uncounted
 from ha_core.operations.registry import ClusterState
 from ha_core.plan.abandoned import patience_s
@@ -208,8 +208,7 @@ def _mirrors(environment: Environment, view: View) -> Iterator[Problem]:
 
 def _mirror_syncs(environment: Environment, view: View) -> Iterator[Problem]:
     """What mirrors have not got besides records, where that waits for somebody."""
-    pairs = {(mirror.source, mirror.target) for mirror in view.mirrors.values()}
-    looks = [one for one in environment.store.mirror_syncs() if (one.source, one.target) in pairs] if pairs else []
+    looks = synced(environment, view.mirrors.values())
     stops = [(look, one) for look in looks for one in look.findings if one.stop]
     for look, one in stops[:MAX_SYNC_PROBLEMS]:
         yield Problem(

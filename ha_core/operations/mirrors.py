@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER
-from ha_core.model import Mirror, MoveRequest, PartitionReport, SyncFinding, View
+from ha_core.model import Mirror, MirrorSync, MoveRequest, PartitionReport, SyncFinding, View
 from ha_core.operations.environment import Environment
 from ha_core.plan.facts import CopyLag
 from ha_core.store.store import Store
@@ -39,6 +40,7 @@ class MirrorRow:
             "state": self.state,
             "lag_records": self.lag_records,
             "lag_ms": self.lag_ms,
+            "bytes_s": self.bytes_s,
             "reason": self.reason,
         }
 
@@ -60,6 +62,13 @@ def mirror_rows(environment: Environment) -> list[MirrorRow]:
         partitions = [_row(mirror, one) for _, one in sorted(told_of.items())]
         rows += partitions or [_row(mirror, None, left_out)]
     return rows
+
+
+def synced(environment: Environment, mirrors: Iterable[Mirror | MirrorRow]) -> list[MirrorSync]:
+    """What the last looks have found besides records. At mirrors that have ended nobody looks any more."""
+    pairs = {(one.source, one.target) for one in mirrors}
+    looks = environment.store.mirror_syncs() if pairs else []
+    return [one for one in looks if (one.source, one.target) in pairs]
 
 
 def reported_lags(environment: Environment, view: View) -> dict[tuple[str, int], CopyLag]:

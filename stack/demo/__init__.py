@@ -1,1 +1,1 @@
-"""`switchyard demo`: live clients go from one real cluster to another and back, and a topic without a fence."""
+"""`switchyard demo`: clients are switched there and back, a topic migrates, a cluster is killed."""

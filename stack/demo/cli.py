@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from stack.harness import Stack
 
 app = typer.Typer(
-    help="Live clients go from one real cluster to another and back, and a topic without a fence; nothing is lost. "
-    "Takes a minute or two."
+    help="Live clients go from one real cluster to another and back; a topic migrates without a fence; a cluster is "
+    "killed, and its clients go on at the copy. Takes some minutes."
 )
 FOLDER = PROJECT / ".demo"
 
@@ -28,10 +28,10 @@ FOLDER = PROJECT / ".demo"
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running afterwards, to look around.")] = False,
     report_file: Annotated[
-        Path, typer.Option("--report", help="Where the report goes, as JSON; its plot beside it.")
+        Path, typer.Option("--report", help="Where the report goes, as JSON; its plots beside it.")
     ] = FOLDER / "report.json",
 ) -> None:
-    """Start the stack, move live clients there and back, migrate a topic, and report what they noticed."""
+    """Start the stack, move live clients, migrate a topic, kill a cluster, and report what clients noticed."""
     from rich.console import Console
     from rich.text import Text
 
@@ -91,7 +91,7 @@ def demo(
 def _look_around(console: Console, stack: Stack) -> None:
     from rich.text import Text
 
-    from stack.demo.workload import INVOICES, ORDERS
+    from stack.demo.workload import INVOICES, ORDERS, PAYMENTS
 
     airflow = stack.airflow
     assert airflow is not None
@@ -105,6 +105,7 @@ def _look_around(console: Console, stack: Stack) -> None:
         "  what is there    switchyard status",
         "  what was done    switchyard history",
         f"  where it lies    switchyard topic {ORDERS.topic}; switchyard topic {INVOICES.topic}",
+        f"  its standby      switchyard mirrors; switchyard mirror verify {PAYMENTS.topic}",
         f"  processes, logs  switchyard stack status --dir {stack.dir}; logs in {stack.dir / 'logs'}",
         "To end it:",
         f"  switchyard stack down --dir {stack.dir}",

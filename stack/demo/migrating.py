@@ -7,11 +7,8 @@ ages.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from stack.clients.process import Client, history_of
 from stack.demo.airflow_api import AirflowApi, tell_tasks
+from stack.demo.command import Say, open_environment, switchyard
 from stack.demo.plot import Mark, draw, tracks_of
 from stack.demo.report import Migration, Reader, client_lines
-from stack.demo.workload import INVOICES, ROOT, Workload, prepare, service_account, service_settings
+from stack.demo.workload import INVOICES, Workload, prepare, service_account, service_settings
 from stack.errors import StackError
 from stack.harness import Stack
 from stack.history.blackout import Move
@@ -41,11 +39,7 @@ QUIET_S = 2.0
 LAGGING, LAGGING_GROUP = "audit-lagging", "audit"
 LAGGING_PACE = 3 * len(INVOICES.producers) * INVOICES.records_per_s
 """Records per second: more than are produced, or it would never catch up."""
-COMMAND_TIMEOUT_S = 120.0
-PROGRESS_S = 2.0
-"""Between two lines of how far the cuts are."""
 NEEDED_TIMEOUT_S = 120.0
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,7 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
     prepare(stack, INVOICES, ORIGIN)
     say(f"second act: topic {topic} with {INVOICES.partitions} partitions in cluster {ORIGIN}, user {INVOICES.user}")
     workload = Workload(stack, INVOICES, directory)
-    with _environment(stack) as environment:
+    with open_environment(stack) as environment:
         try:
             workload.start()
             names = ", ".join(client.name for client in workload.clients)
@@ -131,13 +125,6 @@ def reader_of(history: History, settled: float) -> Reader:
     return Reader(LAGGING, behind, None if crossed is None else round(crossed, 1), below, len(given) - below)
 
 
-def _environment(stack: Stack) -> Environment:
-    from ha_core.operations.environment import EnvironmentSettings, connect
-
-    security = stack.document["security_file"]
-    return connect(EnvironmentSettings(stack.zookeeper, root=ROOT, security_file=Path(security)), by="cli:demo")
-
-
 def _start_lagging(workload: Workload, say: Say) -> Client:
     """It reads ahead by little, so that what it is given is what it has just fetched."""
     settings = ("fetch.message.max.bytes=20000", "queued.min.messages=500")
@@ -152,7 +139,7 @@ def _start_lagging(workload: Workload, say: Say) -> Client:
 def _migrate(stack: Stack, say: Say) -> dict[str, Any]:
     """The report of the one operation."""
     words = ["migrate", INVOICES.topic, "--from", ORIGIN, "--to", TARGET, "--cut", "predicted"]
-    said = _switchyard(
+    said = switchyard(
         stack, [*words, "--preparation", f"{PREPARATION_S:g}", "--reason", "demo", "--yes", "--wait"], say
     )
     (report,) = said["batches"]
@@ -163,35 +150,7 @@ def _migrate(stack: Stack, say: Say) -> dict[str, Any]:
 def _bring_groups(stack: Stack, say: Say) -> None:
     """A coordinator loses the offsets of a topic that is deleted beside it, so the groups follow their topic first."""
     words = ["switch", f"user:{INVOICES.user}", "--from", ORIGIN, "--to", TARGET, "--reason", "demo", "--yes"]
-    _switchyard(stack, words, say)
-
-
-def _switchyard(stack: Stack, words: Sequence[str], say: Say) -> dict[str, Any]:
-    """Run the command and tell what it says; its result. Raises StackError."""
-    say("$ switchyard " + " ".join(words))
-    program = str(Path(sys.executable).with_name("switchyard"))
-    where = ["--zookeeper", stack.zookeeper, "--security-file", stack.document["security_file"], "--json"]
-    with subprocess.Popen(
-        [program, *words, *where],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as running:
-        assert running.stdout is not None
-        assert running.stderr is not None
-        last, said_at = "", 0.0
-        for line in running.stderr:
-            last = line.strip() or last
-            if "have reached their cuts" not in line or time.monotonic() - said_at > PROGRESS_S:
-                said_at = time.monotonic()
-                say(f"  {line.rstrip()}")
-        said = running.stdout.read()
-        code = running.wait(COMMAND_TIMEOUT_S)
-    if code != 0:
-        raise StackError(f"switchyard {words[0]} ended with code {code}: {last}")
-    result: dict[str, Any] = json.loads(said)
-    return result
+    switchyard(stack, words, say)
 
 
 def _say_status(environment: Environment, say: Say) -> None:

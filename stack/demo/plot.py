@@ -112,7 +112,8 @@ def draw(tracks: Sequence[Track], marks: Sequence[Mark], path: Path, topic: str)
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(tracks), sharex=True, squeeze=False)[0]
     zero = marks[0].t
-    told = _apart(marks, tracks)
+    times = [t for track in tracks for points in (*track.held.values(), track.read) for t, _ in points]
+    told = apart(marks, max(times, default=0.0) - min(times, default=0.0))
     for axes, track in zip(panels, tracks, strict=True):
         _panel(axes, track, told, zero)
     panels[0].set_ylabel("client offset")
@@ -120,19 +121,22 @@ def draw(tracks: Sequence[Track], marks: Sequence[Mark], path: Path, topic: str)
     figure.suptitle(
         f"{topic} migrates from {first.origin} to {first.target}: no fence, and no offset changes", fontsize=14
     )
-    handles, labels = panels[0].get_legend_handles_labels()
+    save(figure, panels[0], path)
+    return figure
+
+
+def save(figure: Figure, axes: Axes, path: Path) -> None:
+    """With the legend of `axes` below it."""
+    handles, labels = axes.get_legend_handles_labels()
     legend = figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     for line in legend.get_lines():
         line.set_markersize(8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=DPI)
-    return figure
 
 
-def _apart(marks: Sequence[Mark], tracks: Sequence[Track]) -> list[Mark]:
-    """Marks whose words would lie on top of each other as one, at the first of them."""
-    times = [t for track in tracks for points in (*track.held.values(), track.read) for t, _ in points]
-    span_s = max(times, default=0.0) - min(times, default=0.0)
+def apart(marks: Sequence[Mark], span_s: float) -> list[Mark]:
+    """Marks whose words would lie on top of each other, where so much time is shown, as one at the first of them."""
     found: list[Mark] = []
     for mark in sorted(marks, key=lambda one: one.t):
         if found and mark.t - found[-1].t < span_s * CLOSE:
@@ -145,9 +149,9 @@ def _apart(marks: Sequence[Mark], tracks: Sequence[Track]) -> list[Mark]:
 def _panel(axes: Axes, track: Track, marks: Sequence[Mark], zero: float) -> None:
     axes.set_title(f"partition {track.partition}", fontsize=11, color=INK)
     axes.set_xlabel("seconds since the cut was proposed")
-    _points(axes, track.surplus, zero, SURPLUS, f"also in {track.origin}: surplus that nobody sees", size=9)
+    draw_points(axes, track.surplus, zero, SURPLUS, f"also in {track.origin}: surplus that nobody sees", size=9)
     for colour, (cluster, points) in zip(HOLDERS, track.held.items(), strict=False):
-        _points(axes, points, zero, colour, f"acknowledged, held by {cluster}", size=3)
+        draw_points(axes, points, zero, colour, f"acknowledged, held by {cluster}", size=3)
     axes.plot(
         [t - zero for t, _ in track.read],
         [offset for _, offset in track.read],
@@ -170,6 +174,15 @@ def _panel(axes: Axes, track: Track, marks: Sequence[Mark], zero: float) -> None
     crossing = next(((t, offset) for t, offset in track.read if offset >= track.cut), None)
     if crossing is not None:
         axes.plot([crossing[0] - zero], [crossing[1]], "o", color=READER, markeredgecolor="white", markersize=9)
+    draw_marks(axes, marks, zero)
+    top = max((offset for points in (*track.held.values(), track.read) for _, offset in points), default=track.cut)
+    for colour, low, high in zip(HOLDERS, (0, track.cut), (track.cut, 1.12 * top), strict=False):
+        axes.axhspan(low, high, color=colour, alpha=0.05, linewidth=0)
+    axes.set_ylim(0, 1.12 * top)
+    plain(axes)
+
+
+def draw_marks(axes: Axes, marks: Sequence[Mark], zero: float) -> None:
     for mark in marks:
         axes.axvline(mark.t - zero, color=FAINT, linewidth=0.8, linestyle=":")
         axes.annotate(
@@ -184,17 +197,17 @@ def _panel(axes: Axes, track: Track, marks: Sequence[Mark], zero: float) -> None
             fontsize=8.5,
             color="#555555",
         )
-    top = max((offset for points in (*track.held.values(), track.read) for _, offset in points), default=track.cut)
-    for colour, low, high in zip(HOLDERS, (0, track.cut), (track.cut, 1.12 * top), strict=False):
-        axes.axhspan(low, high, color=colour, alpha=0.05, linewidth=0)
-    axes.set_ylim(0, 1.12 * top)
+
+
+def plain(axes: Axes) -> None:
+    """A faint grid, no frame, numbers in full."""
     axes.grid(visible=True, color="#ececec", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.yaxis.set_major_formatter("{x:,.0f}")
 
 
-def _points(axes: Axes, points: Points, zero: float, colour: str, label: str, size: float) -> None:
+def draw_points(axes: Axes, points: Points, zero: float, colour: str, label: str, size: float) -> None:
     axes.plot(
         [t - zero for t, _ in points],
         [offset for _, offset in points],

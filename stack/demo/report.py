@@ -16,6 +16,7 @@ from stack.history.blackout import Move, blackouts
 from stack.history.checker import Result
 from stack.history.events import Acked, Delivered
 from stack.history.history import History
+from stack.history.lost_tails import Account
 
 
 @dataclass(frozen=True)
@@ -108,27 +109,73 @@ class Migration:
 
 
 @dataclass(frozen=True)
+class Failover:
+    """A mirrored topic whose cluster was killed."""
+
+    operation: str
+    topic: str
+    origin: str
+    target: str
+    result: str
+    account: Account
+    counted: int
+    """Records that `mirror reconcile` has counted."""
+    violations: tuple[str, ...]
+    """Of the tail, in words."""
+    tails: tuple[dict[str, Any], ...]
+    """As `mirror reconcile` says them: one for each partition."""
+    first_answer_after_kill_s: float
+    first_answer_after_trigger_s: float
+    command_s: float
+    """The forced switch, from its first word to its last."""
+    clients: tuple[ClientLine, ...]
+    """Each with two blackouts: the longest standstill before the kill, and the one behind it."""
+    standby_equal: bool
+    """The cluster that was back has, as the standby, all that its topic has."""
+    plot: str
+    """File."""
+
+    @property
+    def sound(self) -> bool:
+        """Every record is accounted for, every client came back, and so did the cluster."""
+        back = all(client.blackout_ms[-1] is not None for client in self.clients)
+        exact = self.account.exact and self.counted == self.account.reported and not self.violations
+        return self.result == "succeeded" and exact and back and self.standby_equal
+
+    def to_json(self) -> dict[str, Any]:
+        document = asdict(self)
+        document["from"], document["to"] = document.pop("origin"), document.pop("target")
+        document |= document.pop("account")
+        document["missing"], document["strange"] = self.account.missing[:100], self.account.strange[:100]
+        for client in document["clients"]:
+            client["standstill_before_ms"], client["blackout_ms"] = client["blackout_ms"]
+        return document
+
+
+@dataclass(frozen=True)
 class DemoReport:
     operations: tuple[Operation, ...]
     clients: tuple[ClientLine, ...]
     migration: Migration
+    failover: Failover
     result: Result
-    """Over both acts."""
+    """Over all acts, without what was lost with a cluster and reported."""
     airflow_url: str
 
     @property
     def sound(self) -> bool:
-        """Nothing lost, doubled or renumbered, every client came back, every move and the migration succeeded."""
+        """Nothing lost, doubled or renumbered, every client came back, all operations succeeded."""
         back = all(ms is not None for client in self.clients for ms in client.blackout_ms)
         moved = bool(self.operations) and all(one.result == "succeeded" for one in self.operations)
         whole = self.result.sound and not self.result.lost and not self.result.doubled
-        return whole and back and moved and self.migration.sound
+        return whole and back and moved and self.migration.sound and self.failover.sound
 
     def to_json(self) -> dict[str, Any]:
         return {
             "operations": [operation.to_json() for operation in self.operations],
             "clients": [asdict(client) for client in self.clients],
             "migration": self.migration.to_json(),
+            "failover": self.failover.to_json(),
             "acknowledged": self.result.acknowledged,
             "delivered": self.result.delivered,
             "lost": self.result.lost,
@@ -176,9 +223,10 @@ def show(console: Console, report: DemoReport) -> None:
     console.print(_clients(report.clients, columns))
     console.print()
     _show_migration(console, report.migration)
+    _show_failover(console, report.failover, report.result.doubled)
     result = report.result
     colour = "bold green" if report.sound else "bold red"
-    counts = f"{result.acknowledged} acknowledged, {result.delivered} delivered"
+    counts = f"all acts, without what is reported: {result.acknowledged} acknowledged, {result.delivered} delivered"
     counts += f", {result.lost} lost, {result.doubled} doubled"
     console.print(Text(counts, style=colour))
     for violation in result.violations[:20]:
@@ -190,6 +238,7 @@ def show(console: Console, report: DemoReport) -> None:
         )
     console.print(Text(f"every step of the aging: {report.migration.airflow_url}"), soft_wrap=True)
     console.print(Text(f"plot of the migration: {report.migration.plot}"), soft_wrap=True)
+    console.print(Text(f"plot of the failover: {report.failover.plot}"), soft_wrap=True)
 
 
 def _clients(lines: Sequence[ClientLine], columns: Sequence[str]) -> Table:
@@ -223,5 +272,27 @@ def _show_migration(console: Console, migration: Migration) -> None:
             f"afterwards {migration.topic} {'is Aged' if migration.aged else 'did not age'}, and its topic in "
             f"{migration.origin} {'is deleted' if migration.deleted else 'is still there'}"
         )
+    )
+    console.print()
+
+
+def _show_failover(console: Console, failover: Failover, doubled: int) -> None:
+    heads = _table("failover", "from", "to", "command", "first answer after the kill", "after the trigger", "operation")
+    kill_s, trigger_s = failover.first_answer_after_kill_s, failover.first_answer_after_trigger_s
+    times = (f"{failover.command_s:.1f} s", f"{kill_s:.1f} s", f"{trigger_s:.1f} s")
+    row = (failover.topic, failover.origin, failover.target, *times, failover.operation)
+    heads.add_row(*(Text(cell) for cell in row))
+    console.print(heads)
+    console.print()
+    console.print(_clients(failover.clients, ("longest gap before", "at the kill")))
+    console.print()
+    console.print(Text(f"{failover.account}, {doubled} doubled", style="bold" if failover.sound else "bold red"))
+    unknown = [*(f"missing: {one}" for one in failover.account.missing[:20])]
+    unknown += [f"not acknowledged, or lost, and delivered: {one}" for one in failover.account.strange[:20]]
+    for text in (*failover.violations[:20], *unknown):
+        console.print(Text(f"  {text}", style="red"))
+    same = "equals" if failover.standby_equal else "DIFFERS FROM"
+    console.print(
+        Text(f"{failover.origin} is the standby of {failover.topic} now, and {same} it, but for what was lost there")
     )
     console.print()

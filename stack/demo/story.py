@@ -1,4 +1,4 @@
-"""The demo from beginning to end: users are switched there and back, then a topic is migrated without a fence."""
+"""The demo from beginning to end: a user is switched there and back, a topic is migrated, a cluster is killed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stack.demo.airflow_api import AirflowApi
+from stack.demo.failing_over import AUDITOR, fail_over
 from stack.demo.migrating import LAGGING_GROUP, migrate_and_age
 from stack.demo.report import DemoReport
 from stack.demo.switching import switch_there_and_back
-from stack.demo.workload import INVOICES, ORDERS
+from stack.demo.workload import INVOICES, ORDERS, PAYMENTS
 from stack.harness import Stack
 from stack.history.checker import check
 from stack.history.history import History
@@ -21,28 +22,30 @@ Say = Callable[[str], None]
 
 
 def start_stack(say: Say) -> Started:
-    """Two clusters of different major versions, ZooKeeper, two gateways and Airflow."""
+    """Two clusters of different major versions, ZooKeeper, two gateways, Airflow, and Spark with the copying job."""
     specs = [cluster_spec(name, version) for name, version in CLUSTERS.items()]
-    return start(stack_spec(specs, gateways=2, airflow=True, security="sasl", record_facts_s=60), None, None, say)
+    spec = stack_spec(specs, gateways=2, airflow=True, security="sasl", mirror=True, record_facts_s=60)
+    return start(spec, None, None, say)
 
 
 def tell(stack: Stack, directory: Path, plot: Path, say: Say) -> DemoReport:
-    """Both acts and the check of everything; the plot of the second goes to `plot`."""
+    """All acts and the check of everything; the plots of the second and third go to `plot` and beside it."""
     assert stack.airflow is not None
     airflow = AirflowApi(stack.airflow["url"], stack.airflow["user"], stack.airflow["password"])
     first = switch_there_and_back(stack, airflow, directory, say)
     second = migrate_and_age(stack, airflow, directory, plot, say)
+    third = fail_over(stack, directory, plot.with_name(f"{plot.stem}-failover{plot.suffix}"), say)
     say("checking what every client saw, and both clusters' logs")
-    whole = _together(first.history, second.history)
-    result = check(whole, complete_readers=[ORDERS.group, INVOICES.group, LAGGING_GROUP])
-    return DemoReport(
-        first.operations, first.clients, second.migration, result, f"{stack.airflow['url']}/dags/switch/runs"
-    )
+    whole = _together(first.history, second.history, third.left)
+    readers = [ORDERS.group, INVOICES.group, LAGGING_GROUP, PAYMENTS.group, AUDITOR]
+    result = check(whole, complete_readers=readers)
+    runs = f"{stack.airflow['url']}/dags/switch/runs"
+    return DemoReport(first.operations, first.clients, second.migration, third.failover, result, runs)
 
 
-def _together(first: History, second: History) -> History:
-    """Two histories of different topics as one."""
-    clients = {**first.clients, **second.clients}
-    return History(clients).with_evidence(
-        (*first.cuts, *second.cuts), (*first.faults, *second.faults), (*first.logs, *second.logs)
-    )
+def _together(*histories: History) -> History:
+    """Histories of different topics as one."""
+    whole = History({name: events for one in histories for name, events in one.clients.items()})
+    for one in histories:
+        whole = whole.with_evidence(one.cuts, one.faults, one.logs)
+    return whole

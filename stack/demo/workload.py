@@ -28,6 +28,8 @@ class Application:
     """Records per second of each producer."""
     producers: Mapping[str, str]
     consumers: Mapping[str, str]
+    idempotence: str = ""
+    """Of the producers: on, or each library's own default."""
 
 
 ORDERS = Application(
@@ -60,6 +62,20 @@ INVOICES = Application(
     },
     consumers={"ledger-confluent": "confluent-consumer", "ledger-python": "kafka-python-consumer"},
 )
+PAYMENTS = Application(
+    user="payments-app",
+    topic="payments",
+    group="settlement",
+    partitions=3,
+    records_per_s=200.0,
+    producers={
+        "payments-confluent": "confluent-producer",
+        "payments-python": "kafka-python-producer",
+        "payments-java": "java-producer",
+    },
+    consumers={"settlement-confluent": "confluent-consumer", "settlement-python": "kafka-python-consumer"},
+    idempotence="on",  # else a library writes again what a killed broker had not answered, and nobody can know it
+)
 
 
 class Workload:
@@ -82,7 +98,8 @@ class Workload:
         for name, kind in application.consumers.items():
             self.consume(kind, name, application.group)
         for name, kind in application.producers.items():
-            self.producers.append(self._client(kind, name, rate=application.records_per_s))
+            rate, idempotence = application.records_per_s, application.idempotence
+            self.producers.append(self._client(kind, name, rate=rate, idempotence=idempotence))
         for producer in self.producers:
             producer.wait_for(20, "acknowledged")
         for consumer in self.consumers:

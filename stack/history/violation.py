@@ -17,6 +17,8 @@ Kind = Literal[
     "gap",
     "phantom",
     "aborted delivered",
+    "tail delivered",
+    "miscounted",
 ]
 """
 lost: acknowledged, and a reader that read everything did not get it
@@ -30,6 +32,8 @@ went back: a consumer's offsets fell without a seek or a new assignment
 gap: a consumer jumped over a record
 phantom: delivered, but never sent, or reported as certainly not appended
 aborted delivered: a read_committed consumer got a record of an aborted transaction
+tail delivered: a consumer got what a lost cluster alone had, when the topic had gone on at its copy
+miscounted: of a lost cluster's tail another number of records is reported than its log holds
 """
 
 

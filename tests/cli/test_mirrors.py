@@ -38,11 +38,21 @@ def test_partitions_are_shown_as_their_tasks_report_them_and_what_nobody_reports
     client.register(MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9, lag_records=2), lost)))
     client.register(MirrorReport(slot=1, job="j", partitions=(told(1, "copying", source_end=4),)))
     # When mirrors are listed
-    found = document("mirrors")["mirrors"]
+    found = document("mirrors")
     # Then each partition has one row, and the topic of which nobody tells has one as well
     rows = [(one["topic"], one["partition"], one["state"], one["lag_records"]) for one in found]
     assert rows == [("orders", 0, "copying", 2), ("orders", 1, "copying", 0), ("payments", None, "nobody", None)]
-    assert found[0]["from"] == "east"
+    assert found[0] == {
+        "topic": "orders",
+        "partition": 0,
+        "from": "east",
+        "to": "west",
+        "state": "copying",
+        "lag_records": 2,
+        "lag_ms": None,
+        "bytes_s": 0,
+        "reason": "",
+    }
     assert "is the job `mirror`" in shown("mirrors")
 
 
@@ -50,13 +60,14 @@ def test_a_mirror_that_a_full_report_leaves_out_is_no_mirror_that_nobody_copies(
     full = MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9),), left_out=3)
     store.client().register(full)
 
-    found = document("mirrors")["mirrors"]
+    found = document("mirrors")
 
     assert [(one["topic"], one["state"]) for one in found] == [("orders", "copying"), ("payments", "unreported")]
 
 
-def test_without_a_mirror_the_list_says_how_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_mirror_the_list_is_empty_and_says_how_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     use(seeded(*CLUSTERS), monkeypatch)
+    assert document("mirrors") == []
     assert "switchyard mirror link" in shown("mirrors")
 
 
@@ -86,8 +97,8 @@ def test_what_is_not_as_in_the_source_is_listed_and_only_what_waits_for_somebody
     client = store.client()
     client.keep_mirror_sync(synced("topics", more))
     client.keep_mirror_sync(synced("groups", lives))
-    # When mirrors are listed
-    found = document("mirrors")["sync"]
+    # When it is asked for
+    found = document("status")["mirror_syncs"]
     page = shown("mirrors")
     # Then both are there
     assert [(one["part"], one["looked_at"], one["findings"][0]["about"]) for one in found] == [

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from stack.demo.report import ClientLine, DemoReport, Migration, Operation, Reader, client_lines, show
+from stack.demo.report import ClientLine, DemoReport, Failover, Migration, Operation, Reader, client_lines, show
 from stack.history.blackout import Move
 from stack.history.checker import Result
 from stack.history.events import Acked, Delivered, Event, Started
 from stack.history.history import History
+from stack.history.lost_tails import Account
 from stack.history.violation import Violation
 
 MOVE = Move(10.0, 11.0)
@@ -44,7 +45,25 @@ MIGRATION = Migration(
     plot="/plots/report.png",
 )
 CLIENTS = (ClientLine("one", "producer", (12.5,), 2, 2),)
-REPORT = DemoReport((OPERATION,), CLIENTS, MIGRATION, SOUND, "http://airflow/runs")
+ACCOUNT = Account(acknowledged=12, reported=4, lost=3, came_again=1, delivered=9, missing=(), strange=())
+FAILOVER = Failover(
+    operation="switch-3",
+    topic="payments",
+    origin="east",
+    target="west",
+    result="succeeded",
+    account=ACCOUNT,
+    counted=4,
+    violations=(),
+    tails=({"partition": 0, "mirrored": 6, "end": 10, "records": 4},),
+    first_answer_after_kill_s=3.5,
+    first_answer_after_trigger_s=3.4,
+    command_s=4.8,
+    clients=(ClientLine("three", "consumer", (250.0, 4100.0), 0, 9),),
+    standby_equal=True,
+    plot="/plots/report-failover.png",
+)
+REPORT = DemoReport((OPERATION,), CLIENTS, MIGRATION, FAILOVER, SOUND, "http://airflow/runs")
 
 
 def acked(t: float, value: str) -> Acked:
@@ -82,6 +101,10 @@ def test_the_json_report_has_its_promised_fields(tmp_path: Path) -> None:
         "delivered": 3,
     }
     assert migration["reader"]["crossed_after_s"] == 4.2
+    failover = document["failover"]
+    assert (failover["acknowledged"], failover["lost"], failover["reported"], failover["delivered"]) == (12, 3, 4, 9)
+    assert (failover["from"], failover["to"], failover["first_answer_after_trigger_s"]) == ("east", "west", 3.4)
+    assert (failover["clients"][0]["blackout_ms"], failover["tails"][0]["records"]) == (4100.0, 4)
 
 
 def test_a_demo_is_sound_only_when_complete_and_without_loss() -> None:
@@ -109,6 +132,19 @@ def test_a_demo_migration_is_sound_only_when_all_clients_crossed_and_the_origin_
     assert not replace(REPORT, migration=replace(MIGRATION, aged=False)).sound
 
 
+def test_a_failover_is_sound_only_when_every_record_is_accounted_for_and_everybody_is_back() -> None:
+    assert FAILOVER.sound
+    assert not replace(FAILOVER, account=replace(ACCOUNT, delivered=8, missing=("p-1",))).sound
+    assert not replace(FAILOVER, account=replace(ACCOUNT, delivered=10, strange=("p-1",))).sound
+    assert not replace(FAILOVER, account=replace(ACCOUNT, lost=2)).sound
+    assert not replace(FAILOVER, counted=5).sound
+    assert not replace(FAILOVER, violations=("miscounted",)).sound
+    assert not replace(FAILOVER, result="undone").sound
+    assert not replace(FAILOVER, standby_equal=False).sound
+    assert not replace(FAILOVER, clients=(ClientLine("three", "consumer", (250.0, None), 0, 9),)).sound
+    assert not replace(REPORT, failover=replace(FAILOVER, counted=5)).sound
+
+
 def test_a_client_line_has_its_blackout_and_its_counts() -> None:
     # Given a producer with a pause over the move, and a consumer with a longer one
     producer: tuple[Event, ...] = (
@@ -132,7 +168,7 @@ def test_a_client_line_has_its_blackout_and_its_counts() -> None:
     )
 
 
-def test_the_terminal_report_shows_switches_and_the_migration() -> None:
+def test_the_terminal_report_shows_switches_the_migration_and_the_failover() -> None:
     console = Console(width=160, file=StringIO(), highlight=False)
 
     show(console, REPORT)
@@ -143,3 +179,17 @@ def test_the_terminal_report_shows_switches_and_the_migration() -> None:
     assert "is Aged, and its topic in east is deleted" in text
     assert "2 acknowledged, 2 delivered, 0 lost, 0 doubled" in text
     assert "/plots/report.png" in text
+    assert "12 acknowledged - 3 lost (4 reported, 1 of them written again at the copy) = 9 delivered, 0 doubled" in text
+    assert "east is the standby of payments now, and equals it" in text
+
+
+def test_the_terminal_report_names_what_an_account_that_is_not_exact_lacks() -> None:
+    console = Console(width=160, file=StringIO(), highlight=False)
+    wrong = replace(FAILOVER, account=replace(ACCOUNT, delivered=8, missing=("p-7",)), standby_equal=False)
+
+    show(console, replace(REPORT, failover=wrong))
+
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO from above
+    assert "≠ 8 delivered" in text
+    assert "missing: p-7" in text
+    assert "DIFFERS FROM" in text

@@ -1,0 +1,221 @@
+"""The third act: a mirrored topic's cluster is killed, its clients go on at the copy, and what no copy had is counted.
+
+The job copies the topic all the time. Just before the kill it is made to stand still for a moment, as on a slow line,
+or there would be nothing to count: it is milliseconds behind. Nobody restarts a client. When the cluster is back it is
+reconciled, and becomes the standby.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stack.clients.process import history_of
+from stack.demo.command import Say, open_environment, switchyard
+from stack.demo.failover_plot import acks, draw, track_of
+from stack.demo.plot import Mark
+from stack.demo.report import Failover, client_lines
+from stack.demo.workload import PAYMENTS, Workload, prepare, service_settings
+from stack.errors import StackError
+from stack.harness import Stack
+from stack.history.blackout import Move
+from stack.history.events import Acked, Delivered
+from stack.history.evidence import dump_topic
+from stack.history.history import History
+from stack.history.lost_tails import Loss, account, tail_violations, what_is_left
+
+if TYPE_CHECKING:
+    from ha_core.operations.environment import Environment
+
+ORIGIN, TARGET = "east", "west"
+AUDITOR = "settlement-audit"
+"""Begins when all is over, and reads all that there is from the beginning."""
+QUIET_S = 8.0
+"""Under load before the kill: groups' offsets are copied every 5 s."""
+STALL_S = 1.5
+GO_ON = 200
+"""Records of each client by which it is known to go on."""
+KNOWN_COMMITS_S = 15.0
+"""Commits that are younger than this may be lost with their cluster: they are copied every 5 s, by a busy machine."""
+MIRRORED_TIMEOUT_S = 300.0
+"""Spark starts its tasks within seconds, on a machine that is free."""
+READ_TIMEOUT_S = 60.0
+LOOK_S = 0.5
+
+
+@dataclass(frozen=True)
+class FailingOver:
+    """What the act came to."""
+
+    failover: Failover
+    left: History
+    """Without what was lost and reported."""
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Seconds since the epoch."""
+
+    stalled: float
+    killed: float
+    triggered: float
+    switched: float
+
+
+def fail_over(stack: Stack, directory: Path, plot: Path, say: Say) -> FailingOver:
+    """Link, kill, switch by force, return, reconcile, and account for every record."""
+    topic = PAYMENTS.topic
+    prepare(stack, PAYMENTS, ORIGIN)
+    say(f"third act: topic {topic} with {PAYMENTS.partitions} partitions in cluster {ORIGIN}, user {PAYMENTS.user}")
+    workload = Workload(stack, PAYMENTS, directory)
+    with open_environment(stack) as environment:
+        try:
+            words = ["mirror", "link", topic, "--from", ORIGIN, "--to", TARGET, "--reason", "demo: a standby", "--yes"]
+            switchyard(stack, words, say)
+            workload.start()
+            names = ", ".join(client.name for client in workload.clients)
+            say(f"clients at work, {PAYMENTS.records_per_s:.0f} records a second per producer: {names}")
+            at_work = time.time()
+            lag = _until_copied(environment, TARGET, round(len(PAYMENTS.producers) * PAYMENTS.records_per_s))
+            say(f"{topic} is copied to {TARGET} by the Spark job, {lag} records behind")
+            time.sleep(QUIET_S)
+            report, moments = _kill_and_switch(stack, workload, say)
+            told = _come_back(stack, say)
+            loss = _loss(environment, report["operation"], moments)
+            _go_on(workload)
+            for producer in workload.producers:
+                producer.stop()
+            workload.consume("confluent-consumer", AUDITOR, "", seek="beginning")
+            _until_read(workload, loss)
+            for consumer in workload.consumers:
+                consumer.stop()
+            say(f"clients stopped; {topic} is compared record by record with its new standby in {ORIGIN}")
+            _until_copied(environment, ORIGIN, 0)
+            verified = switchyard(stack, ["mirror", "verify", topic, "--to", ORIGIN], say)
+        finally:
+            workload.end()
+    say(f"{topic} is read from both clusters, past the gateways")
+    settings = service_settings(stack)
+    logs = [
+        dump
+        for name, cluster in stack.clusters.items()
+        for dump in dump_topic(name, cluster["bootstrap"], topic, settings)
+    ]
+    history = history_of(workload.clients).with_evidence((), (), logs)
+    marks = (
+        Mark(moments.stalled, "copying stands still"),
+        Mark(moments.killed, f"{ORIGIN} killed"),
+        Mark(moments.switched, "switched"),
+    )
+    draw(track_of(history, loss, PAYMENTS.group), marks, moments.killed, plot, topic)
+    cuts = {partition: extents[-1].start for partition, extents in loss.topic.partitions.items()}
+    first = min(ack.t for ack in acks(history) if ack.offset >= cuts[ack.partition])
+    lines = client_lines(history, [Move(at_work, moments.stalled), Move(moments.killed, moments.switched)])
+    failover = Failover(
+        operation=report["operation"],
+        topic=topic,
+        origin=ORIGIN,
+        target=TARGET,
+        result=report["result"],
+        account=account(history, loss, AUDITOR),
+        counted=told["records"],
+        violations=tuple(str(one) for one in tail_violations(history, loss)),
+        tails=tuple(told["tails"]),
+        first_answer_after_kill_s=round(first - moments.killed, 2),
+        first_answer_after_trigger_s=round(first - moments.triggered, 2),
+        command_s=round(moments.switched - moments.triggered, 2),
+        clients=tuple(line for line in lines if line.name != AUDITOR),
+        standby_equal=bool(verified["equal"]),
+        plot=str(plot.resolve()),
+    )
+    return FailingOver(failover, what_is_left(history, loss))
+
+
+def _kill_and_switch(stack: Stack, workload: Workload, say: Say) -> tuple[dict[str, Any], _Moments]:
+    stalled = time.time()
+    stack.pause("mirror")
+    say(f"the copying job stands still (SIGSTOP): what is written from now on is in {ORIGIN} only")
+    time.sleep(STALL_S)
+    killed = time.time()
+    stack.kill(f"cluster/{ORIGIN}")
+    say(f"{ORIGIN} is dead: kill -9 of all its brokers, under load")
+    words = ["switch", f"user:{PAYMENTS.user}", "--from", ORIGIN, "--to", TARGET, "--mode", "forced"]
+    triggered = time.time()
+    report = switchyard(stack, [*words, "--unread", "wait", "--reason", f"demo: {ORIGIN} is down", "--yes"], say)
+    switched = time.time()
+    _go_on(workload)
+    say(f"every client goes on at {TARGET}, none was restarted")
+    stack.resume("mirror")
+    return report, _Moments(stalled, killed, triggered, switched)
+
+
+def _come_back(stack: Stack, say: Say) -> dict[str, Any]:
+    """What `mirror reconcile` says."""
+    stack.restart(f"cluster/{ORIGIN}")
+    say(f"{ORIGIN} is back, with what no copy had")
+    told: dict[str, Any] = switchyard(
+        stack, ["mirror", "reconcile", ORIGIN, "--reason", "demo: it is back", "--yes"], say
+    )
+    for one in told["tails"]:
+        where = f"from offset {one['mirrored']} to {one['end']}"
+        say(f"  partition {one['partition']}: {one['records']} records, {where}; {one['fetch'] or 'nothing to fetch'}")
+    return told
+
+
+def _go_on(workload: Workload) -> None:
+    """Until each client has done something more; raises ClientError for one that ended."""
+    wanted = [(one, one.count("acknowledged") + GO_ON, "acknowledged") for one in workload.producers]
+    wanted += [(one, one.count("delivered") + GO_ON, "delivered") for one in workload.consumers]
+    for client, count, what in wanted:
+        client.wait_for(count, what)
+
+
+def _until_copied(environment: Environment, target: str, lag_records: int) -> int:
+    """Until all partitions are copied to `target` and together lag by so little; the lag. Raises StackError."""
+    from ha_core.operations.mirrors import mirror_rows
+
+    deadline = time.monotonic() + MIRRORED_TIMEOUT_S
+    while True:
+        rows = [one for one in mirror_rows(environment) if (one.topic, one.target) == (PAYMENTS.topic, target)]
+        lags = [one.lag_records for one in rows if one.state == "copying" and one.lag_records is not None]
+        if len(lags) == PAYMENTS.partitions and sum(lags) <= lag_records:
+            return sum(lags)
+        if time.monotonic() > deadline:
+            said = "; ".join(f"{one.partition}: {one.state}, {one.lag_records}, {one.reason}" for one in rows)
+            raise StackError(f"{PAYMENTS.topic} is not copied to {target} after {MIRRORED_TIMEOUT_S:.0f} s: {said}")
+        time.sleep(LOOK_S)
+
+
+def _loss(environment: Environment, operation: str, moments: _Moments) -> Loss:
+    from ha_core.model import Topic
+
+    found = environment.store.read(Topic, PAYMENTS.topic)
+    assert found is not None
+    (tail,) = (one for one in environment.store.lost_tails() if one.operation == operation)
+    entries = environment.store.history(operation)
+    cut_at = next(datetime.fromisoformat(o.at).timestamp() for o in entries if (o.step, o.outcome) == ("cut", "done"))
+    return Loss(found[0], tail, cut_at, moments.killed - KNOWN_COMMITS_S)
+
+
+def _until_read(workload: Workload, loss: Loss) -> None:
+    """Until the group and the auditor have all that is not in the tail; what never comes is named by the check."""
+    readers = [tuple(PAYMENTS.consumers), (AUDITOR,)]
+    deadline = time.monotonic() + READ_TIMEOUT_S
+    while time.monotonic() < deadline:
+        history = history_of(workload.clients)
+        promised = {ack.value for ack in acks(history) if not _in_tail(ack, loss)}
+        given = [
+            {event.value for name in names for event in history.clients[name] if isinstance(event, Delivered)}
+            for names in readers
+        ]
+        if all(promised <= one for one in given):
+            return
+        time.sleep(LOOK_S)
+
+
+def _in_tail(ack: Acked, loss: Loss) -> bool:
+    known = loss.tail.partitions[ack.partition]
+    return known.client <= ack.offset < known.client + (known.end or 0) - known.mirrored
