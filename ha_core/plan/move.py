@@ -156,7 +156,7 @@ def fence_change(operation: MoveOperation, view: View) -> Documents:
     :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
     """
     require_state(operation, "planned", "running", "fenced")
-    fence = Fence(operation=operation.id)
+    fence = Fence(operation=operation.id, taken_for_dead=_taken_for_dead(operation.request))
     puts: list[Document] = [
         _unfenced(operation, view, name).changed(fence=fence, transaction_fence=None) for name in operation.moves.topics
     ]
@@ -249,6 +249,10 @@ def undo_change(operation: MoveOperation, view: View) -> Documents:
     puts += let_go(operation, view)
     state = operation.state if operation.state in FINAL else "undoing"
     return Documents((*puts, entering(operation, state)), tuple(deletes))
+
+
+def _taken_for_dead(request: MoveRequest) -> str | None:
+    return request.origin if request.mode == "forced" else None
 
 
 def _unfenced(operation: MoveOperation, view: View, name: str) -> Topic:

@@ -26,7 +26,7 @@ from ha_core.operations.kind import patiently
 from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.moving import MoveKind, MoveSteps
 from ha_core.operations.revisions import Touched, by_topic
-from ha_core.operations.sides import described, in_target, origin_of
+from ha_core.operations.sides import DYING_S, described, in_target, last_words, origin_of
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.switch.copies import MAX_EXTENTS_AT_ONCE, take_over
 from ha_core.operations.switch.levelling import OwnCopies
@@ -265,9 +265,12 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         journal, environment = self.journal, self.environment
         request, moves = journal.request, journal.moves
         target, origin = journal.target, origin_of(environment, request)
-        found = described(origin or target, moves.topics)
         forced = request.mode == "forced"
-        if not forced:
+        if forced:
+            said = last_words(environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
+            found = said or described(target, moves.topics)
+        else:
+            found = described(journal.origin, moves.topics)
             renew_adoption(journal)
         return Window(
             environment,
