@@ -19,7 +19,8 @@ from ha_core.kafka.fencing import TakenOverError, fence
 from ha_core.kafka.leadership import Leadership, Leaderships
 from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, ends, told
 from ha_core.mirror.notes import CopyId, Notes, copy_of, transactional_id
-from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer, data_end, recover
+from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer
+from ha_core.mirror.recovery import DataEnd, data_end, recover
 from ha_core.model import Run
 from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -167,7 +168,7 @@ class Takeover(Leaderships):
                 raise TakenOverError(asking.cluster, f"{copy.id} was taken over by a later copier.")
             check_id(progress.topics.target, topic_id, copy.key, asking.cluster)
             if progress.target > end:
-                recover(progress, (), end)  # which says what that means
+                recover(progress, (), DataEnd(end))  # which says what that means
         tail = list[Batch]()
         start = 0 if progress is None else progress.target
         if progress is not None and progress.last_record >= 0:
