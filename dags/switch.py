@@ -55,6 +55,7 @@ PARAMS = {
         {"planned": "planned: both clusters live", "forced": "forced: the origin is dead"},
     ),
     "unread": forms.unread(required=False),
+    "damaged_copies": forms.damaged_copies(),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s(
         "How long clients may wait behind the fence. After that the move is undone."

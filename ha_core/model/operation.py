@@ -18,6 +18,7 @@ from ha_core.model.topic import LastSequences, Topic
 
 Mode = Literal["planned", "forced"]
 UnreadPolicy = Literal["wait", "skip"]
+DamagedCopies = Literal["refuse", "leave"]
 CutMode = Literal["barrier", "predicted"]
 GroupsChoice = Literal["leave", "move"]
 Driver = Literal["command", "run"]
@@ -55,6 +56,9 @@ class MoveRequest(Part):
     """Forced only: what readers below the cut do while the origin is away. Somebody has to say it."""
     force: bool = False
     """Forced only: give the origin up although it answers."""
+    damaged_copies: DamagedCopies = "refuse"
+    """Forced only: what becomes of topics whose copies cannot be gone on with. `leave`: they stay in the origin, the
+    others go."""
     cut: CutMode = "barrier"
     preparation_s: float = Field(default=300.0, ge=0, le=7 * 86_400)
     """Predicted only: a cut lies as far ahead as the log grows in so many seconds."""
@@ -149,6 +153,8 @@ class MoveEvidence(Evidence):
     """The origin's own offsets at the cut."""
     mirrored: tuple[str, ...] = ()
     """Topics that go to where their copies are, which the operation holds."""
+    stayed: dict[str, str] = {}
+    """Topics that a forced move left in the origin, since their copies are damaged → why."""
     verified: bool = False
     """Nothing was appended to the origin behind a cut that ended mirrors; from then on it is copied to."""
     left_to_origin: dict[str, int] = {}
@@ -158,6 +164,10 @@ class MoveEvidence(Evidence):
     ended: dict[str, Mirror] = {}
     """Mirrors of these topics that a planned cut has ended, as they were."""
     groups: DependentGroups | None = None
+
+    @property
+    def went_to_copies(self) -> tuple[str, ...]:
+        return tuple(name for name in self.mirrored if name not in self.stayed)
 
 
 class PlannedCuts(Part):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -83,6 +83,8 @@ class Report:
     steps: tuple[StepTime, ...] = ()
     partitions: tuple[PartitionCut, ...] = ()
     error: str = ""
+    stayed: Mapping[str, str] = field(default_factory=dict)
+    """Topics that did not go, as their copies are damaged → why."""
 
     @property
     def words(self) -> str:
@@ -99,6 +101,7 @@ class Report:
                 for p in self.partitions
             ],
             **({"error": self.error} if self.error else {}),
+            **({"stayed": dict(self.stayed)} if self.stayed else {}),
         }
 
 
@@ -136,4 +139,6 @@ def report_of(environment: Environment, operation: Operation, error: str = "") -
         # The result is known; that its details cannot be read now must not hide it.
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
     quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
-    return Report(operation.id, result, operation.revision, times, cuts, error or ("" if quiet else operation.result))
+    said = error or ("" if quiet else operation.result)
+    stayed = operation.evidence.stayed if isinstance(operation, MoveOperation) else {}
+    return Report(operation.id, result, operation.revision, times, cuts, said, stayed)

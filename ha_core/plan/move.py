@@ -176,6 +176,7 @@ def cut_change(
     read_ms: int | None = None,
     copies: Mapping[Partition, CopyFacts] | None = None,
     most: int = MAX_COPIED_EXTENTS,
+    stay: Mapping[str, str] | None = None,
 ) -> Documents:
     """The revision of the cut: everything moves at once, and fences and mirrors end with it.
 
@@ -184,10 +185,11 @@ def cut_change(
     :param adopted: groups that were joined in the target; members of the others join once more.
     :param copies: of mirrored topics, which the operation holds. A copy that nobody had begun is missing.
     :param most: extents of each copy that go into its map.
+    :param stay: topics that do not move, and why: nobody knows what their copies have. Those stay as they are.
     :raises MoveDamagedError: a fence or a hold does not stand, partitions are missing, a new copy is not empty, or a
         map would be wrong.
     """
-    request, moves = operation.request, operation.moves
+    request, moves, stay = operation.request, operation.moves, stay or {}
     require_state(operation, "fenced")
     puts: list[Document] = []
     deletes: list[tuple[type[Document], str]] = []
@@ -197,6 +199,9 @@ def cut_change(
     left: dict[str, int] = {}
     for name in moves.topics:
         topic = require_fenced(operation, f"topic {name}", view.topics.get(name))
+        if name in stay:
+            puts += [topic.unfenced, held(operation, view, name).changed(held=None)]
+            continue
         everything = all_partitions(topic, ends)
         require_unused(operation, name, ends)
         before = {partition: extents_of(request, topic, partition) for partition in everything}
@@ -226,7 +231,8 @@ def cut_change(
         aliases = compose_aliases(group, adopted[name]) if name in adopted else {}
         puts.append(group.changed(cluster=request.target, aliases=aliases, fence=None))
     puts += _bindings(request, view)
-    puts.append(entering(operation.noting(cuts=cuts, unknown_ends=unknown, ended=ended, left_to_origin=left), "cut"))
+    operation = operation.noting(cuts=cuts, unknown_ends=unknown, ended=ended, left_to_origin=left, stayed=dict(stay))
+    puts.append(entering(operation, "cut"))
     return Documents(tuple(puts), tuple(deletes))
 
 

@@ -13,7 +13,12 @@ from tests.dags.conftest import read_dags
 from tests.dags.names import ASKED, DAGS, UPKEEP
 
 SIDE_BY_SIDE = {
-    "switch": {"include_other_users": "include_other_users", "mode": "mode", "unread": "unread"},
+    "switch": {
+        "include_other_users": "include_other_users",
+        "mode": "mode",
+        "unread": "unread",
+        "damaged_copies": "damaged_copies",
+    },
     "migrate_topics": {
         "cut": "cut",
         "groups": "groups",
@@ -22,7 +27,12 @@ SIDE_BY_SIDE = {
         "topics_per_batch": "batch_topics",
         "drain_timeout_s": "drain_timeout",
     },
-    "migrate_from_fault": {"groups": "groups", "force": "force", "drain_timeout_s": "drain_timeout"},
+    "migrate_from_fault": {
+        "groups": "groups",
+        "damaged_copies": "damaged_copies",
+        "force": "force",
+        "drain_timeout_s": "drain_timeout",
+    },
     "give_up_cluster": {"force": "force"},
     "mask_cluster": {"force": "force"},
     "age_migrations": {"delete_origin": "delete_origin", "accept_loss": "accept_loss"},

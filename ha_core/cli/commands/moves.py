@@ -30,6 +30,7 @@ from ha_core.operations.requests import fault_request, make_request
 from ha_core.operations.whole_cluster import continue_interrupted, plan_cluster, require_whole
 from ha_core.present.moves import cluster_page, proposal_page
 
+DAMAGED = "Topics whose copies are damaged: refuse (nothing moves) | leave (they stay in the origin, the others go)."
 UNREAD = "Readers that have not read all: wait (until the origin is back) | skip (go on at the cut)."
 
 
@@ -50,13 +51,20 @@ def switch(
         bool, option("Others who use the topics come along.", "--include-other-users")
     ] = False,
     unread: Annotated[str | None, option(f"Forced, required. {UNREAD}")] = None,
+    damaged_copies: Annotated[str, option(f"Forced. {DAMAGED}")] = "refuse",
     batch_topics: Annotated[
         int, option("cluster:NAME: topics and groups in one operation, at most.", min=1, max=10_000)
     ] = TOPICS_PER_BATCH,
     pause: Annotated[float, option("cluster:NAME: seconds between two operations.", min=0.0)] = 0.0,
     drain_timeout: DrainTimeout = 10.0,
 ) -> Answer:
-    asked = {"mode": mode, "reason": reason, "drain_timeout_s": drain_timeout, "unread": unread}
+    asked = {
+        "mode": mode,
+        "reason": reason,
+        "drain_timeout_s": drain_timeout,
+        "unread": unread,
+        "damaged_copies": damaged_copies,
+    }
     if require_whole(scope, origin):
         environment = session.environment
         continued = [] if dry_run else continue_interrupted(environment, origin, target)
@@ -81,6 +89,7 @@ def migrate_from_fault(
     groups: Annotated[
         bool, option("Groups that read them come along, at their last known offsets.", "--groups/--no-groups")
     ] = True,
+    damaged_copies: Annotated[str, option(DAMAGED)] = "refuse",
     force: Annotated[bool, option("Take the cluster for dead even if it answers.", "--force")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -95,6 +104,7 @@ def migrate_from_fault(
         reason=reason,
         force=force,
         groups=groups,
+        damaged_copies=damaged_copies,
         drain_timeout_s=drain_timeout,
     )
     return _move(session, request, dry_run, yes)
