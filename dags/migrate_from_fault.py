@@ -40,6 +40,7 @@ PARAMS = {
     "from": forms.cluster("From", "The dead cluster."),
     "to": forms.cluster("To", "The cluster that is to serve them."),
     "unread": forms.unread(required=True),
+    "damaged_copies": forms.damaged_copies(),
     "reason": forms.reason(),
     "groups": forms.flag(
         "Groups", "Groups that are known to have read them come along, at their last known offsets.", default=True

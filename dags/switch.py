@@ -56,6 +56,7 @@ PARAMS = {
     ),
     "unread": forms.unread(required=False),
     **forms.lag_bounds(),
+    "damaged_copies": forms.damaged_copies(),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s(
         "How long clients may wait behind the fence. After that the move is undone."

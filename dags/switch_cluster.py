@@ -37,6 +37,7 @@ PARAMS = {
         {"planned": "planned: both clusters live", "forced": "forced: the origin is dead"},
     ),
     "unread": forms.unread(required=False),
+    "damaged_copies": forms.damaged_copies(),
     "topics_per_batch": forms.field(
         "Topics and groups in a part",
         "What shares users, topics or groups is never cut.",

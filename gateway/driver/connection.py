@@ -194,6 +194,14 @@ class ClientConnection:
         self._feed(self.session.hurry)
         self.host.progressed(self)
 
+    def give_up(self, cluster: str) -> None:
+        """An operation that takes the cluster for dead waits for what is in flight here. Where that waits for the
+        cluster all of it ends at once, also for a client that has not taken its last answers."""
+        self._feed(self.session.give_up, cluster)
+        life = self.session.life
+        if isinstance(life, Over):
+            self.end(life.cause, life.detail)
+
     def _feed(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
         self.follow()
         self._carry_out(event, *arguments)

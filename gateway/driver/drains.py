@@ -6,17 +6,22 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
+from gateway import clock
 from gateway.driver.connection import ClientConnection
 from gateway.driver.rounds import Rounds
 from gateway.session.snapshot import Scope
 
 HURRY_EVERY_S = 0.25
+LAST_WORDS_S = 1.0
+"""So long an operation waits for a cluster that it takes for dead: one that lives may answer what it was sent before.
+"""
 
 
 class _Drain(NamedTuple):
     scope: Scope
     since: int
     """The revision from which on nothing is forwarded by older rules."""
+    begun_at: float
     waiting: set[ClientConnection]
 
 
@@ -30,7 +35,7 @@ class Drains:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_drained: Callable[[], None]) -> None:
         self._on_drained = on_drained
-        self._hurrying = Rounds[ClientConnection](loop, lambda connection: connection.hurry())
+        self._hurrying = Rounds[ClientConnection](loop, self._hurry)
         self._drains: dict[str, _Drain] = {}
 
     @property
@@ -54,15 +59,23 @@ class Drains:
         for operation, scope in found.items():
             drain = before.get(operation)
             if drain is None or drain.scope != scope:
-                drain = _Drain(scope, revision, set(connections))
+                drain = _Drain(scope, revision, clock.now(), set(connections))
             self._drains[operation] = drain
 
     def progressed(self, connection: ClientConnection) -> None:
         """The connection follows a new revision, something of it was answered, or it ended."""
-        for scope, since, waiting in self._drains.values():
+        for scope, since, _, waiting in self._drains.values():
             if connection not in waiting:
                 continue
             if connection.ended or not connection.session.holds_back(scope.topics, scope.groups, since, scope.quiet):
                 waiting.discard(connection)
                 if not waiting:
                     self._on_drained()
+
+    def _hurry(self, connection: ClientConnection) -> None:
+        connection.hurry()
+        overdue = clock.now() - LAST_WORDS_S
+        for drain in tuple(self._drains.values()):
+            dead = drain.scope.taken_for_dead
+            if dead is not None and drain.begun_at <= overdue and connection in drain.waiting:
+                connection.give_up(dead)

@@ -115,6 +115,8 @@ class Cause(Enum):
     IDLE = "idle"
     STALLED = "stalled"
     """The rest of a request did not come, or an answer was not taken, and an operation waited for it."""
+    TAKEN_FOR_DEAD = "taken_for_dead"
+    """It waited for a cluster that an operation does without, and held that up."""
     LEASE_LOST = "lease_lost"
     SHUTDOWN = "shutdown"
     FAULT = "fault"

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from gateway.session import answers, exchange, groups, requests, streaming, transactions, turns
-from gateway.session.commands import BrokerLane, Cause, Command
+from gateway.session.commands import BrokerLane, Cause, Command, Refresh
 from gateway.session.fetch.handle import forget_gaps, wake_readers
 from gateway.session.life import Leaving
 from gateway.session.pending import Composed, InFlight, Passed, Ready, concerns
@@ -130,6 +130,18 @@ class Session(ConnectionState):
                 self.out += self.transactions.to_look_after(self.port.cluster, scope.quiet, now)
         if isinstance(self.reading, HalfSent) and now - self.reading.arrived_at >= streaming.STALLED_S:
             streaming.leave(self, Cause.STALLED, "the rest of a request did not come, and an operation waits for it")
+        return self._decided()
+
+    def give_up(self, cluster: str, now: float) -> list[Command]:
+        """An operation takes the cluster for dead, and waits for what is in flight here: nothing waits for it any more.
+
+        The client's connection ends without an answer, so nobody is told of what the cluster may do yet with what it
+        was sent, when it goes on: that belongs to what is lost with it. The client asks again, behind the fence.
+        """
+        self.now = now
+        if any(lane.cluster == cluster and upstream.owes() for lane, upstream in self.upstreams.items()):
+            self.emit(Refresh())
+            self.close(Cause.TAKEN_FOR_DEAD, f"{cluster} owes an answer, and an operation takes it for dead")
         return self._decided()
 
     def release(self, lane: BrokerLane) -> bool:

@@ -19,6 +19,8 @@ class Scope(NamedTuple):
     groups: frozenset[bytes]
     quiet: frozenset[bytes]
     """Topics under a transaction fence: open transactions in them are waited for, and nothing else."""
+    taken_for_dead: str | None = None
+    """The cluster that the operation does without: it waits for nothing there for long."""
 
 
 class Fences(NamedTuple):
@@ -35,6 +37,7 @@ def fences(view: View) -> Fences:
     operations: set[str] = set()
     topics: set[bytes] = set()
     scopes: defaultdict[str, tuple[set[bytes], ...]] = defaultdict(lambda: (set(), set(), set()))
+    dead: dict[str, str | None] = {}
     for topic in view.topics.values():
         fence, transactions, crossing = topic.fence, topic.transaction_fence, topic.crossing
         if fence is None and transactions is None and crossing is None:
@@ -45,6 +48,8 @@ def fences(view: View) -> Fences:
             operations.add(standing.operation)
         if fence is not None or crossing is not None:
             topics.add(name)
+        if fence is not None:
+            dead[fence.operation] = fence.taken_for_dead
         holder = fence or (crossing if crossing is not None and crossing.state == "proposed" else None)
         if holder is not None:
             scopes[holder.operation][0].add(name)
@@ -53,8 +58,12 @@ def fences(view: View) -> Fences:
     for group in view.groups.values():
         if group.fence is not None:
             operations.add(group.fence.operation)
+            dead[group.fence.operation] = group.fence.taken_for_dead
             scopes[group.fence.operation][1].add(group.name.encode())
-    by_operation = {op: Scope(*(frozenset(names) for names in scope)) for op, scope in scopes.items()}
+    by_operation = {
+        operation: Scope(frozenset(names), frozenset(members), frozenset(quiet), dead.get(operation))
+        for operation, (names, members, quiet) in scopes.items()
+    }
     return Fences(frozenset(operations), frozenset(topics), by_operation)
 
 

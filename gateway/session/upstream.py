@@ -103,6 +103,10 @@ class Upstream:
             isinstance(pending, Discarded) and pending.topics != () for pending in self.queue
         )
 
+    def owes(self) -> bool:
+        """Whether the broker has something to answer, or to execute without an answer."""
+        return bool(self.queue or self.unacknowledged) or self.writing is not BETWEEN
+
     def ended_in_order(self) -> bool:
         """Whether its end tells of no failure of what had no answer, or was not sent whole."""
         return self.writing is SHUT or (self.writing is BETWEEN and not self.unacknowledged.ever)

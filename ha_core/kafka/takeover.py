@@ -19,7 +19,8 @@ from ha_core.kafka.fencing import TakenOverError, fence
 from ha_core.kafka.leadership import Leadership, Leaderships
 from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, ends, told
 from ha_core.mirror.notes import CopyId, Notes, copy_of, transactional_id
-from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer, data_end, recover
+from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer
+from ha_core.mirror.recovery import DataEnd, data_end, recover
 from ha_core.model import Run
 from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -79,11 +80,11 @@ class TakenOver(NamedTuple):
 class Takeover(Leaderships):
     def take_over(
         self, copies: Iterable[Copy], timeout_s: float | None = None, whole_map: bool = False
-    ) -> dict[CopyId, TakenOver]:
-        """Fences whoever copied these before, and finds out how far they are; many of them side by side.
+    ) -> dict[CopyId, TakenOver | CopyDamagedError]:
+        """Fences whoever copied these before, and finds out how far they are; many of them side by side. Of those that
+        hold what no copier wrote, why.
 
         :param whole_map: with all their runs, also those that no progress holds any more.
-        :raises CopyDamagedError: one holds what no copier wrote.
         :raises TakenOverError: somebody else did the same, later.
         :raises TopicMissingError: a copy or the copy log does not exist.
         """
@@ -97,13 +98,31 @@ class Takeover(Leaderships):
             for one in pool.map(partial(self.fence, timeout_s=timeout_s, leaders=leaders), wanted):
                 by_log.setdefault(one.copy.log, []).append(one)
 
-            def read(log: Partition) -> dict[CopyId, Notes]:
-                return self.read_notes(log, {one.copy.id: 0 for one in by_log[log]}, whole_map)
+            def read(log: Partition) -> dict[CopyId, Notes | CopyDamagedError]:
+                return self._notes_of_each(log, [one.copy.id for one in by_log[log]], whole_map)
+
+            def settle(one: Fenced) -> TakenOver | CopyDamagedError:
+                found = notes[one.copy.id]
+                try:
+                    return found if isinstance(found, CopyDamagedError) else self.settle(one, found, timeout_s)
+                except CopyDamagedError as error:
+                    return error
 
             notes = {id_: found for several in pool.map(read, by_log) for id_, found in several.items()}
             fenced = [one for several in by_log.values() for one in several]
-            settled = pool.map(lambda one: self.settle(one, notes[one.copy.id], timeout_s), fenced)
-            return {one.copy.id: found for one, found in zip(fenced, settled, strict=True)}
+            return {one.copy.id: found for one, found in zip(fenced, pool.map(settle, fenced), strict=True)}
+
+    def _notes_of_each(
+        self, log: Partition, copies: Collection[CopyId], whole_map: bool
+    ) -> dict[CopyId, Notes | CopyDamagedError]:
+        """A note that cannot be read is damage of the copy that it concerns; one that names none is that of all."""
+        try:
+            return {**self.read_notes(log, dict.fromkeys(copies, 0), whole_map)}
+        except CopyDamagedError as error:
+            if len(copies) == 1:
+                return dict.fromkeys(copies, error)
+        found = [self._notes_of_each(log, [one], whole_map) for one in copies]
+        return {id_: notes for one in found for id_, notes in one.items()}
 
     def fence(
         self, copy: Copy, timeout_s: float | None = None, leaders: Mapping[Partition, Leadership] | None = None
@@ -167,7 +186,7 @@ class Takeover(Leaderships):
                 raise TakenOverError(asking.cluster, f"{copy.id} was taken over by a later copier.")
             check_id(progress.topics.target, topic_id, copy.key, asking.cluster)
             if progress.target > end:
-                recover(progress, (), end)  # which says what that means
+                recover(progress, (), DataEnd(end))  # which says what that means
         tail = list[Batch]()
         start = 0 if progress is None else progress.target
         if progress is not None and progress.last_record >= 0:

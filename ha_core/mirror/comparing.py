@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple, Protocol, TypeVar
 
-from ha_core.mirror.progress import CopyDamagedError, Intent, Progress, recover
+from ha_core.mirror.progress import CopyDamagedError, Intent, Progress
+from ha_core.mirror.recovery import DataEnd, behind, recover
 from ha_core.mirror.split import Record, fields, read_records
 from ha_core.model import Run
 from ha_core.wire.copies import COMPRESSION, CONTROL, LOG_APPEND_TIME
@@ -156,20 +157,13 @@ def standing(
     :param tail: the batches of the copy from `progress.target` on, up to `end`.
     :param end: of the copy, before the copy log was read.
     """
-    stop, foreign, marked = max(end, progress.target), None, False
-    for batch in tail:
-        if batch.last_offset < progress.target:
-            continue
-        if batch.attributes & CONTROL:
-            # Behind it are only markers, of copiers that took over and wrote down nothing.
-            stop = stop if marked else batch.base_offset
-            marked = True
-        elif marked or (batch.producer_id, batch.producer_epoch) != progress.writer:
-            stop = stop if marked else batch.base_offset
-            foreign = batch
-            break
     try:
-        found = recover(progress, intents, stop)
+        there = behind(tail, progress)
+        foreign = there.foreign
+        # Behind the last record are only markers, of copiers that took over and wrote down nothing, and of others.
+        rest = [one.base_offset for one in (*there.markers, foreign) if one is not None]
+        stop = rest[0] if rest else max(end, progress.target)
+        found = recover(progress, intents, DataEnd(stop, there.passed))
     except CopyDamagedError as error:
         return progress, Difference(progress.source, progress.target, str(error))
     if foreign is None:

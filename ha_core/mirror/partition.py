@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from struct import Struct
 from typing import NamedTuple
 
-from ha_core.mirror.progress import Account, Copied, CopyDamagedError, Intent, Progress, RunPage
+from ha_core.mirror.progress import Account, Copied, CopyDamagedError, DisplacedError, Intent, Progress, RunPage
 from ha_core.mirror.split import split
 from ha_core.model import Run
 from ha_core.wire.copies import CONTROL, TRANSACTIONAL, claim, raw
@@ -194,15 +194,16 @@ class PartitionCopy:
         """The target has acknowledged the oldest batch that was to be appended.
 
         :param offset: that it has there.
-        :raises CopyDamagedError: it lies elsewhere than it has to.
+        :raises CopyDamagedError: it lies where something else was.
+        :raises DisplacedError: it lies further behind than it was to.
         """
         number, leader_epoch, claimed, last = self._appending.popleft()
         account = self._account
-        if offset != account.target:
-            raise CopyDamagedError(
-                f"a batch was appended at offset {offset}, and {account.target} comes next: somebody else writes to "
-                "the copy, or its topic was deleted and made again"
-            )
+        what = f"a batch was appended at offset {offset}, and {account.target} comes next"
+        if offset > account.target:
+            raise DisplacedError(f"{what}: a marker lies between them, or somebody else writes to the copy")
+        if offset < account.target:
+            raise CopyDamagedError(f"{what}: its brokers have lost records, or its topic was deleted and made again")
         for copied in claimed.copied:
             account.add(copied, leader_epoch)
         if last:

@@ -13,7 +13,7 @@ What a copier that takes over does, in this order:
 3. Asks for the end of the copy, then reads the copy log to its end, and then in the copy, up to that end, the *data
    end*: the offset of the first marker after the newest progress. A progress of a newer epoch says that it was taken
    over itself; in this order it cannot see records of a newer copier without the progress of it.
-4. `recover`, and writes the progress that comes of it, in its own epoch. Only then does it append.
+4. `recover` (`recovery`), and writes the progress that comes of it, in its own epoch. Only then does it append.
 
 Invariants:
 
@@ -28,6 +28,12 @@ Invariants:
 - *Behind the data end there are markers only*, each of a copier that took over and wrote no progress. A marker may come
   twice: its coordinator repeats it until it knows that it was written. So nobody goes on before the coordinator says
   that the transaction is over, and reads to the end of that moment: a second marker lies below the progress as well.
+
+A marker of somebody else may lie between records as well. In a log that was the source before (`reversing`) it may end
+a transaction that had taken the partition in and written nothing yet, or be the repetition of one: coordinators know
+nothing of mirrors. It holds no record, so it is a hole of one offset; a *record* of somebody else is damage. Which
+markers have records of the copier behind them the copy says, and the copier's sequences say that nothing else lay
+between them. A copier whose batch lies further behind than it was to takes itself over to find out.
 
 A fence holds as long as brokers remember it: the coordinator forgets a transactional id that was not used for
 `transactional.id.expiration.ms` (7 days) and gives out another producer id then, and a partition forgets a producer
@@ -50,8 +56,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ha_core.model import Run
-from ha_core.wire.copies import CONTROL
-from ha_core.wire.records import Batch
 from ha_core.wire.sequences import MODULUS
 
 PAGE_RUNS = 1000
@@ -61,6 +65,10 @@ MAX_PRODUCERS = 2000
 
 class CopyDamagedError(Exception):
     """The copy or its log holds what no copier can have written. Copying stops there, and nothing is guessed."""
+
+
+class DisplacedError(Exception):
+    """A batch lies further behind than it was to. What lies before it only the copy says: to whoever takes it over."""
 
 
 class Writer(NamedTuple):
@@ -195,6 +203,7 @@ class Account:
         self._runs = list(progress.runs)
         self._producers = dict(progress.producers)
         self._pages, self._forgotten = progress.pages, progress.forgotten
+        self._passed = 0
 
     def add(self, batch: Copied, leader_epoch: int = -1) -> None:
         """:raises CopyDamagedError: it lies below what is copied already."""
@@ -216,6 +225,12 @@ class Account:
         self.target += batch.records
         self._leader_epoch = max(self._leader_epoch, leader_epoch)
 
+    def pass_over(self, marker: int) -> None:
+        """A marker that is no copier's lies where the next record would: a hole of one offset."""
+        assert marker == self.target
+        self.target += 1
+        self._passed += 1
+
     def newest_runs(self, most: int) -> tuple[Run, ...]:
         """At most so many, in their order."""
         return tuple(self._runs[-most:])
@@ -227,7 +242,7 @@ class Account:
             before.writer,
             self.source,
             self.target,
-            (before.sequence + self.target - before.target) % MODULUS,
+            (before.sequence + self.target - self._passed - before.target) % MODULUS,
             self.number,
             self._leader_epoch,
             tuple(self._runs),
@@ -247,80 +262,3 @@ class Account:
             del self._runs[:PAGE_RUNS]
             self._pages += 1
         return tuple(written), self.progress()
-
-
-def data_end(tail: Iterable[Batch], progress: Progress, end: int) -> int:
-    """Where what copiers have appended ends: at the first marker after the progress.
-
-    :param tail: the batches of the copy from the last record of the progress on, as far as retention and compaction
-        have left them.
-    :param end: of the copy.
-    :raises CopyDamagedError: somebody else has written to it, or what was there is gone and nobody can say what it was.
-    """
-    found_batches, last = list(tail), progress.last_record
-    for batch in found_batches:
-        if batch.attributes & CONTROL and batch.base_offset <= last <= batch.last_offset:
-            raise CopyDamagedError(
-                f"a record was acknowledged at offset {last}, and the marker of a later copier lies there: its brokers "
-                "have lost records, as an unclean leader does"
-            )
-    there = [batch for batch in found_batches if batch.last_offset >= progress.target]
-    found = next((index for index, batch in enumerate(there) if batch.attributes & CONTROL), len(there))
-    for batch in there[:found]:
-        if (batch.producer_id, batch.producer_epoch) != progress.writer:
-            raise CopyDamagedError(
-                f"the batch at offset {batch.base_offset} was written by producer {batch.producer_id}, epoch "
-                f"{batch.producer_epoch}, and not by the copier ({progress.writer.producer_id}, epoch "
-                f"{progress.writer.epoch}): somebody else writes to the copy"
-            )
-    for batch in there[found:]:
-        if not batch.attributes & CONTROL:
-            raise CopyDamagedError(
-                f"the batch at offset {batch.base_offset} (producer {batch.producer_id}, epoch {batch.producer_epoch}) "
-                "lies behind the marker of a copier that wrote down no progress: somebody else writes to the copy"
-            )
-    if found == len(there):
-        return end
-    marker = there[found]
-    before = there[found - 1].last_offset + 1 if found else progress.target
-    # Before the very next copier there were records only. (Nobody can see a log that starts between that marker
-    # and its own repetition.)
-    if before < marker.base_offset and marker.producer_epoch != progress.writer.epoch + 1:
-        raise CopyDamagedError(
-            f"retention or compaction took what lay between {before} and {marker.base_offset} of the copy, and nobody "
-            "can say whether that were records or markers of copiers"
-        )
-    return marker.base_offset
-
-
-def recover(progress: Progress, intents: Iterable[Intent], end: int) -> Progress:
-    """How far the copy is, whose data ends at `end`.
-
-    :param progress: the newest of the copy log.
-    :param intents: all that the copy log has, in any order.
-    :raises CopyDamagedError: the end is not that of any batch, or the copy has lost records.
-    """
-    if end < progress.target:
-        raise CopyDamagedError(
-            f"the copy ends at {end}, and records up to {progress.target} were acknowledged there: its brokers have "
-            "lost them, as an unclean leader does"
-        )
-    mine = {one.number: one for one in intents if one.writer == progress.writer and one.number > progress.number}
-    account = Account(progress)
-    while account.target < end:
-        intent = mine.get(account.number + 1)
-        if intent is None:
-            raise CopyDamagedError(
-                f"the copy holds records up to {end}, and what was to be appended is known up to {account.target}"
-            )
-        account.number = intent.number
-        # A progress may have been written in the middle of the intent that comes after its number.
-        for batch in (one for one in intent.batches if one.source >= account.source):
-            if account.target == end:
-                break
-            if batch.records > end - account.target:
-                raise CopyDamagedError(
-                    f"the copy ends at {end}, inside the batch that was appended at {account.target}"
-                )
-            account.add(batch, intent.leader_epoch)
-    return account.progress()

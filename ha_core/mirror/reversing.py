@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ha_core.mirror.notes import Notes
-from ha_core.mirror.progress import Account, CopyDamagedError, Progress, RunPage, TopicIds, Writer, data_end, recover
+from ha_core.mirror.progress import Account, CopyDamagedError, Progress, RunPage, TopicIds, Writer
+from ha_core.mirror.recovery import data_end, recover
 from ha_core.model import Run
 from ha_core.wire.copies import CONTROL
 from ha_core.wire.records import Batch

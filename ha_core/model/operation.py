@@ -18,6 +18,7 @@ from ha_core.model.topic import LastSequences, Topic
 
 Mode = Literal["planned", "forced"]
 UnreadPolicy = Literal["wait", "skip"]
+DamagedCopies = Literal["refuse", "leave"]
 CutMode = Literal["barrier", "predicted"]
 GroupsChoice = Literal["leave", "move"]
 Driver = Literal["command", "run"]
@@ -61,6 +62,9 @@ class MoveRequest(Part):
     refuse_lag_records: int | None = Field(default=None, ge=0)
     refuse_lag_ms: int | None = Field(default=None, ge=0)
     """The same, and the move is refused; None: it goes however far the copy is behind."""
+    damaged_copies: DamagedCopies = "refuse"
+    """Forced only: what becomes of topics whose copies cannot be gone on with. `leave`: they stay in the origin, the
+    others go."""
     cut: CutMode = "barrier"
     preparation_s: float = Field(default=300.0, ge=0, le=7 * 86_400)
     """Predicted only: a cut lies as far ahead as the log grows in so many seconds."""
@@ -155,6 +159,8 @@ class MoveEvidence(Evidence):
     """The origin's own offsets at the cut."""
     mirrored: tuple[str, ...] = ()
     """Topics that go to where their copies are, which the operation holds."""
+    stayed: dict[str, str] = {}
+    """Topics that a forced move left in the origin, since their copies are damaged → why."""
     verified: bool = False
     """Nothing was appended to the origin behind a cut that ended mirrors; from then on it is copied to."""
     left_to_origin: dict[str, int] = {}
@@ -164,6 +170,10 @@ class MoveEvidence(Evidence):
     ended: dict[str, Mirror] = {}
     """Mirrors of these topics that a planned cut has ended, as they were."""
     groups: DependentGroups | None = None
+
+    @property
+    def went_to_copies(self) -> tuple[str, ...]:
+        return tuple(name for name in self.mirrored if name not in self.stayed)
 
 
 class PlannedCuts(Part):

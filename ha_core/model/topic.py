@@ -24,6 +24,12 @@ class Fence(Part):
     """A retriable refusal while an operation moves the thing."""
 
     operation: str
+    taken_for_dead: str | None = None
+    """The cluster that the operation does without: gateways end what still waits for it there.
+
+    A broker that is stopped, or cut off without a word, keeps its connections and answers none, so the fence would
+    never be drained.
+    """
 
 
 class Crossing(Part):

@@ -96,9 +96,9 @@ class Environment:
         """Nothing of it has answered just now."""
         self._silent[cluster] = self.monotonic()
 
-    def is_silent(self, cluster: str) -> bool:
+    def is_silent(self, cluster: str, within_s: float = SILENT_S) -> bool:
         """Whether nothing of it answered a moment ago: who does without it need not wait for it again."""
-        return self.monotonic() - self._silent.get(cluster, float("-inf")) < SILENT_S
+        return self.monotonic() - self._silent.get(cluster, float("-inf")) < within_s
 
     def operation(self, operation_id: str) -> Operation | None:
         """The operation's document; None if there is none, whatever was typed."""

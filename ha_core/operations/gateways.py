@@ -55,15 +55,9 @@ def require_drained(journal: Journal[MoveOperation], revision: int) -> None:
     reached = drained(revision, journal.operation.id) if fencing else serves(revision)
     late = wait_for_all(journal.environment, reached, timeout_s)
     if late:
-        origin, way = journal.request.origin, "Look at their logs and requests in flight, or stop them, then try again"
-        if journal.request.mode == "forced":
-            way = (
-                f"Where {origin} takes requests and answers none, `switchyard mask {origin} --force --reason …` ends "
-                "what waits for it; then try again. Else look at their logs, or stop them"
-            )
         raise NotDrainedError(
             f"These gateways did not report revision {revision} drained within {timeout_s:g} s: {name_them(late)}. "
-            f"{way}; --drain-timeout waits longer."
+            "Look at their logs and requests in flight, or stop them, then try again; --drain-timeout waits longer."
         )
 
 

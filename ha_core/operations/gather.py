@@ -19,17 +19,30 @@ PATIENCE_S = 15.0
 """Nobody waits for a plan, and a broker with thousands of partitions may be slow."""
 FORCED_S = 5.0
 """For a forced move, which clients wait for: how long a cluster that does not answer at all may take."""
+JUST_NOW_S = 5.0
+"""One that hung so long ago, and is to be done without, is not waited for once more within one plan or its repetition.
+"""
 
 
 def gather(
-    environment: Environment, view: View, clusters: Collection[str], moves: MoveSet, timeout_s: float = PATIENCE_S
+    environment: Environment,
+    view: View,
+    clusters: Collection[str],
+    moves: MoveSet,
+    timeout_s: float = PATIENCE_S,
+    dead: str | None = None,
 ) -> Facts:
     """Facts of the moved topics and groups in each of `clusters` that is registered.
 
     A cluster that cannot be asked is described as such; its topics and groups are then missing.
+
+    :param dead: a cluster that is done without if it cannot be asked.
     """
     asked = [view.clusters[name] for name in dict.fromkeys(clusters) if name in view.clusters]
-    parts = environment.pool.map(lambda cluster: _one(environment, cluster, moves, timeout_s), asked)
+    hung = {name for name in (dead,) if name is not None and environment.is_silent(name, JUST_NOW_S)}
+    parts = environment.pool.map(
+        lambda one: _silent(one.name) if one.name in hung else _one(environment, one, moves, timeout_s), asked
+    )
     return reduce(Facts.also, parts, Facts())
 
 
@@ -45,12 +58,17 @@ def gather_all(
 
     :param dead: a cluster that, if it cannot be asked now, counts as it was last seen.
     """
-    facts = gather(environment, view, clusters, moves, timeout_s)
+    facts = gather(environment, view, clusters, moves, timeout_s, dead)
     if dead is not None:
         facts = with_last_known(environment, dead, moves, facts)
     if not (outside := outside_topics(moves, facts)):
         return facts
-    return facts.also(Facts(topics=gather(environment, view, clusters, MoveSet(topics=outside), timeout_s).topics))
+    more = gather(environment, view, clusters, MoveSet(topics=outside), timeout_s, dead)
+    return facts.also(Facts(topics=more.topics))
+
+
+def _silent(cluster: str) -> Facts:
+    return Facts({cluster: ClusterFacts(cluster, False, f"Cluster {cluster} gave no answer a moment ago.")})
 
 
 def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: float) -> Facts:

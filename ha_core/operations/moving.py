@@ -21,7 +21,7 @@ from ha_core.operations.gateways import require_served, serves
 from ha_core.operations.journal import Journal
 from ha_core.operations.kind import Kind, Steps
 from ha_core.operations.revisions import Touched, bounded, in_batches
-from ha_core.operations.sides import described, in_origin, origin_of
+from ha_core.operations.sides import DYING_S, described, in_origin, last_words, origin_of
 from ha_core.plan.bypass import past_gateways
 from ha_core.plan.facts import Partition
 from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
@@ -270,9 +270,12 @@ class MoveKind(Kind):
 def specs(journal: Journal[MoveOperation], origin: Admin | None, brokers: int) -> list[TopicSpec]:
     """What the topics look like; of a dead origin as it was last seen, or as their maps say."""
     moves = journal.moves
-    if origin is not None:
-        found = described(origin, moves.topics)
+    if journal.request.mode == "planned":
+        found = described(journal.origin, moves.topics)
         return [found[name] for name in moves.topics]
+    said = last_words(journal.environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
+    if said is not None:
+        return [said[name] for name in moves.topics]
     store = journal.environment.store
     known = store.known(KnownTopic, journal.request.origin, moves.topics)
     some = []

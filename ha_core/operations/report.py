@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -85,6 +85,8 @@ class Report:
     error: str = ""
     verdicts: tuple[Verdict, ...] = ()
     """What the error says, by code and number, where it has some."""
+    stayed: Mapping[str, str] = field(default_factory=dict)
+    """Topics that did not go, as their copies are damaged → why."""
 
     @property
     def words(self) -> str:
@@ -102,6 +104,7 @@ class Report:
             ],
             **({"error": self.error} if self.error else {}),
             **({"verdicts": [asdict(one) for one in self.verdicts]} if self.verdicts else {}),
+            **({"stayed": dict(self.stayed)} if self.stayed else {}),
         }
 
 
@@ -150,4 +153,5 @@ def report_of(environment: Environment, operation: Operation, error: str = "") -
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
     quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
     said = error or ("" if quiet else operation.result)
-    return Report(operation.id, result, operation.revision, times, cuts, said, verdicts)
+    stayed = operation.evidence.stayed if isinstance(operation, MoveOperation) else {}
+    return Report(operation.id, result, operation.revision, times, cuts, said, verdicts, stayed)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.kafka.facts import Adopted
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, MoveRequest
@@ -13,6 +15,9 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError, StepFailedError
 
 PROBE_S = 3.0
+DYING_S = 2.0
+"""How long an origin that is taken for dead may take for what it still says: clients wait."""
+T = TypeVar("T")
 
 
 def admin_of(environment: Environment, name: str) -> Admin:
@@ -70,6 +75,24 @@ def origin_of(environment: Environment, request: MoveRequest) -> Admin | None:
     if not found.answers:
         environment.found_silent(name)
     return admin if found.reachable else None
+
+
+def last_words(environment: Environment, origin: Admin | None, ask: Callable[[Admin], T]) -> T | None:
+    """What an origin that is taken for dead says all the same; None: nothing.
+
+    One that hangs takes all the time that it is given, so it is not asked a second time.
+
+    :param ask: within `DYING_S`.
+    """
+    if origin is None or environment.is_silent(origin.cluster.name):
+        return None
+    try:
+        return ask(origin)
+    except ClusterUnreachableError:
+        environment.found_silent(origin.cluster.name)
+    except KafkaAdminError as error:
+        environment.say(f"{origin.cluster.name} is done without: {error}")
+    return None
 
 
 def in_target(group: str, adopted: AdoptedGroup) -> Adopted:

@@ -214,6 +214,16 @@ def unread(required: bool) -> Param:
     return optional_text("Forced: unread records", text, HOW, enum=[None, *words], values_display=words)
 
 
+def damaged_copies() -> Param:
+    """What becomes of topics whose copies cannot be gone on with, where a cluster is dead."""
+    text = (
+        "Mirrored topics go on at their copies. What becomes of those whose copy is damaged is known only when it is "
+        "taken. *refuse*: nothing moves, and they are named. *leave*: they stay with the dead cluster, the others go."
+    )
+    words = {"refuse": "refuse: nothing moves", "leave": "leave them, the others go"}
+    return choice("Forced: damaged copies", text, words)
+
+
 def approval() -> Param:
     words = {
         "nobody": "nobody: it goes on by itself",

@@ -30,12 +30,14 @@ class _PlanOperator(SwitchyardOperator):
     """:param origin: the cluster that serves them now.
     :param target: the cluster that is to serve them.
     :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
+    :param damaged_copies: what becomes of topics whose copies are damaged, `refuse` or `leave`.
     """
 
     origin: Any = Text(name="from")
     target: Any = Text(name="to")
     reason: Any = Text()
     unread: Any = FormField(None)
+    damaged_copies: Any = FormField("refuse")
     drain_timeout_s: Any = FormField(10)
 
     def work(self) -> dict[str, Any]:
@@ -254,6 +256,7 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
     :param target: the cluster that is to serve all of it.
     :param mode: `planned`, or `forced` where the origin is dead.
     :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
+    :param damaged_copies: what becomes of topics whose copies are damaged, `refuse` or `leave`.
     :param topics_per_batch: topics and groups in one operation.
     """
 
@@ -262,6 +265,7 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
     reason: Any = Text()
     mode: Any = FormField("planned")
     unread: Any = FormField(None)
+    damaged_copies: Any = FormField("refuse")
     drain_timeout_s: Any = FormField(10)
     topics_per_batch: Any = FormField(200)
     warn_lag_records: Any = FormField(100_000)

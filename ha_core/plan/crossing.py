@@ -183,10 +183,15 @@ def withdraw_change(operation: MigrateOperation, view: View, ends: Ends) -> Docu
     return Documents((*puts, entering(operation, "undoing")))
 
 
-def hold_change(operation: MigrateOperation, view: View, topics: Collection[str], *wanted: Stage) -> Documents:
-    """Fence `topics`, which stand where it is `wanted`, to end their crossing. May be repeated."""
+def hold_change(
+    operation: MigrateOperation, view: View, topics: Collection[str], *wanted: Stage, dead: str | None = None
+) -> Documents:
+    """Fence `topics`, which stand where it is `wanted`, to end their crossing. May be repeated.
+
+    :param dead: the origin, where it is taken for dead.
+    """
     require_state(operation, "crossing", "fenced")
-    fence = Fence(operation=operation.id)
+    fence = Fence(operation=operation.id, taken_for_dead=dead)
     puts = [at_stage(operation, view, name, *wanted).changed(fence=fence) for name in topics]
     return Documents((*puts, entering(operation, "fenced")))
 

@@ -156,7 +156,7 @@ def fence_change(operation: MoveOperation, view: View) -> Documents:
     :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
     """
     require_state(operation, "planned", "running", "fenced")
-    fence = Fence(operation=operation.id)
+    fence = Fence(operation=operation.id, taken_for_dead=_taken_for_dead(operation.request))
     puts: list[Document] = [
         _unfenced(operation, view, name).changed(fence=fence, transaction_fence=None) for name in operation.moves.topics
     ]
@@ -176,6 +176,7 @@ def cut_change(
     read_ms: int | None = None,
     copies: Mapping[Partition, CopyFacts] | None = None,
     most: int = MAX_COPIED_EXTENTS,
+    stay: Mapping[str, str] | None = None,
 ) -> Documents:
     """The revision of the cut: everything moves at once, and fences and mirrors end with it.
 
@@ -184,10 +185,11 @@ def cut_change(
     :param adopted: groups that were joined in the target; members of the others join once more.
     :param copies: of mirrored topics, which the operation holds. A copy that nobody had begun is missing.
     :param most: extents of each copy that go into its map.
+    :param stay: topics that do not move, and why: nobody knows what their copies have. Those stay as they are.
     :raises MoveDamagedError: a fence or a hold does not stand, partitions are missing, a new copy is not empty, or a
         map would be wrong.
     """
-    request, moves = operation.request, operation.moves
+    request, moves, stay = operation.request, operation.moves, stay or {}
     require_state(operation, "fenced")
     puts: list[Document] = []
     deletes: list[tuple[type[Document], str]] = []
@@ -197,6 +199,9 @@ def cut_change(
     left: dict[str, int] = {}
     for name in moves.topics:
         topic = require_fenced(operation, f"topic {name}", view.topics.get(name))
+        if name in stay:
+            puts += [topic.unfenced, held(operation, view, name).changed(held=None)]
+            continue
         everything = all_partitions(topic, ends)
         require_unused(operation, name, ends)
         before = {partition: extents_of(request, topic, partition) for partition in everything}
@@ -226,7 +231,8 @@ def cut_change(
         aliases = compose_aliases(group, adopted[name]) if name in adopted else {}
         puts.append(group.changed(cluster=request.target, aliases=aliases, fence=None))
     puts += _bindings(request, view)
-    puts.append(entering(operation.noting(cuts=cuts, unknown_ends=unknown, ended=ended, left_to_origin=left), "cut"))
+    operation = operation.noting(cuts=cuts, unknown_ends=unknown, ended=ended, left_to_origin=left, stayed=dict(stay))
+    puts.append(entering(operation, "cut"))
     return Documents(tuple(puts), tuple(deletes))
 
 
@@ -249,6 +255,10 @@ def undo_change(operation: MoveOperation, view: View) -> Documents:
     puts += let_go(operation, view)
     state = operation.state if operation.state in FINAL else "undoing"
     return Documents((*puts, entering(operation, state)), tuple(deletes))
+
+
+def _taken_for_dead(request: MoveRequest) -> str | None:
+    return request.origin if request.mode == "forced" else None
 
 
 def _unfenced(operation: MoveOperation, view: View, name: str) -> Topic:

@@ -104,6 +104,8 @@ def report_page(report: Report) -> Page:
         rows = [(p.topic, p.partition, p.cut, p.origin, p.target) for p in report.partitions]
         line = "{0}-{1} is written in {4} from offset {2} on".format
         yield Table(("topic", "partition", "cut", "from", "to"), rows, line=line)
+    if report.stayed:
+        yield Table(("stayed", "why its copy is damaged"), sorted(report.stayed.items()), line="{} stayed: {}".format)
     yield result_line(report)
 
 
@@ -177,10 +179,12 @@ def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
         return f"{operation.id} has ended"
     request, moves = operation.request, operation.moves
     waited = next((entry.detail["fenced_ms"] for entry in history if "fenced_ms" in entry.detail), None)
-    what = _things(len(moves.topics), len(moves.groups))
+    stayed = operation.evidence.stayed
+    what = _things(len(moves.topics) - len(stayed), len(moves.groups))
+    left = [f"{listed(sorted(stayed))} stayed, as their copies are damaged"] if stayed else []
     fence = [] if waited is None else [f"clients waited {waited:.1f} ms behind its fence"]
     way = f"from {request.origin} to {request.target} in {operation.id}"
-    return "; ".join([f"moved {what} {way}", *fence, *_taken_for_dead(request)])
+    return "; ".join([f"moved {what} {way}", *left, *fence, *_taken_for_dead(request)])
 
 
 def crossed(operations: Sequence[MoveOperation]) -> str:

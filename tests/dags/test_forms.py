@@ -21,6 +21,7 @@ SIDE_BY_SIDE = {
         "warn_lag_ms": "warn_lag_ms",
         "refuse_lag_records": "refuse_lag_records",
         "refuse_lag_ms": "refuse_lag_ms",
+        "damaged_copies": "damaged_copies",
     },
     "migrate_topics": {
         "cut": "cut",
@@ -30,7 +31,12 @@ SIDE_BY_SIDE = {
         "topics_per_batch": "batch_topics",
         "drain_timeout_s": "drain_timeout",
     },
-    "migrate_from_fault": {"groups": "groups", "force": "force", "drain_timeout_s": "drain_timeout"},
+    "migrate_from_fault": {
+        "groups": "groups",
+        "damaged_copies": "damaged_copies",
+        "force": "force",
+        "drain_timeout_s": "drain_timeout",
+    },
     "give_up_cluster": {"force": "force"},
     "mask_cluster": {"force": "force"},
     "age_migrations": {"delete_origin": "delete_origin", "accept_loss": "accept_loss"},

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.fencing import fence
 from ha_core.model import Cluster
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
@@ -140,6 +141,34 @@ def test_a_note_of_a_copy_that_somebody_else_wrote_to_stops_it(
         produce(here, name, 1)
         stopped(job, "somebody else writes to the copy")
     with copying(east, west, [copy_of(name)]) as job:
+        stopped(job, "somebody else writes to the copy")
+
+
+def test_a_marker_of_somebody_else_in_the_copy_is_passed_over(
+    east: Admin, west: Admin, name: str, here: Settings, there: Settings
+) -> None:
+    # Given a copy in whose log a transaction of somebody else ends, again and again, and writes nothing
+    def transaction_ends() -> None:
+        fence(west.asking(), f"somebody-{name}", ((name, 0),))
+
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        for turn in range(1, 4):
+            transaction_ends()
+            produce(here, name, 10)
+            transaction_ends()
+            produce(here, name, 10)
+            # Then it is copied on
+            wait_until(lambda reached=100 + 20 * turn: caught_up(job, {(name, 0): reached}), job.standing)
+    # And by whoever comes next, each record once
+    produce(here, name, 10)
+    with copying(east, west, [copy_of(name)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 170}), job.standing)
+        assert content(there, name) == content(here, name)
+        # But not behind a record of somebody else
+        produce(there, name, 1)
+        transaction_ends()
+        produce(here, name, 1)
         stopped(job, "somebody else writes to the copy")
 
 

@@ -212,6 +212,24 @@ def test_records_of_somebody_else_in_the_copy_are_found_behind_which_record_they
     assert compare(single(numbered(10)), copy, progress).first is None
 
 
+def test_a_copy_is_known_behind_a_marker_of_somebody_else_that_its_newest_progress_does_not_have() -> None:
+    # Given two batches that no progress has yet, and between them the end of a transaction of somebody else
+    intent = Intent(WRITER, 0, (Copied(0, 3), Copied(3, 2)))
+    first, end, second = (
+        Batch(0, at, 2, attributes, count - 1, *writer, sequence, count, 0)
+        for at, count, writer, attributes, sequence in (
+            (0, 3, WRITER, 0, 0),
+            (3, 1, Writer(300, 5), 0x30, -1),
+            (4, 2, WRITER, 0, 3),
+        )
+    )
+    # When it is looked at while the copier goes on
+    found, wrong = standing(START, [intent], [first, end, second], 6)
+    # Then nothing is wrong, and it is known where everything lies
+    assert wrong is None
+    assert found.runs == (Run(0, 0, 3), Run(3, 4, 2))
+
+
 def test_what_the_source_has_no_more_is_counted_and_is_no_difference() -> None:
     progress = START.with_batches([Copied(0, 10)])
     source = Held(single(numbered(10)).data[3:6] + single(numbered(10)).data[8:], log_start=2)

@@ -10,7 +10,8 @@ from kafka.record.default_records import DefaultRecordBatch
 
 from ha_core.mirror import partition as limits
 from ha_core.mirror.partition import SLOTS, Aborted, PartitionCopy
-from ha_core.mirror.progress import CopyDamagedError, Progress, Writer, recover
+from ha_core.mirror.progress import DisplacedError, Progress, Writer
+from ha_core.mirror.recovery import DataEnd, recover
 from ha_core.mirror.split import split
 from ha_core.model import Run
 from ha_core.wire.errors import RemoteProtocolError
@@ -45,7 +46,7 @@ def test_a_copy_has_the_same_records_under_the_offsets_that_its_map_says(codec: 
     assert copy.progress.runs == (Run(0, 0, 6), Run(8, 6, 2), Run(13, 8, 1), Run(20, 9, 2))
     assert copy.next_offset == 22
     # And whoever takes over finds out the same
-    assert recover(START, target.intents, 11) == copy.progress
+    assert recover(START, target.intents, DataEnd(11)) == copy.progress
 
 
 def test_only_committed_records_are_copied() -> None:
@@ -111,7 +112,7 @@ def test_a_copy_that_somebody_else_writes_to_is_noticed_at_the_next_append() -> 
     copy = PartitionCopy(START)
     copy.fetched(bytearray(records(0, range(3))))
     copy.noted()
-    with pytest.raises(CopyDamagedError, match="offset 4, and 0 comes next"):
+    with pytest.raises(DisplacedError, match="offset 4, and 0 comes next"):
         copy.appended(4)
 
 
@@ -189,7 +190,7 @@ def test_a_producer_whose_last_records_were_compacted_away_is_known_as_well() ->
     target.copy_all(copy, records(0, range(2)) + empty(2, 4, producer=7, sequence=10) + records(7, range(1)))
     assert copy.progress.producers == {7: (1, 14)}
     assert copy.progress.runs == (Run(0, 0, 2), Run(7, 2, 1))
-    assert recover(START, target.intents, 3) == copy.progress
+    assert recover(START, target.intents, DataEnd(3)) == copy.progress
 
 
 def test_the_time_of_what_is_copied_follows_what_is_seen() -> None:

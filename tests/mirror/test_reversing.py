@@ -27,8 +27,8 @@ COPY = CopyId("link-1", "orders", 0)
 OLD, NEW = Writer(7, 3), Writer(9, 0)
 
 
-def header(at: int, records: int, writer: Writer, attributes: int = 0) -> Batch:
-    return Batch(0, at, 2, attributes, records - 1, *writer, 0, records, 0)
+def header(at: int, records: int, writer: Writer, attributes: int = 0, sequence: int = 0) -> Batch:
+    return Batch(0, at, 2, attributes, records - 1, *writer, sequence, records, 0)
 
 
 def noted(*notes: object) -> Notes:
@@ -42,7 +42,7 @@ def test_what_was_appended_since_the_last_progress_is_known_below_the_records_of
     # Given a copy whose last two batches no progress has, and records of its clients behind them
     progress = Progress(OLD, source=10, target=12, runs=(Run(0, 2, 10),))
     intent = Intent(OLD, 0, (Copied(10, 4), Copied(20, 1)))
-    tail = [header(12, 4, OLD), header(16, 1, OLD), header(17, 6, Writer(500, 0))]
+    tail = [header(12, 4, OLD), header(16, 1, OLD, sequence=4), header(17, 6, Writer(500, 0))]
     # When it is asked how far it was when it became the writer, at 17
     found, runs = copied_below(noted(progress, intent), tail, base=17)
     # Then all of the mirror is known, and nothing of the clients

@@ -27,7 +27,9 @@ class Quiet:
     def ends(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, LogEnds]:
         return dict.fromkeys(partitions, LogEnds(0, 10, 10, 10, leader=1, leader_epoch=1))
 
-    def producers(self, partitions: Collection[Partition]) -> dict[Partition, tuple[ProducerFacts, ...]]:
+    def producers(
+        self, partitions: Collection[Partition], timeout_s: float | None = None
+    ) -> dict[Partition, tuple[ProducerFacts, ...]]:
         return dict.fromkeys(partitions, ())
 
     def partition_counts(self, names: Collection[str]) -> dict[str, int]:

@@ -25,6 +25,7 @@ from ha_core.operations.lifecycle.returned import check_origins
 from ha_core.operations.linking import link_request, plan_link
 from ha_core.operations.proposal import plan
 from ha_core.operations.reconciling import reconcile
+from ha_core.operations.report import Report
 from ha_core.operations.requests import make_request
 from ha_core.operations.sides import admin_of
 from stack.harness import Stack
@@ -57,7 +58,8 @@ with connect(settings, by="test:victim") as environment:
     reconcile(environment, "east", ["d.*"], reason="it is back")
 """
 WHOLE, LESS, GONE, UNDONE = tuple(DEATHS), "r.less", "r.gone", "r.undone"
-TOPICS = (*WHOLE, LESS, GONE, UNDONE)
+SOUND, DAMAGED = "x.sound", "x.damaged"
+TOPICS = (*WHOLE, LESS, GONE, UNDONE, SOUND, DAMAGED)
 
 
 def opened(stack: Stack) -> Environment:
@@ -111,6 +113,7 @@ def dead(stack: Stack) -> Dead:
         operation = engine.start(environment, plan_link(environment, link_request(TOPICS, "east", "west", "standby")))
         assert engine.resume(environment, operation.id).result == "succeeded"
         copy_all(environment, list(environment.store.load().mirrors.values()))
+        fill(stack, "west", DAMAGED, 1, partitions=1)  # by somebody who is no copier
         for name in TOPICS:
             fill(stack, "east", name, BEYOND, partitions=PARTITIONS)
         record(environment, ["east"])
@@ -184,6 +187,62 @@ def test_a_switch_that_is_undone_before_its_cut_gives_the_copies_back(dead: Dead
     assert view.mirrors[f"{UNDONE}@west"].held is None
     assert view.topics[UNDONE].writers == {"east"}
     assert UNDONE not in {one.topic for one in environment.store.lost_tails()}
+
+
+def test_a_damaged_copy_stops_a_switch_of_many_topics_until_somebody_says_that_its_topic_may_stay(
+    dead: Dead, environment: Environment
+) -> None:
+    # Given two topics of the dead cluster, of which one has a copy that somebody else has written to
+    def switched(damaged_copies: str) -> Report:
+        request = make_request(
+            [f"topic:{SOUND}", f"topic:{DAMAGED}"],
+            "east",
+            "west",
+            reason="rack fire",
+            mode="forced",
+            unread="wait",
+            damaged_copies=damaged_copies,
+            include_other_users=True,
+        )
+        return engine.resume(environment, engine.start(environment, plan(environment, request)).id)
+
+    before = stored_topic(environment, DAMAGED)
+    # When both are to go, then nothing moves, and the copy is named with the way out
+    refused = switched("refuse")
+    assert refused.result == "undone"
+    assert f"{DAMAGED} ({DAMAGED}-0: " in refused.error
+    assert "somebody else writes to the copy" in refused.error
+    assert "--damaged-copies leave" in refused.error
+    assert SOUND not in refused.error
+    # When the damaged one may stay
+    report = switched("leave")
+    # Then the other goes on at its copy, and what stayed is told, and is as it was
+    assert (report.result, report.error) == ("succeeded", "")
+    assert list(report.stayed) == [DAMAGED]
+    assert {one.topic for one in report.partitions} == {SOUND}
+    view = environment.store.load()
+    assert view.topics[SOUND].clusters == {"west"}
+    assert stored_topic(environment, DAMAGED).partitions == before.partitions
+    assert view.topics[DAMAGED].fence is None
+    assert view.mirrors[f"{DAMAGED}@west"].held is None
+    assert DAMAGED not in {one.topic for one in environment.store.lost_tails()}
+    operation = environment.operation(report.operation)
+    assert operation is not None
+    assert f"{DAMAGED} stayed in east" in operation.result
+    # When only it is to go, then nobody guesses what its copy has
+    request = make_request(
+        [f"topic:{DAMAGED}"],
+        "east",
+        "west",
+        reason="rack fire",
+        mode="forced",
+        unread="wait",
+        damaged_copies="leave",
+        include_other_users=True,
+    )
+    alone = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
+    assert alone.result == "undone"
+    assert "Nothing else is to move" in alone.error
 
 
 @pytest.fixture(scope="module")

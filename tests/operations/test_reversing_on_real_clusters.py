@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from confluent_kafka import Producer
 
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.copying import Copying
+from ha_core.kafka.errors import StandsInTheWayError
 from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.fencing import fence
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import Document, Mirror
 from ha_core.operations.comparing import compare_mirrors
@@ -129,4 +132,35 @@ def test_a_tail_that_was_not_mirrored_stays_where_it_is_and_is_not_judged(
     # Then the old source has its tail and all that was written since, and the comparison says that they are equal
     assert len(content(at(stack, "east"), mirror.topic)) == 300 + 5 + 20
     assert len(content(at(stack, "west"), mirror.topic)) == 300 + 20
+    assert equal(environment, new)
+
+
+def test_no_mirror_is_turned_round_while_a_transaction_is_open_in_what_becomes_its_copy(
+    stack: Stack, environment: Environment, mirror: Mirror
+) -> None:
+    # Given a copy that became the writer while a client was in a transaction in its source
+    with copied(environment, mirror):
+        pass
+    began = bases(environment, mirror)
+    hanging = Producer({**at(stack, "east"), "transactional.id": f"hangs-{mirror.topic}"})
+    hanging.init_transactions(30)
+    hanging.begin_transaction()
+    hanging.produce(mirror.topic, b"of a transaction that hangs", partition=1)
+    hanging.flush(30)
+    produce(at(stack, "west"), mirror.topic, 20)
+    # When its mirror is to be turned round, that is refused, with the way out
+    new = reversed_mirror(mirror, f"switch-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
+    with pytest.raises(StandsInTheWayError, match=rf"open in {mirror.topic}-1 \(producer \d+, since offset \d+\)"):
+        turn_round(environment, mirror, began, new)
+    # And when the transaction has ended it is done
+    hanging.abort_transaction(30)
+    turn_round(environment, mirror, began, new)
+    with copied(environment, new):
+        pass
+    # And the end of one that had written nothing yet, which comes even later, is passed over
+    fence(admin_of(environment, "east").asking(), f"late-{mirror.topic}", ((mirror.topic, 0), (mirror.topic, 1)))
+    produce(at(stack, "west"), mirror.topic, 7)
+    with copied(environment, new):
+        pass
+    assert len(content(at(stack, "east"), mirror.topic)) == 300 + 20 + 7
     assert equal(environment, new)

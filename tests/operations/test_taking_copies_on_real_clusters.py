@@ -14,8 +14,9 @@ from ha_core.kafka.verifying import copies_of
 from ha_core.model import Mirror
 from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.errors import StepFailedError
+from ha_core.operations.requests import make_request
 from ha_core.operations.sides import admin_of
-from ha_core.operations.switch.copies import take_over
+from ha_core.operations.switch.copies import require_usable, take_over
 from stack.harness import Stack
 from tests.kafka.clients import produce
 
@@ -43,13 +44,17 @@ def test_a_copy_that_holds_records_is_not_one_that_nobody_has_begun(
 ) -> None:
     # Given a copy with records, and no copy log
     produce({"bootstrap.servers": stack.clusters["west"]["bootstrap"]}, mirror.topic, 5)
-    # When a forced switch takes it over, it is refused, and it says what to do
-    with pytest.raises(StepFailedError, match=f"hold records.*copies-{mirror.topic}.*{mirror.topic}-0.*come up"):
-        take_over(environment, admin_of(environment, "west"), [mirror], [(mirror.topic, 0)])
+    # When a forced switch takes it over
+    taken = take_over(environment, admin_of(environment, "west"), [mirror], [(mirror.topic, 0)])
+    # Then it is damaged, and the refusal says why and what to do
+    assert taken.copies == {}
+    request = make_request([f"topic:{mirror.topic}"], "east", "west", reason="r", mode="forced", unread="wait")
+    with pytest.raises(StepFailedError, match=rf"{mirror.topic}-0 holds records.*\(copies-{mirror.topic}\).*come up"):
+        require_usable(request, [mirror.topic], taken.damaged)
 
 
 def test_an_empty_copy_without_a_log_is_one_that_nobody_has_begun(environment: Environment, mirror: Mirror) -> None:
-    assert take_over(environment, admin_of(environment, "west"), [mirror], [(mirror.topic, 0)]) == {}
+    assert take_over(environment, admin_of(environment, "west"), [mirror], [(mirror.topic, 0)]) == ({}, {})
 
 
 def test_a_log_that_is_known_a_moment_later_is_waited_for(environment: Environment, mirror: Mirror) -> None:
@@ -58,7 +63,7 @@ def test_a_log_that_is_known_a_moment_later_is_waited_for(environment: Environme
     late = threading.Timer(0.5, ensure_copy_log, (west, mirror.log, mirror.log_partitions))
     late.start()
     # When a forced switch takes the copy over
-    assert take_over(environment, west, [mirror], [copy.key]) == {}
+    assert take_over(environment, west, [mirror], [copy.key]) == ({}, {})
     late.join()
     # Then whoever copied before is refused: the marker that says so lies in it
     assert west.ends([copy.key])[copy.key].log_end > 0

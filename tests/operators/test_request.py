@@ -28,6 +28,7 @@ FORM: dict[str, Any] = {
     "drain_timeout_s": 10,
     "include_other_users": False,
     "unread": None,
+    "damaged_copies": "refuse",
 }
 
 

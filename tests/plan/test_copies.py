@@ -24,7 +24,7 @@ from ha_core.model import (
 from ha_core.model.extent import Hole, Place, identity, live, locate
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.operations.reversing import reversed_mirror
-from ha_core.operations.switch.steps import left_behind
+from ha_core.operations.switch.steps import left_behind, stayed
 from ha_core.plan.closure import closure
 from ha_core.plan.copies import fitting, hold_change
 from ha_core.plan.facts import CopyFacts, CopyLag, PartitionEnds
@@ -199,3 +199,28 @@ def test_the_preflight_of_a_forced_switch_says_how_much_the_copies_lacked() -> N
 def test_a_mirrored_topic_goes_nowhere_but_to_its_copy() -> None:
     elsewhere = Mirror.of("orders", "east", "north", "link-1", "now", "me")
     assert "mirrored" in {v.code for v in judged(elsewhere, None) if v.level == "error"}
+
+
+def test_a_topic_whose_copy_is_damaged_stays_as_it_is_and_the_others_go() -> None:
+    # Given two topics, of which one has a copy that nobody knows anything of
+    moving = operation().noting(mirrored=("t", "u"))
+    moving = moving.changed(moves=MoveSet(topics=("t", "u")))
+    other = Mirror.of("u", "east", "west", "link-1", "now", "me").changed(held="op")
+    fenced = Topic(name="u", writer="east", partitions={0: identity("east")}, fence=Fence(operation="op"))
+    before = view()
+    before = View(topics={**before.topics, "u": fenced}, mirrors={**before.mirrors, other.key: other})
+    ends, copies = {("t", 0): SEEN, ("u", 0): SEEN}, {("t", 0): CopyFacts(24, (Run(0, 1, 24),))}
+    # When the cut leaves that one behind
+    documents = cut_change(moving, before, ends, {}, {}, read_ms=1, copies=copies, stay={"u": "it lost records"})
+    # Then only the fence and the hold of it end, and it is written down why
+    puts = {(type(put), getattr(put, "name", None) or getattr(put, "key", None)): put for put in documents.puts}
+    assert puts[Topic, "u"] == fenced.changed(fence=None)
+    assert puts[Mirror, "u@west"] == other.changed(held=None)
+    assert puts[Topic, "t"].writer == "west"
+    assert documents.deletes == ((Mirror, "t@west"),)
+    assert [put.topic for put in documents.puts if isinstance(put, LostTail)] == ["t"]
+    entered = one(documents, SwitchOperation)
+    assert entered.evidence.stayed == {"u": "it lost records"}
+    assert entered.evidence.went_to_copies == ("t",)
+    assert set(entered.evidence.cuts) == {"t"}
+    assert stayed(entered).startswith("u stayed in east")

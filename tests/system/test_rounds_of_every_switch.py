@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(2400)]
 SEED = os.environ.get("NEMESIS_SEED")
 SEEDS = [int(SEED)] if SEED else [1, 2]
 ROUNDS = int(os.environ.get("NEMESIS_ROUNDS", "5"))
-FAILS = (Does.KILL,)
+FAILS = (Does.KILL, Does.PAUSE)
 """How clusters fail, one way after the other."""
 PARTITIONS, RATE = 3, 40
 PATIENCE_S = 240.0

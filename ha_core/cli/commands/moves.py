@@ -30,6 +30,7 @@ from ha_core.operations.requests import fault_request, make_request
 from ha_core.operations.whole_cluster import continue_interrupted, plan_cluster, require_whole
 from ha_core.present.moves import cluster_page, proposal_page
 
+DAMAGED = "Topics whose copies are damaged: refuse (nothing moves) | leave (they stay in the origin, the others go)."
 UNREAD = "Readers that have not read all: wait (until the origin is back) | skip (go on at the cut)."
 
 
@@ -50,6 +51,7 @@ def switch(
         bool, option("Others who use the topics come along.", "--include-other-users")
     ] = False,
     unread: Annotated[str | None, option(f"Forced, required. {UNREAD}")] = None,
+    damaged_copies: Annotated[str, option(f"Forced. {DAMAGED}")] = "refuse",
     batch_topics: Annotated[
         int, option("cluster:NAME: topics and groups in one operation, at most.", min=1, max=10_000)
     ] = TOPICS_PER_BATCH,
@@ -69,6 +71,7 @@ def switch(
         "warn_lag_ms": warn_lag_ms,
         "refuse_lag_records": refuse_lag_records,
         "refuse_lag_ms": refuse_lag_ms,
+        "damaged_copies": damaged_copies,
     }
     if require_whole(scope, origin):
         environment = session.environment
@@ -94,6 +97,7 @@ def migrate_from_fault(
     groups: Annotated[
         bool, option("Groups that read them come along, at their last known offsets.", "--groups/--no-groups")
     ] = True,
+    damaged_copies: Annotated[str, option(DAMAGED)] = "refuse",
     force: Annotated[bool, option("Take the cluster for dead even if it answers.", "--force")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -108,6 +112,7 @@ def migrate_from_fault(
         reason=reason,
         force=force,
         groups=groups,
+        damaged_copies=damaged_copies,
         drain_timeout_s=drain_timeout,
     )
     return _move(session, request, dry_run, yes)

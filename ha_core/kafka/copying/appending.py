@@ -17,7 +17,7 @@ from ha_core.kafka.copying.fetching import LIMITS
 from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import TAKEN_OVER, Lane
 from ha_core.mirror.notes import Note, encode
-from ha_core.mirror.progress import CopyDamagedError, Intent, Progress
+from ha_core.mirror.progress import CopyDamagedError, DisplacedError, Intent, Progress
 from ha_core.mirror.split import Record, pack
 from ha_core.plan.facts import Partition
 from ha_core.wire.client import Answer
@@ -187,6 +187,9 @@ class Appending:
                 lane.partition.appended(part["base_offset"])
             except CopyDamagedError as error:
                 self._stop(lane, str(error))
+                continue
+            except DisplacedError as error:
+                self._leave(lane, str(error))
                 continue
             lane.bytes.add(before - lane.partition.bytes, now)
             self._active[lane] = None

@@ -66,6 +66,8 @@ class FencedEnd(CrossingEnd, ABC):
     parts: ClassVar[tuple[str, ...]]
     standing: ClassVar[tuple[Stage, ...]]
     """Where the topics may stand."""
+    dead: str | None = None
+    """The origin, where it is taken for dead."""
 
     def end(self) -> None:
         begun = self.environment.monotonic()
@@ -82,7 +84,7 @@ class FencedEnd(CrossingEnd, ABC):
         self.environment.say(f"finish {fenced_ms:.1f} ms ({len(self.names)} topics, revision={self.revision}): {words}")
 
     def hold(self) -> None:
-        documents = hold_change(self.journal.operation, self.touched.view, self.names, *self.standing)
+        documents = hold_change(self.journal.operation, self.touched.view, self.names, *self.standing, dead=self.dead)
         self.revision = self.touched.commit(documents, "hold")
 
     def drain(self) -> None:

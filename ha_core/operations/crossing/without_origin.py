@@ -20,13 +20,12 @@ from ha_core.operations.errors import RefusedError, unchanged
 from ha_core.operations.journal import Journal
 from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.revisions import by_topic, write_all
-from ha_core.operations.sides import PROBE_S
+from ha_core.operations.sides import DYING_S, PROBE_S
 from ha_core.plan.crossing_stages import WITHOUT_ORIGIN, crossings
 from ha_core.plan.crossing_without_origin import crossed_with, end_change
 from ha_core.plan.facts import Partition, Surplus
 
 READ_S = 120.0
-DYING_S = 2.0
 
 
 class StepsWithoutOrigin(CrossingSteps):
@@ -79,7 +78,8 @@ class EndWithoutOrigin(FencedEnd):
 
     def __init__(self, journal: Journal[MigrateOperation], names: Sequence[str], unread: UnreadPolicy) -> None:
         super().__init__(journal, names)
-        self.unread, self.origin = unread, journal.request.origin
+        self.unread = unread
+        self.dead = self.origin = journal.request.origin
         self.sides = {(name, p): (here, there) for name in names for p, here, there in crossings(self.before[name])}
         self.known = LastKnown.read(self.environment, self.origin, MoveSet(topics=tuple(names)))
         self.target_ends = {key: there.base for key, (_, there) in self.sides.items()}

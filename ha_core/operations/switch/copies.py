@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.takeover import Copy, TakenOver
+from ha_core.kafka.takeover import Copy
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
-from ha_core.model import Mirror
+from ha_core.model import Mirror, MoveRequest
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
 from ha_core.plan.facts import CopyFacts, Partition
@@ -20,60 +21,76 @@ has just started does not know every topic yet."""
 _LOOK_S = 0.2
 
 
+class Taken(NamedTuple):
+    """How far copies are. One that nobody has begun is missing."""
+
+    copies: dict[Partition, CopyFacts]
+    damaged: dict[str, str]
+    """Topic → why its copy cannot be gone on with: it holds what no copier can have written, or has lost records; or
+    nobody knows where its records come from."""
+
+    def without(self, topics: Collection[str]) -> dict[Partition, CopyFacts]:
+        return {key: found for key, found in self.copies.items() if key[0] not in topics}
+
+
 def take_over(
     environment: Environment, target: Admin, mirrors: Iterable[Mirror], partitions: Collection[Partition]
-) -> dict[Partition, CopyFacts]:
-    """How far these copies are, whose copiers are refused from now on. One that nobody has begun is missing.
+) -> Taken:
+    """How far these copies are, whose copiers are refused from now on.
 
     :param partitions: of the mirrored topics and maybe of others.
-    :raises StepFailedError: a copy holds what no copier can have written, or has lost records; or nobody knows where
-        its records come from.
     """
     counts: dict[str, int] = {}
     for topic, _ in partitions:
         counts[topic] = counts.get(topic, 0) + 1
     wanted = [copy for mirror in mirrors for copy in copies_of(mirror, counts.get(mirror.topic, 0))]
+    taken = Taken({}, {})
     if not wanted:
-        return {}
-    try:
-        found = target.take_over(_begun(environment, target, wanted), whole_map=True)
-    except CopyDamagedError as error:
-        name = target.cluster.name
-        raise StepFailedError(
-            f"A copy in {name} cannot be gone on with: {error}. To do without the copies of a topic, end its mirror "
-            f"(`switchyard mirror unlink TOPIC --to {name}`), delete the topic there, and start again."
-        ) from error
-    return {copy.key: _facts(found[copy.id]) for copy in wanted if copy.id in found and found[copy.id].progress}
+        return taken
+    begun, without_log = _begun(environment, target, wanted)
+    for (topic, partition), log in sorted(without_log.items()):
+        why = f"{topic}-{partition} holds records, and the log that says where they come from ({log}) is not there"
+        taken.damaged.setdefault(topic, why)
+    found = target.take_over(begun, whole_map=True)
+    for copy in begun:
+        one, (topic, partition) = found[copy.id], copy.key
+        if isinstance(one, CopyDamagedError):
+            taken.damaged.setdefault(topic, f"{topic}-{partition}: {one}")
+        elif one.progress is not None:
+            taken.copies[copy.key] = CopyFacts(one.progress.source, one.runs, one.progress.producers, whole=True)
+    return taken
 
 
-def _begun(environment: Environment, target: Admin, copies: Sequence[Copy]) -> list[Copy]:
-    """Those whose copy log is there. Without it nothing can have been copied: notes come before records.
-
-    :raises StepFailedError: something was, and the log is not there.
+def require_usable(request: MoveRequest, topics: Collection[str], damaged: Mapping[str, str]) -> None:
+    """:param topics: all that move.
+    :raises StepFailedError: a copy is damaged, and nobody has said that its topic may stay; or no other is left.
     """
+    if not damaged or (request.damaged_copies == "leave" and not damaged.keys() >= set(topics)):
+        return
+    target, why = request.target, listed(f"{name} ({text})" for name, text in sorted(damaged.items()))
+    way = "Nothing else is to move. "
+    if request.damaged_copies == "refuse":
+        way = "With --damaged-copies leave the others go, and these stay where they are. "
+    raise StepFailedError(
+        f"Copies in {target} cannot be gone on with: {why}. {way}Where the log of copies is missing, let all brokers "
+        f"of {target} come up. To do without the copy of a topic, end its mirror (`switchyard mirror unlink TOPIC --to "
+        f"{target}`), delete the topic there, and start again."
+    )
+
+
+def _begun(environment: Environment, target: Admin, copies: Sequence[Copy]) -> tuple[list[Copy], dict[Partition, str]]:
+    """Those whose copy log is there, and those that hold records, whose log is not. Without it nothing can have been
+    copied: notes come before records."""
     began = environment.monotonic()
     while True:
         logs = target.leaderships({copy.log for copy in copies})
         without = [copy for copy in copies if copy.log not in logs]
         if not without:
-            return list(copies)
+            return list(copies), {}
         ends = target.ends([copy.key for copy in without])
-        holding = sorted(key for key, one in ends.items() if one.log_end > 0)
+        holding = {key for key, one in ends.items() if one.log_end > 0}
         waited = environment.monotonic() - began
-        if not holding and waited >= NOT_BEGUN_S:
-            return [copy for copy in copies if copy.log in logs]
-        if holding and waited >= NO_LOG_S:
-            name = target.cluster.name
-            raise StepFailedError(
-                f"Copies in {name} hold records, and the log that says where they come from is not there "
-                f"({listed({copy.log[0] for copy in without})}): {listed(f'{t}-{p}' for t, p in holding)}. Let all "
-                f"brokers of {name} come up. If somebody has deleted the log, end the mirrors (`switchyard mirror "
-                f"unlink TOPIC --to {name}`), delete the topics there, and start again."
-            )
+        if waited >= (NO_LOG_S if holding else NOT_BEGUN_S):
+            lacking = {copy.key: copy.log[0] for copy in without if copy.key in holding}
+            return [copy for copy in copies if copy.log in logs], lacking
         environment.sleep(_LOOK_S)
-
-
-def _facts(found: TakenOver) -> CopyFacts:
-    progress = found.progress
-    assert progress is not None
-    return CopyFacts(progress.source, found.runs, progress.producers, whole=True)

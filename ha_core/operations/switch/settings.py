@@ -18,7 +18,7 @@ from ha_core.plan.verdict import listed
 def become_sources(journal: Journal[SwitchOperation]) -> None:
     """Best effort, and safe to repeat as long as the mirrors were not turned round."""
     operation = journal.operation
-    mirrors = {name: _ended(journal, name) for name in operation.evidence.mirrored}
+    mirrors = {name: _ended(journal, name) for name in operation.evidence.went_to_copies}
     if not mirrors:
         return
     with journal.step("settings") as seen:

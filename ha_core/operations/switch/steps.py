@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 
-from ha_core.model import Group, SwitchOperation, Topic, Usage
+from ha_core.model import Group, MoveOperation, SwitchOperation, Topic, Usage
 from ha_core.operations import dependents
 from ha_core.operations.errors import MoveError, StepFailedError
 from ha_core.operations.gateways import drained, name_them, require_drained
@@ -26,16 +26,15 @@ from ha_core.operations.kind import patiently
 from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.moving import MoveKind, MoveSteps
 from ha_core.operations.revisions import Touched, by_topic
-from ha_core.operations.sides import described, in_target, origin_of
+from ha_core.operations.sides import DYING_S, described, in_target, last_words, origin_of
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
-from ha_core.operations.switch.copies import take_over
+from ha_core.operations.switch.copies import Taken, require_usable, take_over
 from ha_core.operations.switch.levelling import OwnCopies
 from ha_core.operations.switch.settings import become_sources, without_settings
 from ha_core.operations.switch.turning import leave_unturned, turn_all_round, without_copy
 from ha_core.operations.switch.window import Window
 from ha_core.plan.closure import closure
 from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, fitting, held, hold_change, to_hold
-from ha_core.plan.facts import CopyFacts, Partition
 from ha_core.plan.move import TASKS, UNDO, Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
 from ha_core.plan.moving import of_all
 from ha_core.plan.revision import FINAL, MoveDamagedError
@@ -154,7 +153,9 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             checked = None
             if adopted and window.origin is not None:
                 checked = self.environment.pool.submit(still_adopted, window.origin, window.target, adopted)
-            self.copies = self.taking_over.result()  # the copies end behind the markers of this
+            taken = self.taking_over.result()  # the copies end behind the markers of this
+            require_usable(self.journal.request, self.journal.moves.topics, taken.damaged)
+            self.copies, self.stay = taken.without(taken.damaged), taken.damaged
             self.found = window.read()
             self.alive = adopted if checked is None else checked.result()
             producers = sum(len(known) for known in self.found.producers.values())
@@ -193,7 +194,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             most = fitting(self.copies, MAX_EXTENTS_AT_ONCE)
             while True:
                 documents = cut_change(
-                    operation, view, found.ends, found.producers, self.alive, read_ms, self.copies, most
+                    operation, view, found.ends, found.producers, self.alive, read_ms, self.copies, most, self.stay
                 )
                 try:
                     revision = seen["revision"] = self.touched.commit(documents, "cut")
@@ -202,7 +203,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
                     if not self.copies or most == 1:
                         raise
                     most = max(most // 4, 1)
-            seen.update(copies=len(self.copies))
+            seen.update(copies=len(self.copies), stayed=len(self.stay))
         fenced_ms = environment.ms_since(self.fenced_at)
         journal.update(revision=revision)
         journal.write_pending()
@@ -229,6 +230,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         words = [
             "cut over and verified",
             _beyond_copies(self.journal.operation),
+            stayed(self.journal.operation),
             left_behind(self.journal.operation),
             without_copy(self.journal),
             without_settings(self.journal.operation),
@@ -265,9 +267,12 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         journal, environment = self.journal, self.environment
         request, moves = journal.request, journal.moves
         target, origin = journal.target, origin_of(environment, request)
-        found = described(origin or target, moves.topics)
         forced = request.mode == "forced"
-        if not forced:
+        if forced:
+            said = last_words(environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
+            found = said or described(target, moves.topics)
+        else:
+            found = described(journal.origin, moves.topics)
             renew_adoption(journal)
         return Window(
             environment,
@@ -282,7 +287,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         )
 
     @cached_property
-    def taking_over(self) -> Future[dict[Partition, CopyFacts]]:
+    def taking_over(self) -> Future[Taken]:
         """Of the copies of a dead origin's topics. One run of `cut_over` asks for it once."""
         journal, mirrors = self.journal, self.touched.view.mirrors.values()
         held = [one for one in mirrors if one.held == journal.operation.id and journal.request.mode == "forced"]
@@ -399,12 +404,24 @@ class Switch(MoveKind):
 
 
 def _beyond_copies(operation: SwitchOperation) -> str:
-    mirrored, origin = operation.evidence.mirrored, operation.request.origin
+    mirrored, origin = operation.evidence.went_to_copies, operation.request.origin
     if operation.request.mode != "forced" or not mirrored:
         return ""
     return (
         f"{len(mirrored)} topics went on at their copies: `switchyard mirror reconcile {origin}` counts what {origin} "
         "had beyond them, when it is back"
+    )
+
+
+def stayed(operation: MoveOperation) -> str:
+    """Which topics did not go, and what to do about each; empty: all went."""
+    if not operation.evidence.stayed:
+        return ""
+    origin, target = operation.route
+    return (
+        f"{listed(sorted(operation.evidence.stayed))} stayed in {origin}, as their copies in {target} are damaged: "
+        f"when {origin} is back they are written there again. To do without the copy of one, end its mirror "
+        f"(`switchyard mirror unlink TOPIC --to {target}`), delete the topic there, and move it as one that has none"
     )
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
+from ha_core.kafka.errors import UnsupportedByClusterError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Member
@@ -22,12 +21,12 @@ from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import BypassError, StepFailedError
 from ha_core.operations.last_seen import LastKnown
+from ha_core.operations.sides import DYING_S, last_words
 from ha_core.plan.bypass import past_gateways
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.verdict import listed
 
 SETTLING_PAUSE_S = 0.005
-DYING_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +80,13 @@ class Window:
         there: Future[dict[Partition, LogEnds]] = pool.submit(self.target.ends, self.partitions)
         groups = pool.submit(self._read_groups)
         if self.origin is None or self.forced:
+            here, producers = self._last_words()
             groups.result()
-            return self._without_rest(there.result())
+            known = self.known.ends
+            ends = {
+                key: known(self.environment, key, one.log_end, here.get(key)) for key, one in there.result().items()
+            }
+            return Found(ends, producers)
         names = Counter(topic for topic, _ in self.partitions)
         counts = pool.submit(self.origin.partition_counts, names)
         first = quiet_ends(self.environment, self.origin, self.partitions, self.timeout_s)
@@ -124,29 +128,29 @@ class Window:
 
         return dict(zip(self.groups, self.environment.pool.map(one, self.groups), strict=True))
 
-    def _without_rest(self, there: Mapping[Partition, LogEnds]) -> Found:
-        """A forced move takes what a dying origin still says, and waits for nothing."""
-        here: dict[Partition, int] = {}
-        producers: Mapping[Partition, tuple[ProducerFacts, ...]] = {}
-        if self.origin is not None:
-            with suppress(KafkaAdminError):
-                found = self.origin.ends(self.partitions, timeout_s=DYING_S)
-                here = {key: one.log_end for key, one in found.items()}
-                producers = self._producers()
-        known = self.known.ends
-        ends = {key: known(self.environment, key, one.log_end, here.get(key)) for key, one in there.items()}
-        return Found(ends, producers)
+    def _last_words(self) -> tuple[Mapping[Partition, int], Mapping[Partition, tuple[ProducerFacts, ...]]]:
+        """A forced move takes the ends and the producers that a dying origin still says, and waits for nothing."""
+
+        def ends_of(origin: Admin) -> dict[Partition, int]:
+            found = origin.ends(self.partitions, timeout_s=DYING_S)
+            return {key: one.log_end for key, one in found.items()}
+
+        ends = last_words(self.environment, self.origin, ends_of)
+        if ends is None:
+            return {}, {}
+        return ends, last_words(self.environment, self.origin, lambda _: self._producers(DYING_S)) or {}
 
     def _read_groups(self) -> None:
         if not self.groups:
             return
-        found: Mapping[str, Mapping[Partition, Committed]] = self.known.group_offsets()
-        if self.origin is not None:
-            try:
-                found = self.origin.group_offsets(self.groups, timeout_s=DYING_S if self.forced else None)
-            except KafkaAdminError:
-                if not self.forced:
-                    raise
+        found: Mapping[str, Mapping[Partition, Committed]]
+        if self.forced or self.origin is None:
+            said = last_words(
+                self.environment, self.origin, lambda origin: origin.group_offsets(self.groups, timeout_s=DYING_S)
+            )
+            found = self.known.group_offsets() if said is None else said
+        else:
+            found = self.origin.group_offsets(self.groups)
         topics = {topic for committed in found.values() for topic, _ in committed}
         there = self.target.topics(topics, offsets=False) if topics else {}
         known = {(name, partition) for name, one in there.items() for partition in range(one.partitions)}
@@ -158,12 +162,12 @@ class Window:
             f"{group} {topic}-{part}" for group in sorted(found) for topic, part in sorted(found[group].keys() - known)
         )
 
-    def _producers(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
+    def _producers(self, timeout_s: float | None = None) -> dict[Partition, tuple[ProducerFacts, ...]]:
         """What the origin's leaders remember; empty where they cannot say."""
         if self.origin is None:
             return {}
         try:
-            return self.origin.producers(self.partitions)
+            return self.origin.producers(self.partitions, timeout_s=timeout_s)
         except UnsupportedByClusterError:
             return {}
 

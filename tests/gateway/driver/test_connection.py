@@ -115,6 +115,32 @@ async def test_a_client_that_takes_no_answers_holds_no_operation_up(host: Loopba
 
 
 @played
+async def test_a_write_to_a_broker_that_is_given_up_ends_at_once_and_its_rest_is_never_sent(host: Loopback) -> None:
+    # Given a broker that hangs with a request, and has not taken all of another one, of a client that takes no answers
+    broker = await asked(host, request(1))
+    host.sock.setblocking(False)
+    large = memoryview(request(2, payload=b"y" * 8_000_000))
+    upstream = next(iter(host.connection.brokers.values()))
+    assert upstream.channel is not None
+    sent = 0
+    async with asyncio.timeout(5):
+        while not upstream.channel.pending:
+            try:
+                sent += host.sock.send(large[sent:])
+            except BlockingIOError:
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
+    host.connection.client.pending.append(memoryview(b"what the socket does not take"))
+    # When an operation takes another cluster for dead, and then this one
+    host.connection.give_up("west")
+    assert not host.ended
+    host.connection.give_up("east")
+    # Then both connections are closed, and the broker never gets the rest
+    assert host.causes == [Cause.TAKEN_FOR_DEAD]
+    assert len(await asyncio.to_thread(_rest, broker)) < sent
+
+
+@played
 async def test_an_answer_that_a_stopped_process_finds_when_it_goes_on_is_not_given_before_the_lease_is_back(
     host: Loopback,
 ) -> None:

@@ -9,14 +9,16 @@ from typing import Any, cast
 
 import pytest
 
+from gateway import clock
 from gateway.driver import drains as looked_after
 from gateway.driver import rounds
 from gateway.driver.connection import ClientConnection
-from gateway.driver.drains import Drains
+from gateway.driver.drains import LAST_WORDS_S, Drains
 from gateway.session.snapshot import fences
 from ha_core.model import Fence, Topic, View
 
 FENCE = Fence(operation="op")
+WITHOUT_EAST = Fence(operation="op", taken_for_dead="east")
 NO_LOOP = cast(asyncio.AbstractEventLoop, None)
 """Nobody is hurried."""
 
@@ -103,3 +105,50 @@ def test_the_loop_runs_while_those_who_hold_a_fence_up_are_looked_after(monkeypa
     asyncio.run(scenario())
     # Then each has a turn of the loop
     assert len(set(hurried)) >= 20
+
+
+class Waiting(Client):
+    """One whose session waits for a cluster."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = frozenset({b"orders"})
+        self.given_up: list[str] = []
+
+    def hurry(self) -> None: ...
+
+    def give_up(self, cluster: str) -> None:
+        self.given_up.append(cluster)
+
+
+@pytest.mark.parametrize(("fence", "given_up"), [(WITHOUT_EAST, {"east"}), (FENCE, set())])
+def test_what_waits_for_a_cluster_that_is_taken_for_dead_is_given_up_after_a_moment_and_not_before(
+    monkeypatch: pytest.MonkeyPatch, fence: Fence, given_up: set[str]
+) -> None:
+    monkeypatch.setattr(looked_after, "HURRY_EVERY_S", 0.005)
+    now = 100.0
+    monkeypatch.setattr(clock, "now", lambda: now)
+    writing, other = Waiting(), Waiting()
+    other.writes = frozenset()
+
+    async def scenario() -> None:
+        nonlocal now
+        # Given a fence that waits for one client of two
+        both = [cast(ClientConnection, one) for one in (writing, other)]
+        drains = Drains(asyncio.get_running_loop(), lambda: None)
+        drains.follow(1, fences(view(fence=fence)).scopes, both)
+        for one in both:
+            drains.progressed(one)
+        keeping = asyncio.create_task(drains.keep())
+        # When its cluster has had a moment for its last words
+        now += LAST_WORDS_S - 0.1
+        await asyncio.sleep(0.03)
+        assert writing.given_up == []
+        now += 0.2
+        await asyncio.sleep(0.03)
+        keeping.cancel()
+
+    asyncio.run(scenario())
+    # Then who waits there does not any more, if the operation does without that cluster, and nobody else is touched
+    assert set(writing.given_up) == given_up
+    assert other.given_up == []

@@ -1,0 +1,146 @@
+"""How far a copy is, by what lies in it behind its newest progress and by what was to be appended. No I/O.
+
+Why these say it says `ha_core.mirror.progress`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ha_core.mirror.progress import Account, CopyDamagedError, Intent, Progress
+from ha_core.wire.copies import CONTROL
+from ha_core.wire.records import Batch
+from ha_core.wire.sequences import MODULUS
+
+
+class Behind(NamedTuple):
+    """What lies in a copy behind a progress.
+
+    :ivar last: where the last record of the progress's writer that was found ends.
+    :ivar passed: the offsets below it of markers that are no copier's.
+    :ivar markers: those behind it.
+    :ivar foreign: the first batch that cannot be the writer's; nothing behind it was looked at.
+    """
+
+    last: int
+    passed: tuple[int, ...]
+    markers: tuple[Batch, ...]
+    foreign: Batch | None = None
+
+
+def behind(tail: Iterable[Batch], progress: Progress) -> Behind:
+    """
+    :param tail: batches of the copy from the progress on or before.
+    :raises CopyDamagedError: batches of the writer do not lie where their sequences say.
+    """
+    writer, last, passed, markers = progress.writer, progress.target, list[int](), list[Batch]()
+    for batch in tail:
+        if batch.last_offset < progress.target:
+            continue
+        if batch.attributes & CONTROL:
+            markers.append(batch)
+            continue
+        fenced = any(marker.producer_id == writer.producer_id for marker in markers)
+        if fenced or (batch.producer_id, batch.producer_epoch) != writer:
+            return Behind(last, tuple(passed), tuple(markers), batch)
+        passed += (at for marker in markers for at in range(marker.base_offset, marker.last_offset + 1))
+        markers.clear()
+        # In the meantime compaction may have taken records, and a marker of somebody else as well.
+        records = (batch.base_sequence - progress.sequence) % MODULUS
+        if batch.base_offset - progress.target - len(passed) != records:
+            raise CopyDamagedError(
+                f"the batch at offset {batch.base_offset} has {records} records of its copier before it, from offset "
+                f"{progress.target} on, and {len(passed)} markers: nobody can say what else lay there"
+            )
+        last = batch.last_offset + 1
+    return Behind(last, tuple(passed), tuple(markers))
+
+
+class DataEnd(NamedTuple):
+    """Where what copiers have appended ends, and the `passed` offsets below it of markers that are no copier's."""
+
+    offset: int
+    passed: tuple[int, ...] = ()
+
+
+def data_end(tail: Iterable[Batch], progress: Progress, end: int) -> DataEnd:
+    """Where what copiers have appended ends: at the first marker behind the last record after the progress.
+
+    :param tail: the batches of the copy from the last record of the progress on, as far as retention and compaction
+        have left them.
+    :param end: of the copy.
+    :raises CopyDamagedError: somebody else has written to it, or what was there is gone and nobody can say what it was.
+    """
+    found_batches, last = list(tail), progress.last_record
+    for batch in found_batches:
+        if batch.attributes & CONTROL and batch.base_offset <= last <= batch.last_offset:
+            raise CopyDamagedError(
+                f"a record was acknowledged at offset {last}, and the marker of a later copier lies there: its brokers "
+                "have lost records, as an unclean leader does"
+            )
+    found, writer = behind(found_batches, progress), progress.writer
+    if (foreign := found.foreign) is not None:
+        where = f"the batch at offset {foreign.base_offset}"
+        if any(marker.producer_id == writer.producer_id for marker in found.markers):
+            raise CopyDamagedError(
+                f"{where} (producer {foreign.producer_id}, epoch {foreign.producer_epoch}) lies behind the marker of a "
+                "copier that wrote down no progress: somebody else writes to the copy"
+            )
+        raise CopyDamagedError(
+            f"{where} was written by producer {foreign.producer_id}, epoch {foreign.producer_epoch}, and not by the "
+            f"copier ({writer.producer_id}, epoch {writer.epoch}): somebody else writes to the copy"
+        )
+    if not found.markers:
+        return DataEnd(end, found.passed)
+    at = found.last
+    for marker in found.markers:
+        # Before the very next copier there were records only. (Nobody can see a log that starts between that marker
+        # and its own repetition.)
+        only_records = at == found.last and marker.producer_id == writer.producer_id
+        if at < marker.base_offset and not (only_records and marker.producer_epoch == writer.epoch + 1):
+            raise CopyDamagedError(
+                f"retention or compaction took what lay between {at} and {marker.base_offset} of the copy, and nobody "
+                "can say whether that were records or markers of copiers"
+            )
+        if marker.producer_id == writer.producer_id:
+            break  # behind it nobody appended
+        at = marker.last_offset + 1
+    return DataEnd(found.markers[0].base_offset, found.passed)
+
+
+def recover(progress: Progress, intents: Iterable[Intent], found: DataEnd) -> Progress:
+    """How far the copy is.
+
+    :param progress: the newest of the copy log.
+    :param intents: all that the copy log has, in any order.
+    :param found: where its data ends.
+    :raises CopyDamagedError: the end is not that of any batch, or the copy has lost records.
+    """
+    end, passed = found.offset, deque(found.passed)
+    if end < progress.target:
+        raise CopyDamagedError(
+            f"the copy ends at {end}, and records up to {progress.target} were acknowledged there: its brokers have "
+            "lost them, as an unclean leader does"
+        )
+    mine = {one.number: one for one in intents if one.writer == progress.writer and one.number > progress.number}
+    account = Account(progress)
+    while account.target < end:
+        intent = mine.get(account.number + 1)
+        if intent is None:
+            raise CopyDamagedError(
+                f"the copy holds records up to {end}, and what was to be appended is known up to {account.target}"
+            )
+        account.number = intent.number
+        # A progress may have been written in the middle of the intent that comes after its number.
+        for batch in (one for one in intent.batches if one.source >= account.source):
+            while passed and passed[0] == account.target:
+                account.pass_over(passed.popleft())
+            if account.target == end:
+                break
+            limit, what = (passed[0], "a marker lies") if passed else (end, "the copy ends")
+            if batch.records > limit - account.target:
+                raise CopyDamagedError(f"{what} at {limit}, inside the batch that was appended at {account.target}")
+            account.add(batch, intent.leader_epoch)
+    return account.progress()
