@@ -42,6 +42,16 @@ def number(value: int | None) -> str:
     return "?" if value is None else str(value)
 
 
+def size(count: int | None) -> str:
+    """Of bytes, in the largest unit that they fill: `873 B`, `4.2 MB`."""
+    if count is None:
+        return "?"
+    for unit, length in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= length:
+            return f"{count / length:.1f} {unit}"
+    return f"{count} B"
+
+
 def amount(count: int, thing: str) -> str:
     """`1 topic`, `2 topics`."""
     return f"{count} {thing}{'' if count == 1 else 's'}"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
-from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying
+from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying, Work
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import Copy
 from ha_core.mirror.notes import CopyId, log_partition
-from ha_core.model import CopiedPartition, MirrorShare, PartitionReport
+from ha_core.model import CopiedPartition, MirrorShare, PairWork, PartitionReport
 
 log = logging.getLogger(__name__)
 RETRY_S = 5.0
@@ -42,6 +44,7 @@ class Pair:
         self._log_partitions: dict[str, int] = {}
         self._logs_there: set[str] = set()
         self._copying: Copying | None = None
+        self._work, self._work_id = Work(), uuid.uuid4().hex[:12]
         self._reason = "it has not begun"
         self._lost_s: dict[CopyId, float] = {}
         self._guard, self._log_guard = threading.Lock(), threading.Lock()
@@ -88,10 +91,24 @@ class Pair:
                 source=known.source,
                 source_end=known.source_end,
                 lag_records=known.lag_records,
+                lag_bytes=known.lag_bytes,
                 lag_ms=known.lag_ms,
+                rpo_s=None if known.rpo_s is None else math.ceil(known.rpo_s),
                 bytes_s=round(known.bytes_s),
                 reason=known.reason[:_MAX_REASON],
             )
+
+    def work(self) -> PairWork:
+        """What it has done since it began."""
+        done = self._work
+        return PairWork(
+            id=self._work_id,
+            source=self.source,
+            target=self.target,
+            copied_bytes=done.copied_bytes,
+            copied_records=done.copied_records,
+            takeovers=done.takeovers,
+        )
 
     def copied(self) -> Iterator[tuple[str, CopyId, CopiedPartition]]:
         """(key of the mirror, partition, what of it lies in the copy) of those that are copied."""
@@ -147,7 +164,7 @@ class Pair:
             with self._guard:
                 if self._ending.is_set():
                     return
-                copying = Copying(source, target, list(self._copies.values()), still_ours=ready)
+                copying = Copying(source, target, list(self._copies.values()), still_ours=ready, work=self._work)
                 copying.limit(links=self._limits())
                 self._copying = copying
             copying.run()

@@ -201,7 +201,8 @@ class Task:
     def _tell_standing(self, claim: Registration[MirrorReport]) -> int:
         """How many bytes were written."""
         found = [one for pair in self._pairs.values() for one in pair.report()]
-        report = bounded(MirrorReport(slot=self._slot, job=self._settings.job), found)
+        work = tuple(pair.work() for pair in self._pairs.values())
+        report = bounded(MirrorReport(slot=self._slot, job=self._settings.job, work=work), found)
         now_s = time.monotonic()
         if report == self._told and now_s - self._told_s < REPEAT_S:
             return 0

@@ -46,6 +46,23 @@ def test_partitions_are_shown_as_their_tasks_report_them_and_what_nobody_reports
     assert "is the job `mirror`" in shown("mirrors")
 
 
+def test_a_mirror_is_shown_as_a_whole_by_what_is_known_of_its_partitions(store: MemoryStore) -> None:
+    lags = {"source_end": 9, "lag_records": 2, "lag_bytes": 2_400_000, "lag_ms": 1_500, "rpo_s": 3, "bytes_s": 500}
+    parts = (told(0, "copying", **lags), told(1, "stopped", rpo_s=400, reason="retention has overtaken the copy"))
+    store.client().register(MirrorReport(slot=0, job="j", partitions=parts))
+
+    found, page = document("mirrors"), shown("mirrors")
+
+    whole = found["totals"][0]
+    assert [whole[name] for name in ("topic", "from", "to", "max_bytes_s")] == ["orders", "east", "west", None]
+    assert [whole[name] for name in ("partitions", "copying", "stopped", "unknown")] == [2, 1, 1, 1]
+    assert [whole[name] for name in ("lag_records", "lag_bytes", "lag_ms", "rpo_s")] == [2, 2_400_000, 1_500, 400]
+    assert [found["mirrors"][0][name] for name in ("lag_bytes", "rpo_s", "bytes_s")] == [2_400_000, 3, 500]
+    assert "2.4 MB" in page
+    # And of what nobody reports nothing is claimed
+    assert (found["totals"][1]["rpo_s"], found["totals"][1]["lag_bytes"]) == (None, None)
+
+
 def test_a_mirror_that_a_full_report_leaves_out_is_no_mirror_that_nobody_copies(store: MemoryStore) -> None:
     full = MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9),), left_out=3)
     store.client().register(full)

@@ -23,7 +23,7 @@ from ha_core.cli.command import (
 )
 from ha_core.cli.exits import ATTENTION, SUCCESS
 from ha_core.operations.linking import link_request, plan_link, unlink
-from ha_core.operations.mirrors import mirror_rows
+from ha_core.operations.mirrors import mirrors_now
 from ha_core.operations.reconciling import reconcile
 from ha_core.operations.syncing.by_hand import sync_mirrors
 from ha_core.present.mirrors import link_page, mirrors_page, reconciled_page, synced_page, syncs_page
@@ -104,8 +104,8 @@ def sync(
 
 @command("mirrors", "Topics that are copied, how far each partition is, and what is not as in the source.")
 def show(session: Session) -> Answer:
-    rows = mirror_rows(session.environment)
-    pairs = {(one.source, one.target) for one in rows}  # of mirrors that have ended nobody looks any more
+    found = mirrors_now(session.environment)
+    pairs = {(one.source, one.target) for one, _ in found.totals}  # of mirrors that have ended nobody looks any more
     syncs = [one for one in session.environment.store.mirror_syncs() if (one.source, one.target) in pairs]
-    page = [*mirrors_page(rows), *syncs_page(syncs, session.environment.age_s)]
-    return Answer({"mirrors": rows, "sync": syncs}, page)
+    page = [*mirrors_page(found), *syncs_page(syncs, session.environment.age_s)]
+    return Answer(found.to_json() | {"sync": syncs}, page)

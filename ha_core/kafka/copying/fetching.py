@@ -213,7 +213,7 @@ class Fetching:
             ApiKey.FETCH,
             message,
             _FETCH - 1 if without_id else _FETCH,
-            partial(self._fetched, line, asked, ids),
+            partial(self._fetched, line, asked, ids, now),
             now + _ANSWER_S,
         )
 
@@ -222,6 +222,7 @@ class Fetching:
         line: Line,
         asked: Mapping[Partition, tuple[Lane, int]],
         ids: Mapping[bytes, str],
+        asked_at: float,
         answer: Answer,
     ) -> None:
         self._asked.discard(line)
@@ -238,10 +239,10 @@ class Fetching:
                 lane, offset = asked[name, part["partition_index"]]
                 # It may have left meanwhile, or come again.
                 if lane in self and lane.partition.next_offset == offset:
-                    self._take_part(lane, part)
+                    self._take_part(lane, part, asked_at)
                     self._standstill.look()  # a megabyte with gaps may take a second
 
-    def _take_part(self, lane: Lane, part: Mapping[str, Any]) -> None:
+    def _take_part(self, lane: Lane, part: Mapping[str, Any], asked_at: float) -> None:
         code = part["error_code"]
         if code == ErrorCode.OFFSET_OUT_OF_RANGE or (not code and part["diverging_epoch"]["epoch"] >= 0):
             self._diagnose(lane, part["diverging_epoch"])
@@ -255,6 +256,7 @@ class Fetching:
         lane.missed, lane.trouble = 0, ""
         lane.source_end = part["last_stable_offset"]
         records = part["records"]
+        before = lane.partition.next_offset
         if records:
             self._throttle.spend(lane.copy.id.link, len(records), self._clock())
             aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
@@ -266,6 +268,9 @@ class Fetching:
             self._lanes.pop(lane)
             self._lanes[lane] = None
             self._take(lane, intents)
+        lane.behind.fetched(lane.partition.next_offset - before, len(records or b""))
+        # Not the end of what is committed: what an open transaction keeps back of others is acknowledged too.
+        lane.behind.saw(asked_at, part["high_watermark"], lane.partition.source)
         lane.lags = lane.partition.next_offset < lane.source_end
         if not lane.lags:
             lane.newest_ms = lane.partition.seen_ms
