@@ -38,6 +38,11 @@ class CopyId(NamedTuple):
     topic: str
     partition: int
 
+    @property
+    def mirror(self) -> tuple[str, str]:
+        """The mirror that it is a part of."""
+        return self[:2]
+
 
 def transactional_id(copy: CopyId) -> str:
     """Of the copier of a partition. Each has its own, so that one that is taken over stops nobody else."""

@@ -59,6 +59,8 @@ class MirrorTask(OfSlot):
     FOLDER = "/mirror_tasks"
 
     shares: tuple[MirrorShare, ...] = ()
+    max_bytes_s: int | None = None
+    """Of all shares together."""
 
 
 class PartitionReport(Part):

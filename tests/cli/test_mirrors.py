@@ -83,6 +83,43 @@ def test_a_topic_without_a_mirror_is_not_unlinked(store: MemoryStore) -> None:
     assert "users has no mirror in west" in answer["error"]
 
 
+def limits(store: MemoryStore) -> dict[str, int | None]:
+    return {key: one.max_bytes_s for key, one in store.client().load().mirrors.items()}
+
+
+def test_a_mirror_is_limited_and_set_free_again_each_in_one_revision_with_its_reason(store: MemoryStore) -> None:
+    why = ("--reason", "the line is needed elsewhere")
+    # When one of two mirrors is limited
+    code, answer = run("mirror", "throttle", "orders", "--max-bytes-s", "2000000", *why)
+    # Then only that is, with an operation that says why
+    assert (code, answer["result"]) == (0, "succeeded")
+    assert limits(store) == {"orders@west": 2_000_000, "payments@west": None}
+    shown_last = document("history")["operations"][0]
+    assert (shown_last["kind"], shown_last["reason"]) == ("throttle", why[1])
+    # And done again it changes nothing
+    before = store.client().load().revision
+    code, answer = run("mirror", "throttle", "orders", "--max-bytes-s", "2000000", *why)
+    assert (code, "already" in answer["words"], store.client().load().revision) == (0, True, before)
+    # And a pattern frees all
+    assert run("mirror", "throttle", "*", "--max-bytes-s", "none", *why)[0] == 0
+    assert set(limits(store).values()) == {None}
+
+
+@pytest.mark.parametrize("limit", ["fast", "1000", "-5", ""])
+def test_a_limit_that_is_none_is_refused_and_changes_nothing(store: MemoryStore, limit: str) -> None:
+    code, answer = run("mirror", "throttle", "orders", f"--max-bytes-s={limit}", "--reason", "test")
+    assert (code, f"{limit!r}" in answer["error"], "1024 or more" in answer["error"]) == (2, True, True)
+    code, answer = run("mirror", "link", "users", "--from", "east", "--to", "west", f"--max-bytes-s={limit}",
+                       "--reason", "test", "--yes")  # fmt: skip
+    assert (code, "1024 or more" in answer["error"]) == (2, True)
+    assert set(limits(store).values()) == {None}
+
+
+def test_a_topic_without_a_mirror_is_not_limited(store: MemoryStore) -> None:
+    code, answer = run("mirror", "throttle", "users", "--max-bytes-s", "5000", "--reason", "test")
+    assert (code, "users has no mirror" in answer["error"]) == (2, True)
+
+
 def test_the_status_check_names_mirrors_that_nobody_copies_and_partitions_that_have_stopped(store: MemoryStore) -> None:
     client = store.client()
     reports = (told(0, "copying"), told(1, "stopped", reason="retention has overtaken the copy"))

@@ -225,7 +225,7 @@ def test_a_limit_is_kept_and_the_lag_is_told_meanwhile(
         producer.flush(30)
     with copying(east, west, []) as job:
         # When 500 kB may be copied in a second
-        job.limit(None, {"east-west": 500_000})
+        job.limit(None, {("east-west", name): 500_000})
         job.add([copy_of(name)], {})
         begun, id_ = time.monotonic(), copy_of(name).id
         wait_until(lambda: any((one.lag_ms or 0) > 0 for one in job.standing().values()), job.standing)

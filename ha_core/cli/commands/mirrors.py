@@ -1,4 +1,4 @@
-"""`mirror link`, `sync`, `unlink` and `reconcile`, `mirrors`: copies of topics in another cluster, kept up to date."""
+"""`mirror link`, `throttle`, `sync`, `unlink`, `reconcile`, and `mirrors`: topics copied to another cluster."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ from ha_core.operations.linking import link_request, plan_link, unlink
 from ha_core.operations.mirrors import mirrors_now
 from ha_core.operations.reconciling import reconcile
 from ha_core.operations.syncing.by_hand import sync_mirrors
+from ha_core.operations.throttling import UNLIMITED, limit_of, throttle
 from ha_core.present.mirrors import link_page, mirrors_page, reconciled_page, synced_page, syncs_page
 
 Topics = Annotated[list[str], Argument(metavar="TOPIC…", help="Names.")]
+TopicPatterns = Annotated[list[str], Argument(metavar="TOPIC…", help="Names or patterns.")]
+OneOfSeveral = Annotated[str, option("Cluster that has the copies, where a topic has several.", "--to")]
 
 
 @command("mirror link", "Make topics on the standby as they are here, and copy them there from now on.")
@@ -41,11 +44,27 @@ def link(
     leave_setting: Annotated[
         list[str] | None, option("Settings that are not kept as in the source: names or patterns.", metavar="NAME")
     ] = None,
+    max_bytes_s: Annotated[str, option("Of each topic, copied in a second at most.", metavar="N")] = UNLIMITED,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Answer:
-    request = link_request(topics, source, target, reason, leave_setting or ())
+    request = link_request(topics, source, target, reason, leave_setting or (), limit_of(max_bytes_s))
     return carry_out(session, request, plan_link, link_page, "Mirror them now?", dry_run, yes)
+
+
+@command("mirror throttle", "Limit how fast topics are copied, at once, without a stop of what copies.")
+def limit(
+    session: Session,
+    topics: TopicPatterns,
+    max_bytes_s: Annotated[str, option("Of each topic, bytes copied in a second at most; or none.", metavar="N|none")],
+    reason: Reason,
+    target: OneOfSeveral = "",
+) -> Answer:
+    found = throttle(session.environment, topics, target, limit_of(max_bytes_s), reason)
+    if found.report is None:
+        return Answer(found, [found.words])
+    session.out.progress(found.words)
+    return of_report(found.report)
 
 
 @command("mirror unlink", "Copy topics no more. The copies stay as they are.")
@@ -95,7 +114,7 @@ def sync(
     topics: Annotated[
         list[str] | None, Argument(metavar="[TOPIC]…", help="Names or patterns. Default: all mirrors.")
     ] = None,
-    target: Annotated[str, option("Cluster that has the copies, where a topic has several.", "--to")] = "",
+    target: OneOfSeveral = "",
     dry_run: DryRun = False,
 ) -> Answer:
     found = sync_mirrors(session.environment, topics or (), target, dry_run)

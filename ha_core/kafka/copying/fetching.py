@@ -86,7 +86,7 @@ class Fetching:
         self._lanes: dict[Lane, None] = {}
         """What was served last comes last."""
         self._asked: set[Line] = set()
-        self._locating = False
+        self._locating = self._asking_ends = False
         self._times_at = self._look_again_at = 0.0
 
     def __contains__(self, lane: Lane) -> bool:
@@ -120,7 +120,7 @@ class Fetching:
             line = Line(Channel.BUSY if lane.lags else Channel.IDLE, lane.leader.node)
             if line in self._asked or lane.partition.bytes >= room or not lane.partition.has_slots:
                 continue
-            if not self._throttle.wait_s(lane.copy.id.link, now):
+            if not self._throttle.wait_s(lane.copy.id.mirror, now):
                 wanted.setdefault(line, []).append(lane)
         for line, lanes in wanted.items():
             # Some may have lost their leader with the other connection to it.
@@ -130,6 +130,7 @@ class Fetching:
         if now >= self._times_at:
             self._times_at = now + _TIMES_EVERY_S
             self._ask_times()
+            self._ask_ends(now)
 
     # Leaders
 
@@ -194,7 +195,9 @@ class Fetching:
                     "current_leader_epoch": lane.leader.epoch,
                     "fetch_offset": lane.partition.next_offset,
                     "last_fetched_epoch": lane.partition.next_epoch,
-                    "partition_max_bytes": min(partition_bytes, self._throttle.at_once(lane.copy.id.link, len(lanes))),
+                    "partition_max_bytes": min(
+                        partition_bytes, self._throttle.at_once(lane.copy.id.mirror, len(lanes))
+                    ),
                 }
             )
         message = {
@@ -254,11 +257,11 @@ class Fetching:
             self._stop(lane, f"the source answers {name_of(code)}; give the account the rights to read the topic")
             return
         lane.missed, lane.trouble = 0, ""
-        lane.source_end = part["last_stable_offset"]
+        lane.source_end, lane.seen_at = part["last_stable_offset"], asked_at
         records = part["records"]
         before = lane.partition.next_offset
         if records:
-            self._throttle.spend(lane.copy.id.link, len(records), self._clock())
+            self._throttle.spend(lane.copy.id.mirror, len(records), self._clock())
             aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
             try:
                 intents = lane.partition.fetched(bytearray(records), aborted)
@@ -334,6 +337,31 @@ class Fetching:
             self._beside.start(
                 partial(self._source.newest_times, node, epochs, _TIMES_EVERY_S), partial(_told_times, lanes)
             )
+
+    # Ends
+
+    def _ask_ends(self, now: float) -> None:
+        """Of those from which nothing is fetched: a limit holds them back, or the target. They lag all the more."""
+        unseen = [one for one in self._lanes if one.leader is not None and now - one.seen_at >= _TIMES_EVERY_S]
+        if unseen and not self._asking_ends:
+            self._asking_ends = True
+            lanes = {lane.key: lane for lane in unseen}
+            self._beside.start(
+                partial(self._source.ends, lanes.keys(), _TIMES_EVERY_S), partial(self._told_ends, lanes, now)
+            )
+
+    def _told_ends(
+        self, lanes: Mapping[Partition, Lane], asked_at: float, found: Outcome[dict[Partition, LogEnds]]
+    ) -> None:
+        self._asking_ends = False
+        if not isinstance(found, dict):
+            return  # it is asked again soon
+        for key, ends in found.items():
+            lane = lanes[key]
+            if lane in self and lane.seen_at < asked_at:
+                lane.source_end, lane.seen_at = max(lane.source_end, ends.last_stable), asked_at
+                lane.behind.saw(asked_at, ends.high_watermark, lane.partition.source)
+                lane.lags = lane.partition.next_offset < lane.source_end
 
 
 def _told_times(lanes: Mapping[Partition, Lane], found: Outcome[dict[Partition, int]]) -> None:

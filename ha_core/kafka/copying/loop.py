@@ -43,7 +43,7 @@ from ha_core.kafka.fencing import TakenOverError
 from ha_core.kafka.takeover import Copy
 from ha_core.mirror.behind import Behind
 from ha_core.mirror.notes import CopyId
-from ha_core.mirror.pace import Meter, Throttle
+from ha_core.mirror.pace import LinkedTopic, Meter, Throttle
 from ha_core.mirror.partition import PartitionCopy
 from ha_core.mirror.progress import CopyDamagedError, Progress
 from ha_core.plan.facts import Partition
@@ -145,9 +145,9 @@ class Copying:
         """These are not copied here any more."""
         self._change(lambda: self._drop(copies))
 
-    def limit(self, in_all: float | None = None, links: Mapping[str, float] | None = None) -> None:
-        """Bytes per second of this task, in all and of each link that is named."""
-        self._change(lambda: self._throttle.limit(in_all, links or {}, self._clock()))
+    def limit(self, in_all: float | None, mirrors: Mapping[LinkedTopic, float]) -> None:
+        """Bytes per second, in all and of each mirror that is named."""
+        self._change(lambda: self._throttle.limit(in_all, mirrors, self._clock()))
 
     def stop(self) -> None:
         """`run` returns soon."""

@@ -145,6 +145,8 @@ class Lane:
     trouble: str = ""
     lags: bool = True
     source_end: int = -1
+    seen_at: float = 0.0
+    """When that was asked for."""
     newest_ms: int = -1
     log_sequence: int = 0
     appending: deque[int] = field(default_factory=deque)

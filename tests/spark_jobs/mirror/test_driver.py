@@ -50,7 +50,7 @@ class FakePair:
         FakePair.made += 1
         self.shares: tuple[MirrorShare, ...] = ()
 
-    def follow(self, shares: tuple[MirrorShare, ...]) -> None:
+    def follow(self, shares: tuple[MirrorShare, ...], _max_bytes_s: float | None) -> None:
         self.shares = shares
 
     def report(self) -> Iterator[PartitionReport]:

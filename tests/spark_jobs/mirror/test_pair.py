@@ -40,7 +40,7 @@ class FakeCopying:
         self, source: Any, target: Any, copies: Iterable[Copy], *, still_ours: Callable[[CopyId], bool], work: Work
     ) -> None:
         self.ready, self.work = still_ours, work
-        self.limits: Mapping[str, float] = {}
+        self.limits: tuple[float | None, Mapping[tuple[str, str], float]] = (None, {})
         self.known: Mapping[CopyId, Known] = {}
         self.begun = Counter(copy.id for copy in copies)
         self.gone: list[CopyId] = []
@@ -57,8 +57,8 @@ class FakeCopying:
     def drop(self, ids: Iterable[CopyId]) -> None:
         self.gone += ids
 
-    def limit(self, links: Mapping[str, float]) -> None:
-        self.limits = links
+    def limit(self, in_all: float | None, mirrors: Mapping[tuple[str, str], float]) -> None:
+        self.limits = in_all, mirrors
 
     def standing(self) -> dict[CopyId, Standing]:
         return self.states
@@ -153,12 +153,18 @@ def test_what_lies_in_the_copies_is_told_of_what_is_copied_here() -> None:
     pair.stop()
 
 
-def test_a_link_is_limited_to_what_its_mirrors_may_take_here() -> None:
+def test_a_limit_is_its_mirrors_and_changes_without_a_stop_of_what_copies() -> None:
     pair, copying = started()
-    assert copying.limits == {}
-    limited = SHARE.changed(max_bytes_s=1_000)
-    pair.follow((limited, limited.changed(mirror="bills@west", topic="bills"), SHARE.changed(link="l2", topic="more")))
-    assert copying.limits == {"l1": 2_000}
+    assert copying.limits == (None, {})
+    limited, bills = SHARE.changed(max_bytes_s=1_000), SHARE.changed(mirror="bills@west", topic="bills")
+    # When one of two mirrors of a link is limited, and all that the pair copies
+    pair.follow((limited, bills), 5_000)
+    assert copying.limits == (5_000, {("l1", "orders"): 1_000})
+    pair.follow((SHARE, bills), None)
+    assert copying.limits == (None, {})
+    # Then nobody was stopped for it
+    assert copying.gone == []
+    assert set(copying.begun.values()) == {1}
     pair.stop()
 
 
