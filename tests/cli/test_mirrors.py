@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -170,3 +171,14 @@ def test_a_topic_without_a_mirror_is_not_synced_and_a_cluster_that_is_away_is_to
     reasons = [one["reason"] for part in answer["parts"] for one in part["findings"] if one["stop"]]
     assert reasons
     assert all("127.0.0.1:1 cannot be reached" in reason for reason in reasons)
+
+
+def test_mirrors_are_drawn_into_a_file_of_either_kind_and_no_other(store: MemoryStore, tmp_path: Path) -> None:
+    store.client().register(MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9, rpo_s=1),)))
+    for name, begin in (("mirrors.svg", "<svg "), ("mirrors.html", "<!DOCTYPE html>")):
+        path = tmp_path / name
+        assert document("mirrors", "--picture", str(path))["picture"] == str(path)
+        assert path.read_text().startswith(begin)
+        assert "orders: east → west" in path.read_text()
+    code, answer = run("mirrors", "--picture", str(tmp_path / "mirrors.png"))
+    assert (code, "end its name with .svg or .html" in answer["error"]) == (2, True)

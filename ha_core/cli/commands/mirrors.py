@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 from typer import Argument
@@ -22,11 +23,13 @@ from ha_core.cli.command import (
     option,
 )
 from ha_core.cli.exits import ATTENTION, SUCCESS
+from ha_core.operations.errors import RefusedError
 from ha_core.operations.linking import link_request, plan_link, unlink
 from ha_core.operations.mirrors import mirrors_now
 from ha_core.operations.reconciling import reconcile
 from ha_core.operations.syncing.by_hand import sync_mirrors
 from ha_core.operations.throttling import UNLIMITED, limit_of, throttle
+from ha_core.present.mirror_picture import document, svg
 from ha_core.present.mirrors import link_page, mirrors_page, reconciled_page, synced_page, syncs_page
 
 Topics = Annotated[list[str], Argument(metavar="TOPIC…", help="Names.")]
@@ -122,9 +125,21 @@ def sync(
 
 
 @command("mirrors", "Topics that are copied, how far each partition is, and what is not as in the source.")
-def show(session: Session) -> Answer:
-    found = mirrors_now(session.environment)
+def show(
+    session: Session,
+    picture: Annotated[Path | None, option("Draw them: a file .svg, or .html with the tables.", metavar="FILE")] = None,
+) -> Answer:
+    if picture is not None and picture.suffix not in {".svg", ".html"}:
+        raise RefusedError(f"A picture {picture}: end its name with .svg or .html.")
+    environment = session.environment
+    found = mirrors_now(environment)
     pairs = {(one.source, one.target) for one, _ in found.totals}  # of mirrors that have ended nobody looks any more
-    syncs = [one for one in session.environment.store.mirror_syncs() if (one.source, one.target) in pairs]
-    page = [*mirrors_page(found), *syncs_page(syncs, session.environment.age_s)]
-    return Answer(found.to_json() | {"sync": syncs}, page)
+    syncs = [one for one in environment.store.mirror_syncs() if (one.source, one.target) in pairs]
+    below = [*syncs_page(syncs, environment.age_s)]
+    answer = found.to_json() | {"sync": syncs}
+    if picture is None:
+        return Answer(answer, [*mirrors_page(found), *below])
+    now = environment.now()
+    picture.write_text(svg(found, now) if picture.suffix == ".svg" else document(found, below, now))
+    where = str(picture.resolve())
+    return Answer(answer | {"picture": where}, [*mirrors_page(found), *below, f"picture: {where}"])
