@@ -76,6 +76,7 @@ RULES = (
         ("airflow", "yaml"),
     ),
     Rule("dags", ("ha_core.operators",), ()),
+    Rule("plugins", ("ha_core.operators.pages",), ("airflow", "fastapi")),
 )
 
 

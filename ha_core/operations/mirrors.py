@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ha_core.model import Mirror, PartitionReport, View
+from ha_core.model import Mirror, MirrorSync, PartitionReport, View
 from ha_core.operations.environment import Environment
 from ha_core.plan.facts import CopyLag
 from ha_core.plan.mirror_total import MirrorTotal
@@ -85,6 +85,12 @@ def mirrors_now(environment: Environment) -> MirrorsNow:
         rows += partitions or [_row(mirror, None, left_out)]
         totals.append((mirror, MirrorTotal.of(told_of.values())))
     return MirrorsNow(rows, totals)
+
+
+def syncs_now(environment: Environment, found: MirrorsNow) -> list[MirrorSync]:
+    """What was found besides records at the last looks. At mirrors that have ended nobody looks any more."""
+    pairs = {(mirror.source, mirror.target) for mirror, _ in found.totals}
+    return [one for one in environment.store.mirror_syncs() if (one.source, one.target) in pairs]
 
 
 def reported_lags(environment: Environment, view: View) -> dict[tuple[str, int], CopyLag]:

@@ -21,6 +21,8 @@ LEVEL_S = 10
 MAX_MIRRORS = 100
 MAX_CELLS = 60
 """In a line. Of more partitions several share a cell, which shows the worst."""
+MAX_TITLE = 36
+"""Characters; the rest is shown where somebody points at it."""
 _STATES = (
     ("stopped", VERMILION, "!", "stopped: somebody has to look"),
     ("unknown", GREY, "?", "nobody reports it, or an operation has it"),
@@ -100,7 +102,8 @@ def _worst(row: MirrorRow) -> int:
 
 
 def _line(y: int, title: str, rows: Sequence[MirrorRow], total: MirrorTotal) -> Iterator[str]:
-    yield _text(_LEFT, y + 12, title, 14, INK)
+    short = title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
+    yield f"<g><title>{escape(title)}</title>{_text(_LEFT, y + 12, short, 14, INK)}</g>"
     yield _text(_LEFT, y + 29, partitions_of(total), 11, FAINT)
     share = -(-len(rows) // MAX_CELLS)
     for index, at in enumerate(range(0, len(rows), share)):

@@ -8,7 +8,7 @@ from ha_core.model import Mirror, PartitionReport
 from ha_core.operations.mirrors import MirrorRow, MirrorsNow, State
 from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.present.colours import GREEN, GREY, ORANGE, VERMILION
-from ha_core.present.mirror_picture import MAX_CELLS, MAX_MIRRORS, document, svg
+from ha_core.present.mirror_picture import MAX_CELLS, MAX_MIRRORS, MAX_TITLE, document, svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 AT = "2026-11-23T12:00:00Z"
@@ -75,6 +75,13 @@ def test_of_more_partitions_than_there_is_room_for_several_share_a_cell_which_sh
     assert len(found) == MAX_CELLS
     assert [index for index, (colour, _) in enumerate(found) if colour == VERMILION] == [70 // 4]
     assert "partition 70 and 3 more" in found[70 // 4][1]
+
+
+def test_a_long_name_does_not_run_into_the_cells_and_is_shown_whole_where_somebody_points_at_it() -> None:
+    name = "a-topic-" * 12
+    picture = svg(now(row(name, 0, "copying", 1)), AT)
+    assert max(len(one) for one in words(picture) if one.startswith("a-topic-")) == MAX_TITLE
+    assert f"<title>{name}: east → west</title>" in picture
 
 
 def test_there_is_an_end_to_mirrors_that_are_drawn_and_it_is_said() -> None:

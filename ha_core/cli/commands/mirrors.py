@@ -25,7 +25,7 @@ from ha_core.cli.command import (
 from ha_core.cli.exits import ATTENTION, SUCCESS
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.linking import link_request, plan_link, unlink
-from ha_core.operations.mirrors import mirrors_now
+from ha_core.operations.mirrors import mirrors_now, syncs_now
 from ha_core.operations.reconciling import reconcile
 from ha_core.operations.syncing.by_hand import sync_mirrors
 from ha_core.operations.throttling import UNLIMITED, limit_of, throttle
@@ -133,8 +133,7 @@ def show(
         raise RefusedError(f"A picture {picture}: end its name with .svg or .html.")
     environment = session.environment
     found = mirrors_now(environment)
-    pairs = {(one.source, one.target) for one, _ in found.totals}  # of mirrors that have ended nobody looks any more
-    syncs = [one for one in environment.store.mirror_syncs() if (one.source, one.target) in pairs]
+    syncs = syncs_now(environment, found)
     below = [*syncs_page(syncs, environment.age_s)]
     answer = found.to_json() | {"sync": syncs}
     if picture is None:
