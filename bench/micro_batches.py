@@ -45,7 +45,7 @@ def copy(task: Task, slots: int, mine: Iterable[int]) -> Iterator[int]:
                     break
                 for _ in range(10):
                     copying.step(0.005)
-            yield copying.copied_bytes
+            yield copying.work.copied_bytes
             copying.close()
 
 

@@ -29,6 +29,7 @@ PARAMS = {
     "settings_left_alone": forms.optional_entries(
         "Settings left alone", "Settings that are not kept as in the source, names or patterns, one a line."
     ),
+    "max_bytes_s": forms.max_bytes_s("How much of each topic is copied in a second at most.", default="none"),
     "reason": forms.reason(),
     "approval": forms.approval(),
 }

@@ -15,8 +15,8 @@ from gateway import cycles
 from gateway.config import Config, ConfigError, load
 from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
-from gateway.http import HttpServer
 from gateway.metrics import Metrics
+from ha_core.metrics.http import HttpServer
 from ha_core.store.errors import StoreError
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
@@ -58,7 +58,7 @@ async def _serve(config: Config) -> int:
     if state is None:
         return 0
     gateway = Gateway(config, state, _version())
-    http = HttpServer(config.http.host, config.http.port, Metrics(gateway).render, lambda: gateway.unready)
+    http = HttpServer(config.http.host, config.http.port, Metrics(gateway).render, lambda: gateway.unready, "http.port")
     try:
         http.start()
         starting = loop.create_task(gateway.start())

@@ -5,19 +5,17 @@ No metric has a label that clients choose (user, topic, client id): each new val
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from prometheus_client import disable_created_metrics, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from gateway import clock
 from gateway.counts import PREFIX, api_label
 from gateway.driver.gateway import Gateway
+from ha_core.metrics.text import Families, render
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-disable_created_metrics()  # type: ignore[no-untyped-call]
+_families = Families(PREFIX)
+_gauge, _counter = _families.gauge, _families.counter
 
 
 class Metrics:
@@ -27,7 +25,7 @@ class Metrics:
         self._gateway = gateway
 
     def render(self) -> bytes:
-        return generate_latest(self)
+        return render(self)
 
     def collect(self) -> Iterable[Metric]:
         gateway = self._gateway
@@ -74,21 +72,3 @@ class Metrics:
         text = "Records read from copies of mirrors instead of their source, by the cluster of the copy."
         yield _counter("mirror_fetch_bytes", text, dict(counts.mirror_fetch_bytes), "cluster")
         yield from counts.composed.collect()
-
-
-_Samples = float | Mapping[Any, float]
-"""By label, or by the tuple of all labels where there are several."""
-
-
-def _gauge(name: str, text: str, samples: _Samples, *labels: str) -> Metric:
-    return _filled(GaugeMetricFamily(PREFIX + name, text, labels=labels), samples)
-
-
-def _counter(name: str, text: str, samples: _Samples, *labels: str) -> Metric:
-    return _filled(CounterMetricFamily(PREFIX + name, text, labels=labels), samples)
-
-
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: _Samples) -> Metric:
-    for labels, value in samples.items() if isinstance(samples, Mapping) else [((), samples)]:
-        family.add_metric([labels] if isinstance(labels, str) else labels, value)
-    return family

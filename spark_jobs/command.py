@@ -55,9 +55,17 @@ def _mirror(options: argparse.Namespace) -> None:
 
     if options.remote and options.tasks is None:
         raise InputError(f"{options.remote} does not say how many tasks it runs at once. Give --tasks.")
-    session_s = options.session_timeout_s
-    where = options.zookeeper, options.root
-    job.run(*where, options.tasks, options.timeout_s, session_s, options.remote, options.sync_every_s)
+    job.run(
+        options.zookeeper,
+        options.root,
+        options.tasks,
+        options.timeout_s,
+        options.session_timeout_s,
+        options.remote,
+        options.sync_every_s,
+        max_bytes_s=options.max_bytes_s,
+        metrics_at=(options.metrics_host, options.metrics_port) if options.metrics_port else None,
+    )
 
 
 def _run(options: argparse.Namespace) -> Outcome:
@@ -157,6 +165,10 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--range-records", type=_positive, default=200_000, help="source offsets in a range")
     every = "between two looks at what groups have committed"
     mirror.add_argument("--sync-every-s", type=_seconds, default=5.0, help=every)
+    of_all = "of all mirrors together, split by their partitions; without it, as fast as it goes"
+    mirror.add_argument("--max-bytes-s", type=_positive, metavar="N", help=of_all)
+    mirror.add_argument("--metrics-port", type=_positive, metavar="PORT", help="for Prometheus; without it, none")
+    mirror.add_argument("--metrics-host", default="127.0.0.1", help="where that port listens")
     mirror.add_argument(
         "--tasks", type=_positive, metavar="N", help="at most; without it, as many as Spark runs at once"
     )

@@ -65,6 +65,7 @@ class AirflowSettings:
         settings = {
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "AIRFLOW__CORE__PARALLELISM": "8",
@@ -114,8 +115,6 @@ class AirflowSettings:
                     "extra": {"mechanism": "PLAIN"},
                 }
             )
-        if (PROJECT / "plugins").is_dir():
-            settings["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(PROJECT / "plugins")
         return {**self.spark_environment, **settings}
 
     def _spark_connection(self) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class Rule:
 _PURE = ("ha_core.wire", "ha_core.model", "ha_core.plan", "gateway.topology", "gateway.copies", "gateway.declared")
 _STATE = ("ha_core.model", "ha_core.plan", "ha_core.store")
 _BELOW = (*_STATE, "ha_core.wire", "ha_core.kafka", "ha_core.mirror", "ha_core.bindings_file")
+_BELOW_JOBS = (*_STATE, "ha_core.wire", "ha_core.kafka", "ha_core.mirror")
 _SHOWN = ("ha_core.model", "ha_core.plan", "ha_core.operations", "ha_core.bindings_file")
 _ERRORS = ("ha_core.kafka.errors", "ha_core.store.errors")
 _ACCOUNT = "ha_core.wire.sasl.SecurityProfile"
@@ -49,10 +50,13 @@ RULES = (
     Rule("ha_core/mirror", ("ha_core.model", "ha_core.wire"), ("google_crc32c", "kafka"), IMPURE, clock=False),
     Rule("ha_core/kafka", ("ha_core.model", "ha_core.plan.facts", "ha_core.wire", "ha_core.mirror"), None),
     # What mirrors need besides records is kept by the job and by hand alike.
+    Rule("spark_jobs", (*_BELOW_JOBS, "ha_core.metrics", "ha_core.operations.syncing"), None),
     Rule(
-        "spark_jobs", (*_STATE, "ha_core.wire", "ha_core.kafka", "ha_core.mirror", "ha_core.operations.syncing"), None
+        "gateway",
+        ("ha_core.wire", "ha_core.model", "ha_core.plan", "ha_core.store", "ha_core.metrics", *_PROFILES),
+        None,
     ),
-    Rule("gateway", ("ha_core.wire", "ha_core.model", "ha_core.plan", "ha_core.store", *_PROFILES), None),
+    Rule("ha_core/metrics", (), ("prometheus_client",)),
     Rule("gateway/session", (*_PURE, "gateway.counts"), None, SESSION_IMPURE, clock=False),
     # What a session asks for and refuses has one name: the batch that is looked for, and the reason.
     Rule(
@@ -72,6 +76,7 @@ RULES = (
         ("airflow", "yaml"),
     ),
     Rule("dags", ("ha_core.operators",), ()),
+    Rule("plugins", ("ha_core.operators.pages",), ("airflow", "fastapi")),
 )
 
 

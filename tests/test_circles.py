@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PARTS = ("ha_core", "gateway", "dags", "spark_jobs", "stack", "bench")
+PARTS = ("ha_core", "gateway", "dags", "plugins", "spark_jobs", "stack", "bench")
 
 
 class Late(NamedTuple):
@@ -33,6 +33,7 @@ _COMMANDS = "the `switchyard` command imports it for its words alone"
 LATE = (
     Late("ha_core.hooks", ("airflow.sdk.exceptions", "ha_core"), _AIRFLOW),
     Late("ha_core.operators", ("ha_core", "yaml"), _AIRFLOW),
+    Late("plugins", ("airflow.api_fastapi", "fastapi", "ha_core"), "every process of Airflow reads plugins, tasks too"),
     Late("ha_core.cli.commands.plot", ("matplotlib",), "takes a second, for one command"),
     Late("ha_core.operations.environment", ("ha_core.kafka.admin", "ha_core.store"), "kazoo, codecs: not for `--help`"),
     Late("spark_jobs.inputs", ("ha_core.store",), "kazoo: not for jobs that read their inputs from a file"),

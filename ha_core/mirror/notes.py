@@ -38,6 +38,11 @@ class CopyId(NamedTuple):
     topic: str
     partition: int
 
+    @property
+    def mirror(self) -> tuple[str, str]:
+        """The mirror that it is a part of."""
+        return self[:2]
+
 
 COPIERS = "switchyard-copy-"
 """What their transactional ids begin with."""

@@ -27,6 +27,17 @@ class Bucket:
         self._left = 0.0
         self._at = now
 
+    def change(self, bytes_s: float | None, now: float) -> None:
+        """From now on. What is owed stays owed, but is no longer waited for than before: what was taken while more was
+        allowed must not hold up for hours who is allowed little."""
+        if self.bytes_s is not None:
+            self._fill(self.bytes_s, now)
+        if self.bytes_s is None or bytes_s is None:
+            self._left = 0.0
+        elif self._left < 0:
+            self._left *= min(bytes_s / self.bytes_s, 1.0)
+        self.bytes_s, self._at = bytes_s, now
+
     def spend(self, amount: int, now: float) -> None:
         if self.bytes_s is not None:
             self._fill(self.bytes_s, now)
@@ -45,33 +56,38 @@ class Bucket:
         self._at = now
 
 
+LinkedTopic = tuple[str, str]
+"""(link, topic): a mirror, as copiers know it."""
+
+
 class Throttle:
-    """What all links may take together, and each of them."""
+    """What all mirrors may take together, and each of them."""
 
     def __init__(self, now: float) -> None:
         self._in_all = Bucket(None, now)
-        self._links: dict[str, Bucket] = {}
+        self._mirrors: dict[LinkedTopic, Bucket] = {}
 
-    def limit(self, in_all: float | None, links: Mapping[str, float], now: float) -> None:
-        """From now on; links that are not named go as fast as it goes. What is owed stays owed."""
-        if self._in_all.bytes_s != in_all:
-            self._in_all = Bucket(in_all, now)
-        kept = {link: bucket for link, bucket in self._links.items() if links.get(link) == bucket.bytes_s}
-        self._links = {link: kept.get(link) or Bucket(bytes_s, now) for link, bytes_s in links.items()}
+    def limit(self, in_all: float | None, mirrors: Mapping[LinkedTopic, float], now: float) -> None:
+        """From now on; mirrors that are not named go as fast as it goes. What is owed stays owed."""
+        self._in_all.change(in_all, now)
+        for gone in self._mirrors.keys() - mirrors.keys():
+            del self._mirrors[gone]
+        for mirror, bytes_s in mirrors.items():
+            self._mirrors.setdefault(mirror, Bucket(None, now)).change(bytes_s, now)
 
-    def at_once(self, link: str, partitions: int) -> int:
+    def at_once(self, mirror: LinkedTopic, partitions: int) -> int:
         """So many bytes each of so many partitions is asked for at most, lest one answer has the bytes of a minute."""
-        limits = [one.bytes_s for one in (self._in_all, self._links.get(link)) if one and one.bytes_s is not None]
+        limits = [one.bytes_s for one in (self._in_all, self._mirrors.get(mirror)) if one and one.bytes_s is not None]
         return max(int(min(limits) * _AT_ONCE_S / partitions), _LEAST_AT_ONCE) if limits else sys.maxsize
 
-    def spend(self, link: str, amount: int, now: float) -> None:
+    def spend(self, mirror: LinkedTopic, amount: int, now: float) -> None:
         self._in_all.spend(amount, now)
-        if (bucket := self._links.get(link)) is not None:
+        if (bucket := self._mirrors.get(mirror)) is not None:
             bucket.spend(amount, now)
 
-    def wait_s(self, link: str, now: float) -> float:
-        """How long nothing of this link may be asked for."""
-        bucket = self._links.get(link)
+    def wait_s(self, mirror: LinkedTopic, now: float) -> float:
+        """How long nothing of this mirror may be asked for."""
+        bucket = self._mirrors.get(mirror)
         return max(self._in_all.wait_s(now), bucket.wait_s(now) if bucket is not None else 0.0)
 
 

@@ -107,6 +107,11 @@ class PartitionCopy:
         """The source offset behind the last record that the target has acknowledged, or behind what was skipped."""
         return self.next_offset if self.idle else self._account.source
 
+    @property
+    def target(self) -> int:
+        """The offset of the copy behind the last record that the target has acknowledged."""
+        return self._account.target
+
     def newest_runs(self, most: int) -> tuple[Run, ...]:
         """Of what the target has acknowledged."""
         return self._account.newest_runs(most)

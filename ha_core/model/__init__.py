@@ -10,8 +10,8 @@ from ha_core.model.group import Group, Member
 from ha_core.model.identity import ANONYMOUS, Identity, identify
 from ha_core.model.known import KnownGroup, KnownTopic
 from ha_core.model.lost_tail import LostTail, Tail
-from ha_core.model.mirror import Mirror, Run
-from ha_core.model.mirror_job import MirrorJob, MirrorReport, MirrorShare, MirrorTask, PartitionReport
+from ha_core.model.mirror import LEAST_BYTES_S, Mirror, Run
+from ha_core.model.mirror_job import MirrorJob, MirrorReport, MirrorShare, MirrorTask, PairWork, PartitionReport
 from ha_core.model.mirror_sync import MirrorSync, SyncFinding
 from ha_core.model.operation import (
     HistoryEntry,

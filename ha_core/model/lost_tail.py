@@ -47,7 +47,8 @@ class LostTail(Document):
     """Topic of `target` with the notes."""
     log_partitions: int = Field(ge=1)
     settings_left_alone: tuple[str, ...] = ()
-    """Of the mirror."""
+    max_bytes_s: int | None = None
+    """Both of the mirror."""
     partitions: dict[int, Tail] = {}
     counted: str | None = None
     """When the cluster was back, and all of it was looked at."""

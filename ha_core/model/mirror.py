@@ -8,6 +8,8 @@ from pydantic import Field
 
 from ha_core.model.document import Document
 
+LEAST_BYTES_S = 1024
+
 
 class Run(NamedTuple):
     """Offsets `[source, source + records)` of the source lie at `[target, target + records)` of the copy."""
@@ -47,8 +49,8 @@ class Mirror(Document):
     """Topic of the target with the notes of copiers (`ha_core.mirror.notes`)."""
     log_partitions: int = Field(default=16, ge=1, le=1000)
     """Of the copy log, which never gets more."""
-    max_bytes_s: int | None = Field(default=None, ge=1024)
-    """Of all its partitions together; None: as fast as it goes."""
+    max_bytes_s: int | None = Field(default=None, ge=LEAST_BYTES_S)
+    """Of all its partitions together; None: as fast as it goes. Kept by its copiers (`ha_core.mirror.pace`)."""
     held: str | None = None
     """Id of the operation that has taken the copy for itself: until that is over no job copies it."""
     settings_left_alone: tuple[str, ...] = ()

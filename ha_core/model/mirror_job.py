@@ -59,6 +59,8 @@ class MirrorTask(OfSlot):
     FOLDER = "/mirror_tasks"
 
     shares: tuple[MirrorShare, ...] = ()
+    max_bytes_s: int | None = None
+    """Of all shares together."""
 
 
 class PartitionReport(Part):
@@ -73,9 +75,27 @@ class PartitionReport(Part):
     source_end: int = -1
     """Of what is committed."""
     lag_records: int = 0
+    lag_bytes: int | None = None
+    """An estimate (`ha_core.mirror.behind`); None: not known."""
     lag_ms: int | None = None
+    """By the times of records; None: not known."""
+    rpo_s: int | None = None
+    """An estimate, rounded up: if the source were lost now, what was acknowledged there in so many seconds would be
+    (`ha_core.mirror.behind`); None: not known."""
     bytes_s: int = 0
     reason: str = ""
+
+
+class PairWork(Part):
+    """What a task has copied from one cluster to another. It only grows."""
+
+    id: str
+    """Drawn anew by whoever begins to count from 0."""
+    source: str
+    target: str
+    copied_bytes: int = 0
+    copied_records: int = 0
+    takeovers: int = 0
 
 
 class MirrorReport(OfSlot):
@@ -89,3 +109,5 @@ class MirrorReport(OfSlot):
     """Bounded: those that are not copying first, then those that lag most."""
     left_out: int = 0
     """How many more there are."""
+    work: tuple[PairWork, ...] = ()
+    """Of all partitions, also those that are left out."""

@@ -12,7 +12,7 @@ from ha_core.model.binding import UserBindings
 from ha_core.model.document import FEW_BYTES, Document, Part
 from ha_core.model.group import Group
 from ha_core.model.lost_tail import LostTail
-from ha_core.model.mirror import Mirror
+from ha_core.model.mirror import LEAST_BYTES_S, Mirror
 from ha_core.model.scope import Scope
 from ha_core.model.topic import LastSequences, Topic
 
@@ -25,7 +25,17 @@ Driver = Literal["command", "run"]
 """`command`: one process from the beginning to the end, which is gone where nobody holds the operation. `run`: tasks of
 a run of Airflow; between two of them nobody holds it, and it may wait for a slot or for somebody's approval."""
 SingleKind = Literal[
-    "mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster", "unlink", "reconcile"
+    "mask",
+    "unmask",
+    "bindings",
+    "return",
+    "age",
+    "give-up",
+    "add-cluster",
+    "remove-cluster",
+    "unlink",
+    "reconcile",
+    "throttle",
 ]
 """Operations of one revision."""
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]
@@ -367,7 +377,8 @@ class LinkRequest(MoveRequest):
     """Which topics get a mirror: of the class by which nobody takes it for a switch of the same topics."""
 
     settings_left_alone: tuple[str, ...] = ()
-    """As of the mirrors (`Mirror`)."""
+    max_bytes_s: int | None = Field(default=None, ge=LEAST_BYTES_S)
+    """Both as of the mirrors (`Mirror`)."""
 
 
 class LinkOperation(MoveOperation):

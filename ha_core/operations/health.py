@@ -13,7 +13,7 @@ from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.creating import QUIET_S, interrupted, quiet_s
 from ha_core.operations.crossing.ends import overdue
 from ha_core.operations.environment import Environment
-from ha_core.operations.mirrors import mirror_rows, synced
+from ha_core.operations.mirrors import mirrors_now, synced
 from ha_core.operations.reconciling import uncounted
 from ha_core.operations.registry import ClusterState
 from ha_core.plan.abandoned import patience_s
@@ -189,7 +189,8 @@ def _tails(environment: Environment) -> Iterator[Problem]:
 
 def _mirrors(environment: Environment, view: View) -> Iterator[Problem]:
     """Mirrors that nobody copies, or of which a partition waits for somebody to look."""
-    waiting = [row for row in mirror_rows(environment) if row.state in {"nobody", "stopped"}] if view.mirrors else []
+    rows = mirrors_now(environment).rows if view.mirrors else []
+    waiting = [row for row in rows if row.state in {"nobody", "stopped"}]
     if alone := [f"{row.topic} in {row.target}" for row in waiting if row.state == "nobody"]:
         yield Problem(
             "mirrors",

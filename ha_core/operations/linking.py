@@ -59,12 +59,21 @@ class LinkProposal(BaseProposal, Startable):
 
 
 def link_request(
-    topics: Collection[str], source: str, target: str, reason: str, settings_left_alone: Collection[str] = ()
+    topics: Collection[str],
+    source: str,
+    target: str,
+    reason: str,
+    settings_left_alone: Collection[str] = (),
+    max_bytes_s: int | None = None,
 ) -> LinkRequest:
-    """:raises RefusedError: names the value and what it should be."""
+    """
+    :param max_bytes_s: of each topic.
+    :raises RefusedError: names the value and what it should be.
+    """
     scope = [f"topic:{name}" for name in topics]
     asked = make_request(scope, source, target, reason=reason, include_other_users=True)
-    return LinkRequest.model_validate(asked.model_dump() | {"settings_left_alone": tuple(settings_left_alone)})
+    own = {"settings_left_alone": tuple(settings_left_alone), "max_bytes_s": max_bytes_s}
+    return LinkRequest.model_validate(asked.model_dump() | own)
 
 
 def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:

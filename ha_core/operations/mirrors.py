@@ -10,6 +10,7 @@ from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER
 from ha_core.model import Mirror, MirrorSync, MoveRequest, PartitionReport, SyncFinding, View
 from ha_core.operations.environment import Environment
 from ha_core.plan.facts import CopyLag
+from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.store.store import Store
 
 State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported"]
@@ -27,7 +28,9 @@ class MirrorRow:
     target: str
     state: State
     lag_records: int | None = None
+    lag_bytes: int | None = None
     lag_ms: int | None = None
+    rpo_s: int | None = None
     bytes_s: int | None = None
     reason: str = ""
 
@@ -39,14 +42,40 @@ class MirrorRow:
             "to": self.target,
             "state": self.state,
             "lag_records": self.lag_records,
+            "lag_bytes": self.lag_bytes,
             "lag_ms": self.lag_ms,
+            "rpo_s": self.rpo_s,
             "bytes_s": self.bytes_s,
             "reason": self.reason,
         }
 
 
-def mirror_rows(environment: Environment) -> list[MirrorRow]:
-    """All partitions of all mirrors, by topic, target and partition. What reports leave out is told by the topic."""
+@dataclass(frozen=True, slots=True)
+class MirrorsNow:
+    """How mirrors stand now.
+
+    :ivar rows: all partitions of all mirrors, by topic, target and partition. What reports leave out is told by the
+        topic.
+    :ivar totals: of each mirror, in the same order, how it stands as a whole.
+    """
+
+    rows: list[MirrorRow]
+    totals: list[tuple[Mirror, MirrorTotal]]
+
+    @property
+    def mirrors(self) -> list[Mirror]:
+        return [mirror for mirror, _ in self.totals]
+
+    def totals_json(self) -> list[dict[str, Any]]:
+        return [_total_json(*one) for one in self.totals]
+
+
+def _total_json(mirror: Mirror, total: MirrorTotal) -> dict[str, Any]:
+    named = {"topic": mirror.topic, "from": mirror.source, "to": mirror.target, "max_bytes_s": mirror.max_bytes_s}
+    return named | total.to_json()
+
+
+def mirrors_now(environment: Environment) -> MirrorsNow:
     reports = list(environment.store.mirror_reports().values())
     found: dict[str, dict[int, PartitionReport]] = {}
     for report in reports:
@@ -56,15 +85,16 @@ def mirror_rows(environment: Environment) -> list[MirrorRow]:
             if told is None or one.state == "copying":
                 found[one.mirror][one.partition] = one
     left_out = any(report.left_out for report in reports)
-    rows = list[MirrorRow]()
+    rows, totals = list[MirrorRow](), list[tuple[Mirror, MirrorTotal]]()
     for key, mirror in sorted(environment.store.load().mirrors.items()):
         told_of = {} if mirror.held is not None else found.get(key, {})
         partitions = [_row(mirror, one) for _, one in sorted(told_of.items())]
         rows += partitions or [_row(mirror, None, left_out)]
-    return rows
+        totals.append((mirror, MirrorTotal.of(told_of.values())))
+    return MirrorsNow(rows, totals)
 
 
-def synced(environment: Environment, mirrors: Iterable[Mirror | MirrorRow]) -> list[MirrorSync]:
+def synced(environment: Environment, mirrors: Iterable[Mirror]) -> list[MirrorSync]:
     """What the last looks have found besides records. At mirrors that have ended nobody looks any more."""
     pairs = {(one.source, one.target) for one in mirrors}
     looks = environment.store.mirror_syncs() if pairs else []
@@ -107,4 +137,6 @@ def _row(mirror: Mirror, told: PartitionReport | None, left_out: bool = False) -
     if told is None:
         return MirrorRow(*where, "nobody", reason="no task reports it: is the job `mirror` running?")
     known = told.source_end >= 0
-    return MirrorRow(*where, told.state, told.lag_records if known else None, told.lag_ms, told.bytes_s, told.reason)
+    lag_records = told.lag_records if known else None
+    lags = lag_records, told.lag_bytes, told.lag_ms, told.rpo_s
+    return MirrorRow(*where, told.state, *lags, told.bytes_s, told.reason)

@@ -229,7 +229,7 @@ class _Reconciling:
         """Whether the topic is another one than that which was copied, as far as its brokers have ids."""
         key = (tail.topic, min(tail.partitions))
         place = self._admin.leaderships([key]).get(key)
-        first = next(copy for copy in copies_of(_old_mirror(tail), key[1] + 1) if copy.key == key)
+        first = next(copy for copy in copies_of(old_mirror(tail), key[1] + 1) if copy.key == key)
         writer = admin_of(self._environment, tail.target)
         progress = writer.read_notes(first.log, {first.id: 0})[first.id].progress
         known = "" if progress is None else progress.topics.source
@@ -261,9 +261,9 @@ class _Reconciling:
                 expected: dict[tuple[type[Document], str], int | None] = {(LostTail, tail.key): stored[1]}
                 puts = list[Document]()
                 if bases is not None:
-                    new = reversed_mirror(_old_mirror(tail), journal.operation.id, environment.now(), environment.by)
+                    new = reversed_mirror(old_mirror(tail), journal.operation.id, environment.now(), environment.by)
                     try:
-                        turn_round(environment, _old_mirror(tail), bases, new, journal.still_ours)
+                        turn_round(environment, old_mirror(tail), bases, new, journal.still_ours)
                         puts.append(new)
                         expected[Mirror, new.key] = None
                     except FAILURES as error:
@@ -318,10 +318,15 @@ def _moved_since(topic: Topic | None, tail: LostTail, terms: Mapping[int, int]) 
     return ""
 
 
-def _old_mirror(tail: LostTail) -> Mirror:
-    """The one that was cut off, as far as its notes need it."""
+def old_mirror(tail: LostTail) -> Mirror:
+    """The one that was cut off, as far as its notes and the one the other way need it."""
     old = Mirror.of(tail.topic, tail.cluster, tail.target, tail.link, tail.since, "")
-    return old.changed(log=tail.log, log_partitions=tail.log_partitions, settings_left_alone=tail.settings_left_alone)
+    return old.changed(
+        log=tail.log,
+        log_partitions=tail.log_partitions,
+        settings_left_alone=tail.settings_left_alone,
+        max_bytes_s=tail.max_bytes_s,
+    )
 
 
 def _filled(tail: LostTail, found: Iterable[TailFound], counted: str | None) -> LostTail:

@@ -237,6 +237,11 @@ def approval() -> Param:
     return choice("Who approves", text, words, SAFETY)
 
 
+def max_bytes_s(text: str, **more: Any) -> Param:
+    """A number of bytes, or none."""
+    return field("Bytes a second", f"{text} A number, or *none*.", "string", pattern="^([0-9]+|none)$", **more)
+
+
 def drain_timeout_s(text: str) -> Param:
     return field("Drain timeout, seconds", text, "number", SAFETY, default=10, exclusiveMinimum=0, maximum=600)
 

@@ -22,6 +22,7 @@ class PlanMirrorOperator(SwitchyardOperator):
     :param origin: the cluster that they are written in.
     :param target: the cluster that gets the copies.
     :param settings_left_alone: settings that are not kept as in the source, names or patterns.
+    :param max_bytes_s: of each topic, copied in a second at most; nothing said: as fast as it goes.
     """
 
     topics: Any = Lines()
@@ -29,6 +30,7 @@ class PlanMirrorOperator(SwitchyardOperator):
     target: Any = Text(name="to")
     reason: Any = Text()
     settings_left_alone: Any = Lines(())
+    max_bytes_s: Any = Text("none")
 
     def work(self) -> dict[str, Any]:
         proposal = self._plan()
@@ -47,8 +49,10 @@ class PlanMirrorOperator(SwitchyardOperator):
 
     def request(self) -> LinkRequest:
         from ha_core.operations.linking import link_request
+        from ha_core.operations.throttling import limit_of
 
-        return link_request(self.topics, self.origin, self.target, self.reason, self.settings_left_alone)
+        limit = limit_of(self.max_bytes_s)
+        return link_request(self.topics, self.origin, self.target, self.reason, self.settings_left_alone, limit)
 
 
 class LinkMirrorOperator(PlanMirrorOperator):
@@ -68,6 +72,41 @@ class LinkMirrorOperator(PlanMirrorOperator):
         report = engine.resume(self.environment, operation_id)
         self.require_served(report)
         self.done(f"{len(self.topics)} topics of {self.origin} are mirrored to {self.target}, by {operation_id}")
+        return report.to_json()
+
+
+class ThrottleMirrorOperator(SwitchyardOperator):
+    """Limit how fast topics are copied, in one revision. Whoever copies goes on undisturbed.
+
+    Skipped where each has that limit already.
+
+    :param topics: names or patterns, one a line.
+    :param target: the cluster that has the copies, where a topic has several.
+    :param max_bytes_s: of each topic, copied in a second at most; `none`: as fast as it goes.
+    """
+
+    topics: Any = Lines()
+    target: Any = Text("", name="to")
+    max_bytes_s: Any = Text()
+    reason: Any = Text()
+
+    def work(self) -> dict[str, Any]:
+        from ha_core.operations.throttling import limit_of, throttle, to_throttle
+
+        limit = limit_of(self.max_bytes_s)
+        if finished := self.finish_own():
+            report = finished[-1]
+        else:
+            others = to_throttle(self.environment, self.topics, self.target, limit)
+            self.would(f"would limit {len(others)} mirrors to {self.max_bytes_s} bytes a second", objections=["none"])
+            if self.dry_run:
+                raise AirflowSkipException("This is a dry run: nothing is changed.")
+            found = throttle(self.environment, self.topics, self.target, limit, self.reason)
+            if found.report is None:
+                raise AirflowSkipException(found.words)
+            report = found.report
+        self.require_served(report)
+        self.done(f"the limit is {self.max_bytes_s} bytes a second for each topic, by {report.operation}")
         return report.to_json()
 
 

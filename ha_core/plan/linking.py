@@ -44,9 +44,16 @@ def mirrors(operation: LinkOperation) -> Iterable[Mirror]:
     """Those that the operation makes."""
     source, target = operation.route
     for name in operation.moves.topics:
-        left_alone = operation.request.settings_left_alone
+        asked = operation.request
         yield Mirror.of(
-            name, source, target, operation.id, operation.started, operation.by, settings_left_alone=left_alone
+            name,
+            source,
+            target,
+            operation.id,
+            operation.started,
+            operation.by,
+            settings_left_alone=asked.settings_left_alone,
+            max_bytes_s=asked.max_bytes_s,
         )
 
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Sequence
 
 from ha_core.model import MirrorSync, SyncFinding
 from ha_core.operations.linking import LinkProposal
-from ha_core.operations.mirrors import MirrorRow
+from ha_core.operations.mirrors import MirrorsNow
 from ha_core.operations.reconciling import Reconciled
 from ha_core.operations.syncing.by_hand import MirrorsSynced
+from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.plan.verdict import duration, listed
 from ha_core.present.moves import verdicts_page
-from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number
+from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number, size
 
 _MARKS: dict[str, Mark] = {
     "stopped": "error",
@@ -67,11 +68,27 @@ def reconciled_page(result: Reconciled) -> Page:
         yield f"left for the next run: {text}"
 
 
-def mirrors_page(rows: Collection[MirrorRow]) -> Page:
-    if not rows:
+def mirrors_page(found: MirrorsNow) -> Page:
+    if not found.rows:
         yield "no topic is mirrored: `switchyard mirror link TOPIC… --from CLUSTER --to CLUSTER` makes one"
         return
-    columns = ("topic", "partition", "from", "to", "state", "lag records", "lag", "bytes/s", "reason")
+    lags = ("lag records", "lag", "lag in time", "RPO", "copied")
+    totals = [
+        (
+            mirror.topic,
+            mirror.source,
+            mirror.target,
+            partitions_of(total),
+            number(total.lag_records),
+            size(total.lag_bytes),
+            _lag_in_time(total.lag_ms),
+            _rpo(total.rpo_s),
+            f"{size(total.bytes_s)}/s",
+            "" if mirror.max_bytes_s is None else f"{size(mirror.max_bytes_s)}/s",
+        )
+        for mirror, total in found.totals
+    ]
+    yield Table(("topic", "from", "to", "partitions", *lags, "at most"), totals, title="mirrors")
     shown = [
         (
             one.topic,
@@ -80,13 +97,29 @@ def mirrors_page(rows: Collection[MirrorRow]) -> Page:
             one.target,
             Marked(one.state, _MARKS[one.state]),
             number(one.lag_records),
-            "?" if one.lag_ms is None else duration(one.lag_ms / 1000),
-            number(one.bytes_s),
+            size(one.lag_bytes),
+            _lag_in_time(one.lag_ms),
+            _rpo(one.rpo_s),
+            "?" if one.bytes_s is None else f"{size(one.bytes_s)}/s",
             one.reason,
         )
-        for one in rows
+        for one in found.rows
     ]
-    yield Table(columns, shown)
+    yield Table(("topic", "partition", "from", "to", "state", *lags, "reason"), shown, title="partitions")
+
+
+def partitions_of(total: MirrorTotal) -> str:
+    """`4 copying, 1 stopped`."""
+    counts = (("copying", total.copying), ("waiting", total.waiting), ("stopped", total.stopped))
+    return ", ".join(f"{count} {state}" for state, count in counts if count) or "nobody reports them"
+
+
+def _lag_in_time(lag_ms: int | None) -> str:
+    return "?" if lag_ms is None else duration(lag_ms / 1000)
+
+
+def _rpo(rpo_s: int | None) -> str:
+    return "?" if rpo_s is None else duration(rpo_s)
 
 
 def synced_page(found: MirrorsSynced) -> Page:

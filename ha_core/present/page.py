@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Literal, Self
 
 Mark = Literal["strong", "error", "bad", "warning", "good", "dim"]
 """`error`: on a terminal it goes to standard error."""
 MAX_ROWS = 200
 """Rows of a table in an approval."""
+MAX_HTML_ROWS = 2_000
 
 
 class Marked(str):
@@ -42,6 +44,16 @@ def number(value: int | None) -> str:
     return "?" if value is None else str(value)
 
 
+def size(count: int | None) -> str:
+    """Of bytes, in the largest unit that they fill: `873 B`, `4.2 MB`."""
+    if count is None:
+        return "?"
+    for unit, length in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= length:
+            return f"{count / length:.1f} {unit}"
+    return f"{count} B"
+
+
 def amount(count: int, thing: str) -> str:
     """`1 topic`, `2 topics`."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
@@ -65,6 +77,28 @@ def log_lines(page: Page, most: int | None = None) -> Iterator[str]:
 
 def markdown(page: Page) -> str:
     return "\n\n".join(_markdown(page))
+
+
+def html(page: Page) -> Iterator[str]:
+    """As the body of a document. Whatever names there are is text in it."""
+    for block in page:
+        if isinstance(block, str):
+            yield f"<p{_class(block)}>{escape(block)}</p>"
+            continue
+        if block.title:
+            yield f"<h2>{escape(block.title)}</h2>"
+        head = "".join(f"<th>{escape(column)}</th>" for column in block.columns)
+        rows = [
+            "<tr>" + "".join(f"<td{_class(cell)}>{escape(str(cell))}</td>" for cell in row) + "</tr>"
+            for row in block.rows[:MAX_HTML_ROWS]
+        ]
+        yield f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        if len(block.rows) > MAX_HTML_ROWS:
+            yield f"<p>… and {len(block.rows) - MAX_HTML_ROWS} more</p>"
+
+
+def _class(text: object) -> str:
+    return f' class="{text.mark}"' if isinstance(text, Marked) else ""
 
 
 def _in_words(columns: Sequence[str], cells: Sequence[str]) -> str:

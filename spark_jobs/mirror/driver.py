@@ -26,7 +26,8 @@ from ha_core.store.errors import AlreadyRegisteredError, ConflictError, StoreErr
 from ha_core.store.gateways import Registration
 from ha_core.store.store import Store
 from spark_jobs.mirror.counts import Counts
-from spark_jobs.mirror.planning import Key, Placement, partitions, shares
+from spark_jobs.mirror.metrics import Metrics
+from spark_jobs.mirror.planning import Key, Placement, partitions, shares, split
 from spark_jobs.mirror.task import NOT_OURS
 from spark_jobs.mirror.telling import Telling
 
@@ -65,6 +66,16 @@ def _nobody(_mirrors: Iterable[Mirror], _counts: Mapping[tuple[str, str], int]) 
     return None
 
 
+class Given(NamedTuple):
+    """What the document of a slot gives it."""
+
+    shares: tuple[MirrorShare, ...] = ()
+    max_bytes_s: int | None = None
+
+
+NOTHING = Given()
+
+
 class Driver:
     def __init__(
         self,
@@ -72,11 +83,15 @@ class Driver:
         counts: Counts,
         session: Callable[[], AbstractContextManager[Spark]],
         follow: Follow = _nobody,
+        max_bytes_s: int | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         """:param session: opens one.
         :param follow: is told what is mirrored, and of how many partitions is known, while this driver leads.
+        :param max_bytes_s: of all mirrors together.
         """
         self._store, self._counts, self._session, self._follow = store, counts, session, follow
+        self._max_bytes_s, self._metrics = max_bytes_s, metrics or Metrics()
         self._ending = threading.Event()
 
     def stop(self) -> None:
@@ -103,9 +118,11 @@ class Driver:
             waiting = False
             try:
                 with self._session() as spark:
-                    Lead(self._store, self._counts, spark, job.id, claim, self._ending, self._follow).run()
+                    ours = self._store, self._counts, spark, job.id, claim, self._ending
+                    Lead(*ours, self._follow, self._max_bytes_s, self._metrics).run()
             finally:
                 self._follow((), {})
+                self._metrics.leave()
                 claim.close()
             self._ending.wait(3 * LOOK_S)  # another driver may have what this one lacks
 
@@ -125,9 +142,12 @@ class Lead:
         job: str,
         claim: Registration[MirrorJob],
         ending: threading.Event,
-        follow: Follow = _nobody,
+        follow: Follow,
+        max_bytes_s: int | None,
+        metrics: Metrics,
     ) -> None:
         self._store, self._counts, self._spark, self._follow = store, counts, spark, follow
+        self._max_bytes_s, self._metrics = max_bytes_s, metrics
         self._job, self._claim, self._ending = job, claim, ending
         self._over = threading.Event()
         self._doubted = threading.Event()
@@ -144,7 +164,7 @@ class Lead:
         self._settling = True
         self._given: tuple[list[Mirror], Mapping[Key, int]] | None = None
         self.versions: dict[int, int] = {}
-        self.written: dict[int, tuple[MirrorShare, ...]] = {}
+        self.written: dict[int, Given] = {}
 
     def run(self) -> None:
         log.info("lead %s", self._job)
@@ -180,7 +200,7 @@ class Lead:
     def begin(self) -> None:
         """Takes the slots from whoever had them."""
         self.versions = self._store.mirror_slots()
-        self._write(dict.fromkeys(self.versions, ()))
+        self._write(dict.fromkeys(self.versions, NOTHING))
 
     def look(self, now_s: float) -> None:
         """Once a second: what is there, what follows from it."""
@@ -196,18 +216,21 @@ class Lead:
         reports = {slot: one for slot, one in told if one.job == self._job and slot < slots}
         self._placement.measure(reports.values(), now_s)
         self._retire([slot for slot in self.written if slot >= slots])
-        self._write({slot: () for slot in range(slots) if slot not in self.written})
+        self._write({slot: NOTHING for slot in range(slots) if slot not in self.written})
         self._start(slots)
         self._end_silent(reports, now_s)
         if self._settled(reports, slots, now_s):
             self._give_out(mirrors, self._placement.place(wanted, reports.keys(), now_s))
         self._telling.tell(mirrors, counts, reports, now_s)
+        self._metrics.follow(mirrors, reports)
 
     def _give_out(self, mirrors: list[Mirror], placed: Mapping[Key, int]) -> None:
         if (mirrors, placed) == self._given:
             return
         given = shares(mirrors, placed)
-        now = {slot: given.get(slot, ()) for slot in self.written}
+        every = [share for its in given.values() for share in its]
+        now = {slot: Given(its, split(self._max_bytes_s, its, every)) for slot, its in given.items()}
+        now = {slot: now.get(slot, NOTHING) for slot in self.written}
         self._write({slot: its for slot, its in now.items() if its != self.written[slot]})
         self._given = mirrors, placed
 
@@ -218,7 +241,7 @@ class Lead:
             self._settling = False
         return not self._settling
 
-    def _write(self, given: Mapping[int, tuple[MirrorShare, ...]]) -> None:
+    def _write(self, given: Mapping[int, Given]) -> None:
         """In as many writes as it takes: tasks ask ZooKeeper's leader before they take anything over, so the one that
         is to get a partition may hear of it before the one that is to lose it.
 
@@ -229,12 +252,12 @@ class Lead:
 
     def _retire(self, slots: Iterable[int]) -> None:
         """Their tasks end, and give Spark back what they ran on."""
-        for ended in self._write_for("", dict.fromkeys(slots, ())):
+        for ended in self._write_for("", dict.fromkeys(slots, NOTHING)):
             for slot in ended:
                 self.written.pop(slot, None)
 
-    def _write_for(self, job: str, given: Mapping[int, tuple[MirrorShare, ...]]) -> Iterator[list[int]]:
-        tasks = [MirrorTask(slot=slot, job=job, shares=its) for slot, its in given.items()]
+    def _write_for(self, job: str, given: Mapping[int, Given]) -> Iterator[list[int]]:
+        tasks = [MirrorTask(slot=slot, job=job, **its._asdict()) for slot, its in given.items()]
         for some in portions(tasks, _WRITE_BYTES, lambda task: len(task.to_bytes())):
             versioned = {task.slot: (task, self.versions.get(task.slot)) for task in some}
             self.versions |= self._store.write_mirror_tasks(versioned)

@@ -12,10 +12,13 @@ from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.security import load_profiles
+from ha_core.metrics.http import HttpServer
 from ha_core.store.zookeeper import connect
 from spark_jobs.asking import Reach
+from spark_jobs.inputs import InputError
 from spark_jobs.mirror.counts import Counts
 from spark_jobs.mirror.driver import Driver, Spark
+from spark_jobs.mirror.metrics import Metrics
 from spark_jobs.mirror.syncing import EVERY_S, Syncing
 from spark_jobs.mirror.task import Ended, Settings, Slot
 from spark_jobs.mirror.task import run as run_task
@@ -33,11 +36,16 @@ def run(
     session_timeout_s: float,
     remote: str | None,
     sync_every_s: float = EVERY_S,
+    max_bytes_s: int | None = None,
+    metrics_at: tuple[str, int] | None = None,
 ) -> None:
     """Copies until SIGTERM or SIGINT.
 
     :param tasks: None: as many as Spark says that it runs at once.
     :param sync_every_s: between two looks at what groups have committed.
+    :param max_bytes_s: of all mirrors together; None: as fast as it goes.
+    :param metrics_at: host and port for Prometheus.
+    :raises InputError: the port for metrics cannot be bound.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     for noisy in ("kazoo", "py4j"):
@@ -49,14 +57,34 @@ def run(
         return Reach(store.clusters(), profiles, timeout_s).open(cluster)
 
     try:
-        with Counts(opens) as counts, Syncing(store, opens, sync_every_s) as syncing:
+        metrics = Metrics()
+        with serving(metrics, metrics_at), Counts(opens) as counts, Syncing(store, opens, sync_every_s) as syncing:
             settings = Settings(zookeeper, root, profiles, timeout_s, session_timeout_s, "")
-            driver = Driver(store, counts, partial(_session, settings, tasks, remote), syncing.follow)
+            sessions = partial(_session, settings, tasks, remote)
+            driver = Driver(store, counts, sessions, syncing.follow, max_bytes_s, metrics)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: driver.stop())
             driver.run()
     finally:
         store.close()
+
+
+@contextmanager
+def serving(metrics: Metrics, at: tuple[str, int] | None) -> Iterator[None]:
+    """:raises InputError: the port cannot be bound."""
+    if at is None:
+        yield
+        return
+    server = HttpServer(*at, metrics.render, tuple, "--metrics-port")
+    try:
+        port = server.start()
+    except OSError as error:
+        raise InputError(f"No metrics can be shown: {error}") from error
+    log.info("metrics are shown at http://%s:%d/metrics", at[0], port)
+    try:
+        yield
+    finally:
+        server.stop()
 
 
 @contextmanager

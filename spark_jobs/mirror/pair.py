@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
-from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying
+from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying, Work
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import Copy
 from ha_core.mirror.notes import CopyId, log_partition
-from ha_core.model import CopiedPartition, MirrorShare, PartitionReport
+from ha_core.mirror.pace import LinkedTopic
+from ha_core.model import CopiedPartition, MirrorShare, PairWork, PartitionReport
 
 log = logging.getLogger(__name__)
 RETRY_S = 5.0
@@ -37,11 +40,13 @@ class Pair:
         self.source, self.target = source, target
         self._opens, self._still_ours = opens, still_ours
         self._shares: tuple[MirrorShare, ...] = ()
+        self._max_bytes_s: float | None = None
         self._copies: dict[CopyId, Copy] = {}
         self._mirrors: dict[CopyId, str] = {}
         self._log_partitions: dict[str, int] = {}
         self._logs_there: set[str] = set()
         self._copying: Copying | None = None
+        self._work, self._work_id = Work(), uuid.uuid4().hex[:12]
         self._reason = "it has not begun"
         self._lost_s: dict[CopyId, float] = {}
         self._guard, self._log_guard = threading.Lock(), threading.Lock()
@@ -49,13 +54,13 @@ class Pair:
         self._thread = threading.Thread(target=self._run, name=f"mirror-{source}-{target}", daemon=True)
         self._thread.start()
 
-    def follow(self, shares: tuple[MirrorShare, ...]) -> None:
-        """What it has to copy from now on; the rest goes on undisturbed."""
-        if shares == self._shares:
+    def follow(self, shares: tuple[MirrorShare, ...], max_bytes_s: float | None = None) -> None:
+        """What it has to copy from now on, and how fast at most; the rest goes on undisturbed."""
+        if (shares, max_bytes_s) == (self._shares, self._max_bytes_s):
             return
         wanted = {copy.id: (copy, share) for share in shares for copy in copies_of(share)}
         with self._guard:
-            self._shares = shares
+            self._shares, self._max_bytes_s = shares, max_bytes_s
             self._log_partitions = {share.log: share.log_partitions for share in shares}
             self._mirrors = {id_: share.mirror for id_, (_, share) in wanted.items()}
             gone = [id_ for id_ in self._copies if id_ not in wanted]
@@ -64,7 +69,7 @@ class Pair:
             if self._copying is not None:
                 self._copying.drop(gone)
                 self._copying.add(new)
-                self._copying.limit(links=self._limits())
+                self._copying.limit(max_bytes_s, self._limits())
         for id_ in gone:
             self._lost_s.pop(id_, None)
 
@@ -88,10 +93,24 @@ class Pair:
                 source=known.source,
                 source_end=known.source_end,
                 lag_records=known.lag_records,
+                lag_bytes=known.lag_bytes,
                 lag_ms=known.lag_ms,
+                rpo_s=None if known.rpo_s is None else math.ceil(known.rpo_s),
                 bytes_s=round(known.bytes_s),
                 reason=known.reason[:_MAX_REASON],
             )
+
+    def work(self) -> PairWork:
+        """What it has done since it began."""
+        done = self._work
+        return PairWork(
+            id=self._work_id,
+            source=self.source,
+            target=self.target,
+            copied_bytes=done.copied_bytes,
+            copied_records=done.copied_records,
+            takeovers=done.takeovers,
+        )
 
     def copied(self) -> Iterator[tuple[str, CopyId, CopiedPartition]]:
         """(key of the mirror, partition, what of it lies in the copy) of those that are copied."""
@@ -147,19 +166,13 @@ class Pair:
             with self._guard:
                 if self._ending.is_set():
                     return
-                copying = Copying(source, target, list(self._copies.values()), still_ours=ready)
-                copying.limit(links=self._limits())
+                copying = Copying(source, target, list(self._copies.values()), still_ours=ready, work=self._work)
+                copying.limit(self._max_bytes_s, self._limits())
                 self._copying = copying
             copying.run()
 
-    def _limits(self) -> dict[str, float]:
-        """Bytes/s of each link. A link that has several mirrors has what they have together."""
-        limits: dict[str, float] = {}
-        free = {share.link for share in self._shares if share.max_bytes_s is None}
-        for share in self._shares:
-            if share.max_bytes_s is not None and share.link not in free:
-                limits[share.link] = limits.get(share.link, 0) + share.max_bytes_s
-        return limits
+    def _limits(self) -> dict[LinkedTopic, float]:
+        return {(one.link, one.topic): one.max_bytes_s for one in self._shares if one.max_bytes_s is not None}
 
     def _need_log(self, target: Admin, name: str) -> None:
         with self._log_guard:

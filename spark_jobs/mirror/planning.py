@@ -41,6 +41,18 @@ def shares(mirrors: Iterable[Mirror], placed: Mapping[Key, int]) -> dict[int, tu
     }
 
 
+def split(max_bytes_s: int | None, its: Iterable[MirrorShare], all_: Iterable[MirrorShare]) -> int | None:
+    """What some shares may take of what all together may: by their partitions, so that the sum is never more."""
+    if max_bytes_s is None:
+        return None
+    some, every = (sum(len(one.partitions) for one in shares) for shares in (its, all_))
+    return part_of(max_bytes_s, some, every)
+
+
+def part_of(max_bytes_s: int, some: int, every: int) -> int:
+    return max(max_bytes_s * some // max(every, 1), 1)
+
+
 def _share(mirror: Mirror, its: tuple[int, ...], of: int) -> MirrorShare:
     most = mirror.max_bytes_s
     return MirrorShare(
@@ -52,7 +64,7 @@ def _share(mirror: Mirror, its: tuple[int, ...], of: int) -> MirrorShare:
         log=mirror.log,
         log_partitions=mirror.log_partitions,
         partitions=its,
-        max_bytes_s=None if most is None else max(most * len(its) // of, 1),
+        max_bytes_s=None if most is None else part_of(most, len(its), of),
     )
 
 

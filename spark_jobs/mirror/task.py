@@ -36,6 +36,7 @@ from ha_core.store.zookeeper import connect
 from ha_core.wire.sasl import SecurityProfile
 from spark_jobs.asking import Reach
 from spark_jobs.mirror.pair import Pair
+from spark_jobs.mirror.planning import split
 
 log = logging.getLogger(__name__)
 LOOK_S = 1.0
@@ -124,7 +125,7 @@ class Task:
                     task = self._mine()
                     if task is None:
                         return NOT_OURS
-                    self._follow(task.shares, ours)
+                    self._follow(task, ours)
                 except (StoreError, UnreadableDocumentError) as error:
                     log.warning("slot %d goes on with what it has: %s", self._slot, error)
                 self._report(claim, copies)
@@ -158,16 +159,16 @@ class Task:
                 self._ending.wait(LOOK_S)
         return None
 
-    def _follow(self, shares: tuple[MirrorShare, ...], still_ours: Callable[[CopyId], bool]) -> None:
+    def _follow(self, task: MirrorTask, still_ours: Callable[[CopyId], bool]) -> None:
         by_pair: dict[tuple[str, str], list[MirrorShare]] = {}
-        for share in shares:
+        for share in task.shares:
             by_pair.setdefault((share.source, share.target), []).append(share)
         self._let_go(self._pairs.keys() - by_pair.keys())
         for key, its in by_pair.items():
             pair = self._pairs.get(key)
             if pair is None:
                 pair = self._pairs[key] = Pair(*key, self._open, still_ours)
-            pair.follow(tuple(its))
+            pair.follow(tuple(its), split(task.max_bytes_s, its, task.shares))
 
     def _let_go(self, keys: Iterable[tuple[str, str]]) -> None:
         for key in list(keys):
@@ -201,7 +202,8 @@ class Task:
     def _tell_standing(self, claim: Registration[MirrorReport]) -> int:
         """How many bytes were written."""
         found = [one for pair in self._pairs.values() for one in pair.report()]
-        report = bounded(MirrorReport(slot=self._slot, job=self._settings.job), found)
+        work = tuple(pair.work() for pair in self._pairs.values())
+        report = bounded(MirrorReport(slot=self._slot, job=self._settings.job, work=work), found)
         now_s = time.monotonic()
         if report == self._told and now_s - self._told_s < REPEAT_S:
             return 0

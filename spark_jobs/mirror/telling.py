@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from ha_core.model import Mirror, MirrorReport, PartitionReport
+from ha_core.plan.mirror_total import MirrorTotal
 
 log = logging.getLogger(__name__)
 EVERY_S = 60.0
@@ -36,12 +37,18 @@ class Telling:
             its = found[mirror.key]
             said = states(mirror, counts, its)
             if due or self._told.get(mirror.key) != said:
-                lag, bytes_s = sum(one.lag_records for one in its), sum(one.bytes_s for one in its)
-                log.info("%s: %s; %d records behind, %.1f MB/s", mirror.key, said, lag, bytes_s / 1e6)
+                log.info("%s: %s; %s", mirror.key, said, behind(MirrorTotal.of(its)))
             self._told[mirror.key] = said
         for gone in self._told.keys() - found.keys():
             log.info("%s: no mirror any more", gone)
             del self._told[gone]
+
+
+def behind(total: MirrorTotal) -> str:
+    """By how much, and how fast it is copied; what is not known is a question mark."""
+    records, size, rpo = ("?" if one is None else str(one) for one in (total.lag_records, total.lag_bytes, total.rpo_s))
+    lag = "?" if total.lag_ms is None else f"{total.lag_ms / 1000:.1f}"
+    return f"{records} records, {size} bytes, {lag} s behind, RPO {rpo} s, {total.bytes_s / 1e6:.1f} MB/s"
 
 
 def states(mirror: Mirror, counts: Mapping[tuple[str, str], int], found: Collection[PartitionReport]) -> str:

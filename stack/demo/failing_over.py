@@ -175,11 +175,11 @@ def _go_on(workload: Workload) -> None:
 
 def _until_copied(environment: Environment, target: str, lag_records: int) -> int:
     """Until all partitions are copied to `target` and together lag by so little; the lag. Raises StackError."""
-    from ha_core.operations.mirrors import mirror_rows
+    from ha_core.operations.mirrors import mirrors_now
 
     deadline = time.monotonic() + MIRRORED_TIMEOUT_S
     while True:
-        rows = [one for one in mirror_rows(environment) if (one.topic, one.target) == (PAYMENTS.topic, target)]
+        rows = [one for one in mirrors_now(environment).rows if (one.topic, one.target) == (PAYMENTS.topic, target)]
         lags = [one.lag_records for one in rows if one.state == "copying" and one.lag_records is not None]
         if len(lags) == PAYMENTS.partitions and sum(lags) <= lag_records:
             return sum(lags)

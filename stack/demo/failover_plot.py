@@ -12,7 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stack.demo.plot import HOLDERS, INK, READER, Mark, Points, apart, draw_marks, draw_points, plain, save
+from ha_core.present.colours import INK
+from stack.demo.plot import HOLDERS, READER, Mark, Points, apart, draw_marks, draw_points, plain, save
 from stack.history.events import Acked, Delivered
 from stack.history.history import History
 from stack.history.lost_tails import Loss, tail_records

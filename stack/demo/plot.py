@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ha_core.present.colours import BLUE, FAINT, GREEN, INK, PURPLE, SKY, VERMILION
 from stack.history.events import Acked, Delivered
 from stack.history.history import History, Truth, stays
 
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
 Points = Sequence[tuple[float, int]]
 """(seconds since the epoch, client offset), ascending in time."""
 
-HOLDERS = ("#0072B2", "#D55E00", "#CC79A7", "#56B4E9")
-"""Okabe and Ito's colours, which colour-blind people can tell apart; one for each cluster."""
-READER, INK, FAINT = "#009E73", "#222222", "#8a8a8a"
-SURPLUS = "#56B4E9"
+HOLDERS = (BLUE, VERMILION, PURPLE, SKY)
+"""One for each cluster."""
+READER, SURPLUS = GREEN, SKY
 DPI = 150
 CLOSE = 0.04
 """Share of the time shown: labels of marks nearer than this would overlap."""

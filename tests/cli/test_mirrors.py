@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -49,11 +50,30 @@ def test_partitions_are_shown_as_their_tasks_report_them_and_what_nobody_reports
         "to": "west",
         "state": "copying",
         "lag_records": 2,
+        "lag_bytes": None,
         "lag_ms": None,
+        "rpo_s": None,
         "bytes_s": 0,
         "reason": "",
     }
     assert "is the job `mirror`" in shown("mirrors")
+
+
+def test_a_mirror_is_shown_as_a_whole_by_what_is_known_of_its_partitions(store: MemoryStore) -> None:
+    lags = {"source_end": 9, "lag_records": 2, "lag_bytes": 2_400_000, "lag_ms": 1_500, "rpo_s": 3, "bytes_s": 500}
+    parts = (told(0, "copying", **lags), told(1, "stopped", rpo_s=400, reason="retention has overtaken the copy"))
+    store.client().register(MirrorReport(slot=0, job="j", partitions=parts))
+
+    found, wholes, page = document("mirrors"), document("status")["mirrors"], shown("mirrors")
+
+    whole = wholes[0]
+    assert [whole[name] for name in ("topic", "from", "to", "max_bytes_s")] == ["orders", "east", "west", None]
+    assert [whole[name] for name in ("partitions", "copying", "stopped", "unknown")] == [2, 1, 1, 1]
+    assert [whole[name] for name in ("lag_records", "lag_bytes", "lag_ms", "rpo_s")] == [2, 2_400_000, 1_500, 400]
+    assert [found[0][name] for name in ("lag_bytes", "rpo_s", "bytes_s")] == [2_400_000, 3, 500]
+    assert "2.4 MB" in page
+    # And of what nobody reports nothing is claimed
+    assert (wholes[1]["rpo_s"], wholes[1]["lag_bytes"]) == (None, None)
 
 
 def test_a_mirror_that_a_full_report_leaves_out_is_no_mirror_that_nobody_copies(store: MemoryStore) -> None:
@@ -75,6 +95,43 @@ def test_a_topic_without_a_mirror_is_not_unlinked(store: MemoryStore) -> None:
     code, answer = run("mirror", "unlink", "users", "--to", "west", "--reason", "test", "--yes")
     assert code == 2
     assert "users has no mirror in west" in answer["error"]
+
+
+def limits(store: MemoryStore) -> dict[str, int | None]:
+    return {key: one.max_bytes_s for key, one in store.client().load().mirrors.items()}
+
+
+def test_a_mirror_is_limited_and_set_free_again_each_in_one_revision_with_its_reason(store: MemoryStore) -> None:
+    why = ("--reason", "the line is needed elsewhere")
+    # When one of two mirrors is limited
+    code, answer = run("mirror", "throttle", "orders", "--max-bytes-s", "2000000", *why)
+    # Then only that is, with an operation that says why
+    assert (code, answer["result"]) == (0, "succeeded")
+    assert limits(store) == {"orders@west": 2_000_000, "payments@west": None}
+    shown_last = document("history")["operations"][0]
+    assert (shown_last["kind"], shown_last["reason"]) == ("throttle", why[1])
+    # And done again it changes nothing
+    before = store.client().load().revision
+    code, answer = run("mirror", "throttle", "orders", "--max-bytes-s", "2000000", *why)
+    assert (code, "already" in answer["words"], store.client().load().revision) == (0, True, before)
+    # And a pattern frees all
+    assert run("mirror", "throttle", "*", "--max-bytes-s", "none", *why)[0] == 0
+    assert set(limits(store).values()) == {None}
+
+
+@pytest.mark.parametrize("limit", ["fast", "1000", "-5", ""])
+def test_a_limit_that_is_none_is_refused_and_changes_nothing(store: MemoryStore, limit: str) -> None:
+    code, answer = run("mirror", "throttle", "orders", f"--max-bytes-s={limit}", "--reason", "test")
+    assert (code, f"{limit!r}" in answer["error"], "1024 or more" in answer["error"]) == (2, True, True)
+    code, answer = run("mirror", "link", "users", "--from", "east", "--to", "west", f"--max-bytes-s={limit}",
+                       "--reason", "test", "--yes")  # fmt: skip
+    assert (code, "1024 or more" in answer["error"]) == (2, True)
+    assert set(limits(store).values()) == {None}
+
+
+def test_a_topic_without_a_mirror_is_not_limited(store: MemoryStore) -> None:
+    code, answer = run("mirror", "throttle", "users", "--max-bytes-s", "5000", "--reason", "test")
+    assert (code, "users has no mirror" in answer["error"]) == (2, True)
 
 
 def test_the_status_check_names_mirrors_that_nobody_copies_and_partitions_that_have_stopped(store: MemoryStore) -> None:
@@ -127,3 +184,14 @@ def test_a_topic_without_a_mirror_is_not_synced_and_a_cluster_that_is_away_is_to
     reasons = [one["reason"] for part in answer["parts"] for one in part["findings"] if one["stop"]]
     assert reasons
     assert all("127.0.0.1:1 cannot be reached" in reason for reason in reasons)
+
+
+def test_mirrors_are_drawn_into_a_file_of_either_kind_and_no_other(store: MemoryStore, tmp_path: Path) -> None:
+    store.client().register(MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9, rpo_s=1),)))
+    for name, begin in (("mirrors.svg", "<svg "), ("mirrors.html", "<!DOCTYPE html>")):
+        path = tmp_path / name
+        assert f"picture: {path}" in "".join(shown("mirrors", "--picture", str(path)).splitlines())
+        assert path.read_text().startswith(begin)
+        assert "orders: east → west" in path.read_text()
+    code, answer = run("mirrors", "--picture", str(tmp_path / "mirrors.png"))
+    assert (code, "end its name with .svg or .html" in answer["error"]) == (2, True)

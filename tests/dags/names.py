@@ -12,6 +12,7 @@ ASKED = (
     "rollback_migration",
     "link_mirror",
     "unlink_mirror",
+    "throttle_mirror",
     "reconcile_returned_cluster",
 )
 """They change something, and run only when asked."""

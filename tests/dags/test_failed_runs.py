@@ -29,6 +29,10 @@ CHANGING = {
     "give_up_cluster": ("give_up", {"cluster": "east", "reason": "a test", "dry_run": False}),
     "link_mirror": ("link", {**MOVE, "topics": ["orders"]}),
     "unlink_mirror": ("unlink", {"topics": ["orders"], "cluster": "west", "reason": "a test", "dry_run": False}),
+    "throttle_mirror": (
+        "throttle",
+        {"topics": ["orders"], "max_bytes_s": "none", "reason": "a test", "dry_run": False},
+    ),
     "reconcile_returned_cluster": ("reconcile", {"cluster": "east", "reason": "a test", "dry_run": False}),
     "verify_mirror": ("verdict", {}),
     "check_origins": ("check", {}),

@@ -2,13 +2,15 @@
 
 import json
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from ha_core.model import GatewayRecord
+from ha_core.model import GatewayRecord, Mirror, MirrorReport, PartitionReport
 from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.store.commits import Change
 from stack.demo.airflow_api import AirflowApi
 from stack.harness import Stack
 from tests.dags.conftest import Workload
@@ -94,6 +96,47 @@ def test_a_scheduler_killed_after_the_fence_releases_everything_once_it_is_back(
     until(lambda: airflow.states("switch", run_id)["release"] == "success", "released")
     assert airflow.states("switch", run_id)["cut_over"] == "failed"
     assert nothing_has_moved(environment, workload)
+
+
+def page(stack: Stack, path: str, **headers: str) -> tuple[int, str, str]:
+    """Status, Content-Security-Policy and body."""
+    assert stack.airflow is not None
+    request = urllib.request.Request(f"{stack.airflow['url']}{path}", headers=headers)
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+            return answer.status, answer.headers["Content-Security-Policy"], answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, "", refused.read().decode()
+
+
+def test_the_page_of_mirrors_is_shown_to_who_is_logged_in_and_to_nobody_else(
+    airflow: AirflowApi, stack: Stack, environment: Environment
+) -> None:
+    # Given a mirror with a name that is no text for a page
+    mirror = Mirror.of("orders<b>", "east", "west", "link-1", "2026-11-23T10:00:00Z", "test")
+    environment.store.commit(Change(change_id="link", puts=(mirror,), expected={(Mirror, mirror.key): None}))
+    told = PartitionReport(mirror=mirror.key, topic=mirror.topic, partition=0, state="stopped", reason="retention won")
+    report = environment.store.register(MirrorReport(slot=0, job="j", partitions=(told,)))
+    # When somebody asks for the page who is nobody, has no right token, or asks for what else an app would show
+    anonymous = {path: page(stack, f"/switchyard{path}") for path in ("/mirrors", "/openapi.json", "/docs", "/")}
+    forged = page(stack, "/switchyard/mirrors", Authorization="Bearer e30.e30.x")
+    # Then nothing is shown
+    assert {path: status for path, (status, *_) in anonymous.items() if status not in {401, 404}} == {}
+    assert (anonymous["/mirrors"][0], forged[0]) == (401, 401)
+    assert not any("orders" in body for *_, body in (*anonymous.values(), forged))
+    # But who is logged in sees the mirror, by a token or by the cookie that the UI has
+    token = airflow.token()
+    for login in ({"Authorization": f"Bearer {token}"}, {"Cookie": f"_token={token}"}):
+        status, policy, body = page(stack, "/switchyard/mirrors", **login)
+        assert (status, policy.split(";")[0]) == (200, "default-src 'none'")
+        assert "orders&lt;b&gt;: east → west" in body
+        assert "retention won" in body
+        assert "<b>" not in body
+    # And the navigation leads there
+    listed = json.loads(page(stack, "/api/v2/plugins", Authorization=f"Bearer {token}")[2])["plugins"]
+    views = [view["href"] for plugin in listed for view in plugin["external_views"]]
+    assert "/switchyard/mirrors" in views
+    report.close()
 
 
 def test_a_migration_waits_for_its_cuts_without_a_worker_and_ends_when_it_is_time(

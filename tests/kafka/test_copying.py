@@ -146,6 +146,9 @@ def test_partitions_come_and_go_and_each_takes_itself_over_now_and_then(
         found = job.standing()[copies[2].id]
         assert (found.lag_records, found.lag_ms) == (0, 0)
         assert found.copied_bytes > 240
+        assert job.work.copied_records >= 240 * 2
+        assert job.work.copied_bytes > found.copied_bytes
+        assert job.work.takeovers > 3
         job.add(copies, {})
         wait_until(lambda: len(job.standing()) == 3, job.standing)
         wait_until(lambda: all(one.source >= 240 for one in job.standing().values()), job.standing)
@@ -222,20 +225,27 @@ def test_a_limit_is_kept_and_the_lag_is_told_meanwhile(
         producer.flush(30)
     with copying(east, west, []) as job:
         # When 500 kB may be copied in a second
-        job.limit(None, {"east-west": 500_000})
+        job.limit(None, {("east-west", name): 500_000})
         job.add([copy_of(name)], {})
-        begun = time.monotonic()
+        begun, id_ = time.monotonic(), copy_of(name).id
         wait_until(lambda: any((one.lag_ms or 0) > 0 for one in job.standing().values()), job.standing)
         (found,) = job.standing().values()
         assert found.lag_ms is not None
         assert found.lag_ms % 10_000 == 0
         assert found.lag_ms <= 300_000
+        # And how many bytes are left, and what would be lost with the source by now: all since the beginning
+        wait_until(lambda: 0 < job.standing()[id_].source < 30, job.standing)
+        found = job.standing()[id_]
+        assert found.lag_bytes is not None
+        assert found.lag_bytes == pytest.approx(100_000 * found.lag_records, rel=0.5)
         wait_until(lambda: caught_up(job, {(name, 0): 30}), job.standing)
         # Then it takes its time: all but the last answer, which has a megabyte at most
         took_s = time.monotonic() - begun
         assert took_s > 3.0
         (found,) = job.standing().values()
-        assert found.lag_ms == 0
+        assert (found.lag_ms, found.lag_bytes) == (0, 0)
+        # And nothing is left to lose but what was written since the source was asked last
+        wait_until(lambda: (job.standing()[id_].rpo_s or 9) < 1, job.standing)
         assert 1_500_000 / took_s < found.bytes_s < 1_000_000
 
 

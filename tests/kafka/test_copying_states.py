@@ -6,6 +6,7 @@ import pytest
 
 from ha_core.kafka.copying.states import IN_FLIGHT, OLD_MS, Lane, Waiting
 from ha_core.kafka.takeover import Copy
+from ha_core.mirror.behind import Behind
 from ha_core.mirror.notes import CopyId
 from ha_core.mirror.pace import Meter
 from ha_core.mirror.partition import Claimed, PartitionCopy
@@ -16,7 +17,7 @@ from tests.mirror.batches import MS, records
 
 def lane() -> Lane:
     copy = Copy(CopyId("east-west", "orders", 0), ("copies", 0))
-    return Lane(copy, PartitionCopy(Progress(Writer(7, 0), 0, 0)), 0.0, Meter(0.0), 1, 1, tries=0)
+    return Lane(copy, PartitionCopy(Progress(Writer(7, 0), 0, 0)), 0.0, Meter(0.0), Behind(), 1, 1, tries=0)
 
 
 def test_the_first_failure_costs_no_time_and_the_others_more_and_more() -> None:

@@ -35,26 +35,43 @@ def test_a_clock_that_goes_back_changes_nothing() -> None:
     assert bucket.wait_s(50.5) == pytest.approx(0.5)
 
 
-def test_a_link_waits_for_its_own_limit_and_for_that_of_all() -> None:
+SLOW, OTHER = ("link-1", "slow"), ("link-1", "other")
+
+
+def test_a_mirror_waits_for_its_own_limit_and_for_that_of_all_whatever_else_its_link_has() -> None:
     throttle = Throttle(0.0)
-    throttle.limit(1000, {"slow": 100}, 0.0)
-    throttle.spend("slow", 100, 0.0)
-    assert throttle.wait_s("slow", 0.0) == pytest.approx(1.0)
-    assert throttle.wait_s("other", 0.0) == pytest.approx(0.1)
+    throttle.limit(1000, {SLOW: 100}, 0.0)
+    throttle.spend(SLOW, 100, 0.0)
+    assert throttle.wait_s(SLOW, 0.0) == pytest.approx(1.0)
+    assert throttle.wait_s(OTHER, 0.0) == pytest.approx(0.1)
     # What is owed is not forgiven where limits are set again
-    throttle.limit(1000, {"slow": 100, "other": 5}, 0.5)
-    assert throttle.wait_s("slow", 0.5) == pytest.approx(0.5)
+    throttle.limit(1000, {SLOW: 100, OTHER: 5}, 0.5)
+    assert throttle.wait_s(SLOW, 0.5) == pytest.approx(0.5)
     throttle.limit(None, {}, 0.5)
-    assert throttle.wait_s("slow", 0.5) == 0
+    assert throttle.wait_s(SLOW, 0.5) == 0
+
+
+def test_who_is_allowed_less_waits_no_longer_for_what_was_taken_before_and_who_is_allowed_more_pays_it_sooner() -> None:
+    bucket = Bucket(1_000_000, 0.0)
+    bucket.spend(2_000_000, 0.0)
+    bucket.change(1_000, 0.0)
+    assert bucket.wait_s(0.0) == pytest.approx(2.0)
+    bucket.change(4_000, 0.0)
+    assert bucket.wait_s(0.0) == pytest.approx(0.5)
+    # And what nobody counted is not owed
+    bucket.change(None, 0.0)
+    bucket.spend(10**9, 0.0)
+    bucket.change(1_000, 0.0)
+    assert bucket.wait_s(0.0) == 0
 
 
 def test_an_answer_has_half_a_second_of_what_is_allowed_at_most_and_is_never_tiny() -> None:
     throttle = Throttle(0.0)
-    assert throttle.at_once("any", 3) > 1 << 40
-    throttle.limit(10_000_000, {"slow": 1_000_000}, 0.0)
-    assert throttle.at_once("any", 4) == 1_250_000
-    assert throttle.at_once("slow", 4) == 125_000
-    assert throttle.at_once("slow", 400) == 65_536
+    assert throttle.at_once(OTHER, 3) > 1 << 40
+    throttle.limit(10_000_000, {SLOW: 1_000_000}, 0.0)
+    assert throttle.at_once(OTHER, 4) == 1_250_000
+    assert throttle.at_once(SLOW, 4) == 125_000
+    assert throttle.at_once(SLOW, 400) == 65_536
 
 
 def test_a_rate_is_right_from_the_beginning_and_forgets() -> None:

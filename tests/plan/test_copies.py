@@ -23,6 +23,7 @@ from ha_core.model import (
 )
 from ha_core.model.extent import Hole, Place, identity, live, locate
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
+from ha_core.operations.reconciling import old_mirror
 from ha_core.operations.reversing import reversed_mirror
 from ha_core.operations.switch.steps import left_behind, stayed
 from ha_core.plan.closure import closure
@@ -89,13 +90,14 @@ def test_what_was_copied_is_read_from_the_copy_and_the_rest_is_a_hole_up_to_the_
     assert (tail.partitions[0].mirrored, tail.partitions[0].client) == (24, 24)
 
 
-def test_a_mirror_that_is_made_again_the_other_way_leaves_the_same_settings_alone() -> None:
-    # Given a mirror that leaves settings alone, whether its switch is planned or forced
-    alone = HELD.changed(settings_left_alone=("retention.*",))
+def test_a_mirror_that_is_made_again_the_other_way_leaves_the_same_settings_alone_and_is_as_fast() -> None:
+    # Given a mirror that leaves settings alone and is limited, whether its switch is planned or forced
+    alone = HELD.changed(settings_left_alone=("retention.*",), max_bytes_s=5_000)
     tail = one(cut(CopyFacts(24, (Run(0, 1, 24),)), view(mirror=alone)), LostTail)
     # Then so does the one the other way
-    assert tail.settings_left_alone == ("retention.*",)
-    assert reversed_mirror(alone, "op", "now", "me").settings_left_alone == ("retention.*",)
+    for old in (alone, old_mirror(tail)):
+        new = reversed_mirror(old, "op", "now", "me")
+        assert (new.settings_left_alone, new.max_bytes_s) == (("retention.*",), 5_000)
 
 
 def test_no_check_of_returned_clusters_finds_anything_to_attach_again() -> None:

@@ -1,8 +1,9 @@
-"""`mirror link`, `sync`, `unlink` and `reconcile`, `mirrors`: copies of topics in another cluster, kept up to date."""
+"""`mirror link`, `throttle`, `sync`, `unlink`, `reconcile`, and `mirrors`: topics copied to another cluster."""
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 from typer import Argument
@@ -22,13 +23,18 @@ from ha_core.cli.command import (
     option,
 )
 from ha_core.cli.exits import ATTENTION, SUCCESS
+from ha_core.operations.errors import RefusedError
 from ha_core.operations.linking import link_request, plan_link, unlink
-from ha_core.operations.mirrors import mirror_rows, synced
+from ha_core.operations.mirrors import mirrors_now, synced
 from ha_core.operations.reconciling import reconcile
 from ha_core.operations.syncing.by_hand import sync_mirrors
+from ha_core.operations.throttling import UNLIMITED, limit_of, throttle
+from ha_core.present.mirror_picture import document, svg
 from ha_core.present.mirrors import link_page, mirrors_page, reconciled_page, synced_page, syncs_page
 
 Topics = Annotated[list[str], Argument(metavar="TOPIC…", help="Names.")]
+TopicPatterns = Annotated[list[str], Argument(metavar="TOPIC…", help="Names or patterns.")]
+OneOfSeveral = Annotated[str, option("Cluster that has the copies, where a topic has several.", "--to")]
 
 
 @command("mirror link", "Make topics on the standby as they are here, and copy them there from now on.")
@@ -41,11 +47,27 @@ def link(
     leave_setting: Annotated[
         list[str] | None, option("Settings that are not kept as in the source: names or patterns.", metavar="NAME")
     ] = None,
+    max_bytes_s: Annotated[str, option("Of each topic, copied in a second at most.", metavar="N")] = UNLIMITED,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Answer:
-    request = link_request(topics, source, target, reason, leave_setting or ())
+    request = link_request(topics, source, target, reason, leave_setting or (), limit_of(max_bytes_s))
     return carry_out(session, request, plan_link, link_page, "Mirror them now?", dry_run, yes)
+
+
+@command("mirror throttle", "Limit how fast topics are copied, at once, without a stop of what copies.")
+def limit(
+    session: Session,
+    topics: TopicPatterns,
+    max_bytes_s: Annotated[str, option("Of each topic, bytes copied in a second at most; or none.", metavar="N|none")],
+    reason: Reason,
+    target: OneOfSeveral = "",
+) -> Answer:
+    found = throttle(session.environment, topics, target, limit_of(max_bytes_s), reason)
+    if found.report is None:
+        return Answer(found, [found.words])
+    session.out.progress(found.words)
+    return of_report(found.report)
 
 
 @command("mirror unlink", "Copy topics no more. The copies stay as they are.")
@@ -95,7 +117,7 @@ def sync(
     topics: Annotated[
         list[str] | None, Argument(metavar="[TOPIC]…", help="Names or patterns. Default: all mirrors.")
     ] = None,
-    target: Annotated[str, option("Cluster that has the copies, where a topic has several.", "--to")] = "",
+    target: OneOfSeveral = "",
     dry_run: DryRun = False,
 ) -> Answer:
     found = sync_mirrors(session.environment, topics or (), target, dry_run)
@@ -103,7 +125,18 @@ def sync(
 
 
 @command("mirrors", "Topics that are copied, how far each partition is, and what is not as in the source.")
-def show(session: Session) -> Answer:
-    rows = mirror_rows(session.environment)
-    page = [*mirrors_page(rows), *syncs_page(synced(session.environment, rows), session.environment.age_s)]
-    return Answer(rows, page)  # `status` has what was found besides
+def show(
+    session: Session,
+    picture: Annotated[Path | None, option("Draw them: a file .svg, or .html with the tables.", metavar="FILE")] = None,
+) -> Answer:
+    if picture is not None and picture.suffix not in {".svg", ".html"}:
+        raise RefusedError(f"A picture {picture}: end its name with .svg or .html.")
+    environment = session.environment
+    found = mirrors_now(environment)
+    below = [*syncs_page(synced(environment, found.mirrors), environment.age_s)]
+    page = [*mirrors_page(found), *below]
+    if picture is not None:
+        now = environment.now()
+        picture.write_text(svg(found, now) if picture.suffix == ".svg" else document(found, below, now))
+        page.append(f"picture: {picture.resolve()}")
+    return Answer(found.rows, page)  # `status` has what was found besides, and the mirrors as a whole

@@ -12,14 +12,13 @@ from ha_core.cli.command import Answer, OperationId, Session, command, option
 from ha_core.model import HistoryEntry, MigrateOperation
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.registry import known_operation
+from ha_core.present.colours import COLOURS, FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_NAMED = 9
 """Partitions in the legend: more could not be told apart by their colours."""
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#F0E442", "#000000", "#999999")
-"""Okabe and Ito's, which colour-blind people can tell apart."""
 
 
 @dataclass
@@ -77,11 +76,11 @@ def draw(operation: MigrateOperation, approaches: Iterable[Approach], entries: I
         times, beyond = [at_s for at_s, _ in one.ends], [end - one.cut for _, end in one.ends]
         name = f"{one.topic}-{one.partition}, cut {one.cut:,}"
         axes.plot(times, beyond, marker="o", markersize=4, color=COLOURS[number % len(COLOURS)], label=name)
-    axes.axhline(0, color="#222222", linewidth=1, linestyle=(0, (6, 3)))
+    axes.axhline(0, color=INK, linewidth=1, linestyle=(0, (6, 3)))
     for entry in entries:
         if entry.outcome == "done" and entry.step in {"open", "settle", "finish"}:
             at_s = _at_s(operation, entry)
-            axes.axvline(at_s, color="#8a8a8a", linewidth=0.8, linestyle=":")
+            axes.axvline(at_s, color=FAINT, linewidth=0.8, linestyle=":")
             axes.annotate(entry.step, (at_s, 1), xycoords=("data", "axes fraction"), xytext=(-3, -5), rotation=90,
                           textcoords="offset points", ha="right", va="top", fontsize=8.5, color="#555555")  # fmt: skip
     axes.set_title(f"{operation.id}: logs in {request.origin} on their way to the cut", fontsize=12)

@@ -13,7 +13,7 @@ from ha_core.operations import registry
 from ha_core.operations.health import problems
 from ha_core.operations.inventory import lag_of, lags, look_at_groups, overview
 from ha_core.operations.last_seen import record, record_always
-from ha_core.operations.mirrors import synced
+from ha_core.operations.mirrors import mirrors_now, synced
 from ha_core.present.state import (
     group_page,
     groups_page,
@@ -45,6 +45,7 @@ def status(
             {"operation": o.id, "kind": o.kind, "state": o.state, "by": o.by, "reason": o.reason} for o in running
         ],
         "locks": locks,
+        "mirrors": mirrors_now(environment).totals_json(),
         "mirror_syncs": synced(environment, view.mirrors.values()),
     }
     if check:

@@ -5,3 +5,4 @@ from ha_core.kafka.copying.states import ELSEWHERE as ELSEWHERE
 from ha_core.kafka.copying.states import TAKEN_OVER as TAKEN_OVER
 from ha_core.kafka.copying.states import Reached as Reached
 from ha_core.kafka.copying.states import Standing as Standing
+from ha_core.kafka.copying.states import Work as Work

@@ -15,7 +15,7 @@ from ha_core.kafka.brokers import by_topic
 from ha_core.kafka.copying.connections import Channel, Connections, Line
 from ha_core.kafka.copying.fetching import LIMITS
 from ha_core.kafka.copying.standstill import Standstill
-from ha_core.kafka.copying.states import TAKEN_OVER, Lane
+from ha_core.kafka.copying.states import TAKEN_OVER, Lane, Work
 from ha_core.mirror.notes import Note, encode
 from ha_core.mirror.progress import CopyDamagedError, DisplacedError, Intent, Progress
 from ha_core.mirror.split import Record, pack
@@ -63,7 +63,9 @@ class Appending:
         stop: Callable[[Lane, str], None],
         clock: Callable[[], float],
         standstill: Standstill,
+        work: Work,
     ) -> None:
+        self._work = work
         self._connections, self._leave, self._stop, self._clock = connections, leave, stop, clock
         self._standstill = standstill
         self._lanes = set[Lane]()
@@ -182,7 +184,7 @@ class Appending:
                 continue
             lane.appended_ms = lane.appending.popleft()
             lane.tries = 0
-            before = lane.partition.bytes
+            before, records = lane.partition.bytes, lane.partition.target
             try:
                 lane.partition.appended(part["base_offset"])
             except CopyDamagedError as error:
@@ -192,6 +194,8 @@ class Appending:
                 self._leave(lane, str(error))
                 continue
             lane.bytes.add(before - lane.partition.bytes, now)
+            self._work.copied_bytes += before - lane.partition.bytes
+            self._work.copied_records += lane.partition.target - records
             self._active[lane] = None
             self._write_progress(lane, lane.partition.due)
 

@@ -86,7 +86,7 @@ class Fetching:
         self._lanes: dict[Lane, None] = {}
         """What was served last comes last."""
         self._asked: set[Line] = set()
-        self._locating = False
+        self._locating = self._asking_ends = False
         self._times_at = self._look_again_at = 0.0
 
     def __contains__(self, lane: Lane) -> bool:
@@ -120,7 +120,7 @@ class Fetching:
             line = Line(Channel.BUSY if lane.lags else Channel.IDLE, lane.leader.node)
             if line in self._asked or lane.partition.bytes >= room or not lane.partition.has_slots:
                 continue
-            if not self._throttle.wait_s(lane.copy.id.link, now):
+            if not self._throttle.wait_s(lane.copy.id.mirror, now):
                 wanted.setdefault(line, []).append(lane)
         for line, lanes in wanted.items():
             # Some may have lost their leader with the other connection to it.
@@ -130,6 +130,7 @@ class Fetching:
         if now >= self._times_at:
             self._times_at = now + _TIMES_EVERY_S
             self._ask_times()
+            self._ask_ends(now)
 
     # Leaders
 
@@ -194,7 +195,9 @@ class Fetching:
                     "current_leader_epoch": lane.leader.epoch,
                     "fetch_offset": lane.partition.next_offset,
                     "last_fetched_epoch": lane.partition.next_epoch,
-                    "partition_max_bytes": min(partition_bytes, self._throttle.at_once(lane.copy.id.link, len(lanes))),
+                    "partition_max_bytes": min(
+                        partition_bytes, self._throttle.at_once(lane.copy.id.mirror, len(lanes))
+                    ),
                 }
             )
         message = {
@@ -213,7 +216,7 @@ class Fetching:
             ApiKey.FETCH,
             message,
             _FETCH - 1 if without_id else _FETCH,
-            partial(self._fetched, line, asked, ids),
+            partial(self._fetched, line, asked, ids, now),
             now + _ANSWER_S,
         )
 
@@ -222,6 +225,7 @@ class Fetching:
         line: Line,
         asked: Mapping[Partition, tuple[Lane, int]],
         ids: Mapping[bytes, str],
+        asked_at: float,
         answer: Answer,
     ) -> None:
         self._asked.discard(line)
@@ -238,10 +242,10 @@ class Fetching:
                 lane, offset = asked[name, part["partition_index"]]
                 # It may have left meanwhile, or come again.
                 if lane in self and lane.partition.next_offset == offset:
-                    self._take_part(lane, part)
+                    self._take_part(lane, part, asked_at)
                     self._standstill.look()  # a megabyte with gaps may take a second
 
-    def _take_part(self, lane: Lane, part: Mapping[str, Any]) -> None:
+    def _take_part(self, lane: Lane, part: Mapping[str, Any], asked_at: float) -> None:
         code = part["error_code"]
         if code == ErrorCode.OFFSET_OUT_OF_RANGE or (not code and part["diverging_epoch"]["epoch"] >= 0):
             self._diagnose(lane, part["diverging_epoch"])
@@ -253,10 +257,11 @@ class Fetching:
             self._stop(lane, f"the source answers {name_of(code)}; give the account the rights to read the topic")
             return
         lane.missed, lane.trouble = 0, ""
-        lane.source_end = part["last_stable_offset"]
+        lane.source_end, lane.seen_at = part["last_stable_offset"], asked_at
         records = part["records"]
+        before = lane.partition.next_offset
         if records:
-            self._throttle.spend(lane.copy.id.link, len(records), self._clock())
+            self._throttle.spend(lane.copy.id.mirror, len(records), self._clock())
             aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
             try:
                 intents = lane.partition.fetched(bytearray(records), aborted)
@@ -266,6 +271,9 @@ class Fetching:
             self._lanes.pop(lane)
             self._lanes[lane] = None
             self._take(lane, intents)
+        lane.behind.fetched(lane.partition.next_offset - before, len(records or b""))
+        # Not the end of what is committed: what an open transaction keeps back of others is acknowledged too.
+        lane.behind.saw(asked_at, part["high_watermark"], lane.partition.source)
         lane.lags = lane.partition.next_offset < lane.source_end
         if not lane.lags:
             lane.newest_ms = lane.partition.seen_ms
@@ -329,6 +337,31 @@ class Fetching:
             self._beside.start(
                 partial(self._source.newest_times, node, epochs, _TIMES_EVERY_S), partial(_told_times, lanes)
             )
+
+    # Ends
+
+    def _ask_ends(self, now: float) -> None:
+        """Of those from which nothing is fetched: a limit holds them back, or the target. They lag all the more."""
+        unseen = [one for one in self._lanes if one.leader is not None and now - one.seen_at >= _TIMES_EVERY_S]
+        if unseen and not self._asking_ends:
+            self._asking_ends = True
+            lanes = {lane.key: lane for lane in unseen}
+            self._beside.start(
+                partial(self._source.ends, lanes.keys(), _TIMES_EVERY_S), partial(self._told_ends, lanes, now)
+            )
+
+    def _told_ends(
+        self, lanes: Mapping[Partition, Lane], asked_at: float, found: Outcome[dict[Partition, LogEnds]]
+    ) -> None:
+        self._asking_ends = False
+        if not isinstance(found, dict):
+            return  # it is asked again soon
+        for key, ends in found.items():
+            lane = lanes[key]
+            if lane in self and lane.seen_at < asked_at:
+                lane.source_end, lane.seen_at = max(lane.source_end, ends.last_stable), asked_at
+                lane.behind.saw(asked_at, ends.high_watermark, lane.partition.source)
+                lane.lags = lane.partition.next_offset < lane.source_end
 
 
 def _told_times(lanes: Mapping[Partition, Lane], found: Outcome[dict[Partition, int]]) -> None:

@@ -30,16 +30,20 @@ from ha_core.kafka.copying.states import (
     Lane,
     Reached,
     Standing,
+    StandingState,
     State,
     Stopped,
     TakingOver,
     Waiting,
+    Work,
+    rpo_s,
 )
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.fencing import TakenOverError
 from ha_core.kafka.takeover import Copy
+from ha_core.mirror.behind import Behind
 from ha_core.mirror.notes import CopyId
-from ha_core.mirror.pace import Meter, Throttle
+from ha_core.mirror.pace import LinkedTopic, Meter, Throttle
 from ha_core.mirror.partition import PartitionCopy
 from ha_core.mirror.progress import CopyDamagedError, Progress
 from ha_core.plan.facts import Partition
@@ -70,6 +74,7 @@ class Copying:
         monotonic: Callable[[], float] | None = None,
         renew_s: float = RENEW_S,
         worked: Callable[[], float] = time.process_time,
+        work: Work | None = None,
     ) -> None:
         """
         :param starts: source offsets from which partitions are copied that nobody has begun to copy; others from where
@@ -77,6 +82,7 @@ class Copying:
         :param still_ours: whether a partition is still to be copied here; asked before each take-over and behind it.
         :param renew_s: has to be less than `producer.id.expiration.ms` and `transactional.id.expiration.ms` there.
         :param worked: seconds of processor time of this process.
+        :param work: goes on being counted, where there was a loop before.
         """
         monotonic = monotonic or _counting_sleep
         now = monotonic()
@@ -89,12 +95,14 @@ class Copying:
         """Also those that were dropped since: one that comes again must not fence itself."""
         self._since: dict[CopyId, int] = {}
         self._meters: dict[CopyId, Meter] = {}
+        self._behind: dict[CopyId, Behind] = {}
+        self.work = work or Work()
         self._changes: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._throttle = Throttle(now)
         self._beside = Beside(_THREADS)
         self._connections = Connections(source, target, self._beside, self._lost)
         self._entering = Entering(source, target, self._beside, still_ours, self._entered, monotonic)
-        self._appending = Appending(self._connections, self._leave, self._stop, monotonic, standstill)
+        self._appending = Appending(self._connections, self._leave, self._stop, monotonic, standstill, self.work)
         self._fetching = Fetching(
             source,
             self._connections,
@@ -112,14 +120,13 @@ class Copying:
         self._stopped = False
         self._add(copies, starts or {})
 
-    @property
-    def copied_bytes(self) -> int:
-        """Since the task began, of the partitions that it has."""
-        return sum(meter.total for meter in list(self._meters.values()))
-
     def standing(self) -> dict[CopyId, Standing]:
         now = self._clock()
-        return {id_: _standing(state, now) for id_, state in list(self._states.items())}
+        found = dict[CopyId, Standing]()
+        for id_, state in list(self._states.items()):
+            behind = self._behind.get(id_)
+            found[id_] = _standing(state, now, behind or Behind())
+        return found
 
     def reached(self, id_: CopyId) -> Reached | None:
         """None: it is not copied. For whoever has ended the loop: what is read meanwhile may be of two moments."""
@@ -138,9 +145,9 @@ class Copying:
         """These are not copied here any more."""
         self._change(lambda: self._drop(copies))
 
-    def limit(self, in_all: float | None = None, links: Mapping[str, float] | None = None) -> None:
-        """Bytes per second of this task, in all and of each link that is named."""
-        self._change(lambda: self._throttle.limit(in_all, links or {}, self._clock()))
+    def limit(self, in_all: float | None, mirrors: Mapping[LinkedTopic, float]) -> None:
+        """Bytes per second, in all and of each mirror that is named."""
+        self._change(lambda: self._throttle.limit(in_all, mirrors, self._clock()))
 
     def stop(self) -> None:
         """`run` returns soon."""
@@ -197,6 +204,7 @@ class Copying:
             if copy.key in starts:
                 self._starts[copy.id] = starts[copy.key]
             self._meters.setdefault(copy.id, Meter(now))
+            self._behind.setdefault(copy.id, Behind())
             if isinstance(self._states.get(copy.id), Stopped | None):
                 self._states[copy.id] = Waiting("it has not begun", now)
 
@@ -205,7 +213,7 @@ class Copying:
             state = self._states.pop(id_, None)
             if isinstance(state, Lane):
                 self._out(state)
-            for known in (self._copies, self._starts, self._meters, self._since):
+            for known in (self._copies, self._starts, self._meters, self._behind, self._since):
                 known.pop(id_, None)
 
     def _entered(self, id_: CopyId, found: Outcome[Entered]) -> None:
@@ -234,6 +242,7 @@ class Copying:
             PartitionCopy(replace(progress, topics=entered.topics)),
             now,
             self._meters[id_],
+            self._behind[id_],
             entered.target_node,
             entered.log_node,
             tries,
@@ -241,6 +250,7 @@ class Copying:
             since=self._since.get(id_, 0),
         )
         self._states[id_] = lane
+        self.work.takeovers += 1
         self._appending.add(lane)
         self._fetching.add(lane)
 
@@ -279,9 +289,9 @@ def _counting_sleep() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _standing(state: State, now: float) -> Standing:
+def _standing(state: State, now: float, behind: Behind) -> Standing:
     if isinstance(state, Lane):
         return state.standing(now)
-    if isinstance(state, TakingOver):
-        return Standing("waiting", -1, -1, state.waited.reason)
-    return Standing("stopped" if isinstance(state, Stopped) else "waiting", -1, -1, state.reason)
+    reason = state.waited.reason if isinstance(state, TakingOver) else state.reason
+    standing: StandingState = "stopped" if isinstance(state, Stopped) else "waiting"
+    return Standing(standing, -1, -1, reason, rpo_s=rpo_s(behind, -1, now))

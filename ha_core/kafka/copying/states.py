@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from ha_core.kafka.leadership import Leadership
 from ha_core.kafka.takeover import Copy
+from ha_core.mirror.behind import Behind
 from ha_core.mirror.notes import Note
 from ha_core.mirror.pace import Meter
 from ha_core.mirror.partition import Claimed, PartitionCopy
@@ -40,6 +41,11 @@ class Standing(NamedTuple):
     reason: str = ""
     lag_ms: int | None = None
     """Between the last record that is copied and the newest one that the source has shown; None: not known."""
+    lag_bytes: int | None = None
+    """What is fetched and not appended, and the rest as large as what was fetched of late; None: nothing was."""
+    rpo_s: float | None = None
+    """An estimate: if the source were lost now, what was acknowledged there in so many seconds would be. None: not
+    known."""
     bytes_s: float = 0.0
     copied_bytes: int = 0
     """Since this task has the partition."""
@@ -47,6 +53,15 @@ class Standing(NamedTuple):
     @property
     def lag_records(self) -> int:
         return max(self.source_end - self.source, 0)
+
+
+@dataclass
+class Work:
+    """What was done of a pair of clusters, by one loop after the other. Counted by one thread, read by any."""
+
+    copied_bytes: int = 0
+    copied_records: int = 0
+    takeovers: int = 0
 
 
 class Reached(NamedTuple):
@@ -118,6 +133,7 @@ class Lane:
     partition: PartitionCopy
     begun: float
     bytes: Meter
+    behind: Behind
     target_node: int
     log_node: int
     tries: int
@@ -129,6 +145,8 @@ class Lane:
     trouble: str = ""
     lags: bool = True
     source_end: int = -1
+    seen_at: float = 0.0
+    """When that was asked for."""
     newest_ms: int = -1
     log_sequence: int = 0
     appending: deque[int] = field(default_factory=deque)
@@ -179,7 +197,18 @@ class Lane:
             lag_ms = max(self.newest_ms, partition.seen_ms) - partition.copied_ms
             lag_ms = max(lag_ms, 0)
         state: StandingState = "waiting" if self.trouble else "copying"
-        return Standing(state, source, end, self.trouble, lag_ms, self.bytes.per_s(now), self.bytes.total)
+        left = self.behind.bytes_of(max(end - partition.next_offset, 0)) if end >= 0 else None
+        return Standing(
+            state,
+            source,
+            end,
+            self.trouble,
+            lag_ms,
+            None if left is None else partition.bytes + left,
+            rpo_s(self.behind, source, now, lag_ms),
+            self.bytes.per_s(now),
+            self.bytes.total,
+        )
 
     def known(self, most_runs: int, now: float) -> Known:
         """What readers of the copy may know; for the loop's thread."""
@@ -189,6 +218,14 @@ class Lane:
 
 
 State = Waiting | TakingOver | Stopped | Lane
+
+
+def rpo_s(behind: Behind, copied: int, now: float, lag_ms: int | None = None) -> float | None:
+    """Until the copy has come to the first end that was seen here, the times of records have to do."""
+    since = behind.since(copied)
+    if since is not None:
+        return max(now - since, 0.0)
+    return None if lag_ms is None else lag_ms / 1000
 
 
 def pause_s(tries: int) -> float:

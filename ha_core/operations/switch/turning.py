@@ -87,5 +87,6 @@ def _left(operation: SwitchOperation, old: Mirror, at: str) -> LostTail:
         log=old.log,
         log_partitions=old.log_partitions,
         settings_left_alone=old.settings_left_alone,
+        max_bytes_s=old.max_bytes_s,
         partitions={cut.partition: Tail(mirrored=ends.get(cut.partition, 0), client=cut.start) for cut in cuts},
     )

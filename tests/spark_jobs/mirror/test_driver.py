@@ -17,14 +17,16 @@ from ha_core.model import (
     MirrorReport,
     MirrorShare,
     MirrorTask,
+    PairWork,
     PartitionReport,
     Run,
 )
+from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.store.commits import Change
 from spark_jobs.mirror import task as task_module
 from spark_jobs.mirror.driver import Driver, Spark
 from spark_jobs.mirror.task import Settings, Task
-from spark_jobs.mirror.telling import states
+from spark_jobs.mirror.telling import behind, states
 from stack.memory_store import MemoryStore
 
 AT = "2026-11-23T02:00:00Z"
@@ -48,13 +50,16 @@ class FakePair:
         FakePair.made += 1
         self.shares: tuple[MirrorShare, ...] = ()
 
-    def follow(self, shares: tuple[MirrorShare, ...]) -> None:
+    def follow(self, shares: tuple[MirrorShare, ...], _max_bytes_s: float | None) -> None:
         self.shares = shares
 
     def report(self) -> Iterator[PartitionReport]:
         for one in self.shares:
             for number in one.partitions:
                 yield PartitionReport(mirror=one.mirror, topic=one.topic, partition=number, state="copying")
+
+    def work(self) -> PairWork:
+        return PairWork(id="w", source="east", target="west", copied_records=5)
 
     def copied(self) -> Iterator[tuple[str, CopyId, CopiedPartition]]:
         for one in self.shares:
@@ -301,6 +306,17 @@ def test_a_driver_says_how_a_mirror_stands_in_one_line() -> None:
         "1 copying, 1 stopped, 3 partitions in east, 2 in west, 1 of them: retention"
     )
     assert states(mirror, {}, []) == "nothing is known of it yet"
+
+
+def test_a_driver_says_by_how_much_a_mirror_is_behind_and_what_it_cannot_know() -> None:
+    lags = {"source_end": 9, "lag_records": 4, "lag_bytes": 400, "lag_ms": 1_500, "rpo_s": 3, "bytes_s": 2_000_000}
+    stopped = PartitionReport(mirror="m", topic="orders", partition=1, state="stopped", rpo_s=70)
+    copying = stopped.changed(state="copying", **lags)
+
+    assert behind(MirrorTotal.of([copying, copying, stopped])) == (
+        "8 records, 800 bytes, 1.5 s behind, RPO 70 s, 4.0 MB/s"
+    )
+    assert behind(MirrorTotal.of([])) == "? records, ? bytes, ? s behind, RPO ? s, 0.0 MB/s"
 
 
 def test_a_task_whose_session_was_lost_takes_its_partitions_over_anew(store: MemoryStore) -> None:

@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from ha_core.operations.environment import EnvironmentSettings
+from ha_core.operations.environment import connect as connect_environment
+from ha_core.operations.throttling import throttle
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from stack.harness import Stack
@@ -24,7 +27,7 @@ from stack.processes import command_line, members
 from stack.spark_java import spark_environment
 from tests.kafka.mirroring import content, wait_until
 
-from .live import Writer, assert_copied_once, client, goes_on, link, reports
+from .live import PARTITIONS, Writer, assert_copied_once, client, goes_on, link, reports
 
 pytestmark = pytest.mark.stack
 SESSION_S = 6.0
@@ -161,6 +164,39 @@ def test_mirrors_and_partitions_that_are_added_are_copied_without_a_stop_of_the_
     east, west = client(stack, "east"), client(stack, "west")
     for partition in range(5):
         assert content(west, "new", partition) == content(east, "new", partition) != []
+
+
+def test_a_limit_is_kept_over_all_tasks_and_lifted_without_a_stop_of_what_copies(stack: Stack, store: Store) -> None:
+    # Given a mirror that may copy 400 kB a second, over two tasks
+    link(stack, store, "slow")
+    goes_on(stack, store, "slow")
+    settings = EnvironmentSettings(stack.zookeeper)
+    with connect_environment(settings, by="test") as environment:
+        throttle(environment, ["slow"], "", 400_000, "a test")
+    wait_until(lambda: store.load().mirrors["slow@west"].max_bytes_s == 400_000, store.load)
+    time.sleep(3)  # tasks look every second
+    before = {one.id: one for report in store.mirror_reports().values() for one in report.work}
+    # When 8 MB are written
+    producer = Producer({**client(stack, "east"), "compression.type": "none"})
+    for number in range(800):
+        producer.produce("slow", bytes(10_000), partition=number % PARTITIONS)
+    assert producer.flush(60) == 0
+    begun = time.monotonic()
+    # Then what is copied stays within it, and the lag is told in records, bytes and seconds
+    time.sleep(5)
+    lags = reports(store, "slow").values()
+    took_s = time.monotonic() - begun + 1  # a report is a second old
+    left, known_bytes = sum(one.lag_records for one in lags), sum(one.lag_bytes or 0 for one in lags)
+    # but for an answer in each task: what a broker sends at least is a batch, of up to a megabyte
+    assert 10_000 * (800 - left) <= 400_000 * took_s + 2 * 1_000_000, lags
+    assert 0 < known_bytes < 11_000 * left, lags
+    assert max(one.rpo_s or 0 for one in lags) >= 2, lags
+    # And when it is free again the rest comes at once, from the same tasks, which took nothing over
+    with connect_environment(settings, by="test") as environment:
+        throttle(environment, ["slow"], "", None, "a test")
+    assert goes_on(stack, store, "slow") < 8
+    after = {one.id: one for report in store.mirror_reports().values() for one in report.work}
+    assert {id_: one.takeovers for id_, one in after.items()} == {id_: one.takeovers for id_, one in before.items()}
 
 
 def test_an_idle_mirror_costs_next_to_nothing(stack: Stack, store: Store) -> None:

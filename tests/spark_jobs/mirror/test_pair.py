@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ha_core.kafka.copying import TAKEN_OVER, Standing
+from ha_core.kafka.copying import TAKEN_OVER, Standing, Work
 from ha_core.kafka.copying.states import Known
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import Copy
@@ -37,10 +37,10 @@ class FakeCopying:
     made: ClassVar[list[FakeCopying]] = []
 
     def __init__(
-        self, source: Any, target: Any, copies: Iterable[Copy], *, still_ours: Callable[[CopyId], bool]
+        self, source: Any, target: Any, copies: Iterable[Copy], *, still_ours: Callable[[CopyId], bool], work: Work
     ) -> None:
-        self.ready = still_ours
-        self.limits: Mapping[str, float] = {}
+        self.ready, self.work = still_ours, work
+        self.limits: tuple[float | None, Mapping[tuple[str, str], float]] = (None, {})
         self.known: Mapping[CopyId, Known] = {}
         self.begun = Counter(copy.id for copy in copies)
         self.gone: list[CopyId] = []
@@ -57,8 +57,8 @@ class FakeCopying:
     def drop(self, ids: Iterable[CopyId]) -> None:
         self.gone += ids
 
-    def limit(self, links: Mapping[str, float]) -> None:
-        self.limits = links
+    def limit(self, in_all: float | None, mirrors: Mapping[tuple[str, str], float]) -> None:
+        self.limits = in_all, mirrors
 
     def standing(self) -> dict[CopyId, Standing]:
         return self.states
@@ -121,7 +121,7 @@ def test_what_is_new_is_added_what_is_gone_dropped_and_the_rest_let_alone() -> N
 
 def test_a_report_says_how_a_partition_stands() -> None:
     pair, copying = started()
-    copying.states[id_of(0)] = Standing("copying", 5, 9, lag_ms=20, bytes_s=1_000.4)
+    copying.states[id_of(0)] = Standing("copying", 5, 9, lag_ms=20, lag_bytes=40, rpo_s=0.3, bytes_s=1_000.4)
 
     first, _ = pair.report()
 
@@ -132,7 +132,9 @@ def test_a_report_says_how_a_partition_stands() -> None:
         "source": 5,
         "source_end": 9,
         "lag_records": 4,
+        "lag_bytes": 40,
         "lag_ms": 20,
+        "rpo_s": 1,
         "bytes_s": 1_000,
     }
     pair.stop()
@@ -151,12 +153,18 @@ def test_what_lies_in_the_copies_is_told_of_what_is_copied_here() -> None:
     pair.stop()
 
 
-def test_a_link_is_limited_to_what_its_mirrors_may_take_here() -> None:
+def test_a_limit_is_its_mirrors_and_changes_without_a_stop_of_what_copies() -> None:
     pair, copying = started()
-    assert copying.limits == {}
-    limited = SHARE.changed(max_bytes_s=1_000)
-    pair.follow((limited, limited.changed(mirror="bills@west", topic="bills"), SHARE.changed(link="l2", topic="more")))
-    assert copying.limits == {"l1": 2_000}
+    assert copying.limits == (None, {})
+    limited, bills = SHARE.changed(max_bytes_s=1_000), SHARE.changed(mirror="bills@west", topic="bills")
+    # When one of two mirrors of a link is limited, and all that the pair copies
+    pair.follow((limited, bills), 5_000)
+    assert copying.limits == (5_000, {("l1", "orders"): 1_000})
+    pair.follow((SHARE, bills), None)
+    assert copying.limits == (None, {})
+    # Then nobody was stopped for it
+    assert copying.gone == []
+    assert set(copying.begun.values()) == {1}
     pair.stop()
 
 
@@ -203,9 +211,12 @@ def test_a_loop_that_ends_by_an_error_begins_anew_and_reports_why() -> None:
     copying.fails = RuntimeError("a bug")
     copying.stop()
 
+    copying.work.copied_records = 7
     again = opened(pair, 2)
+    again.work.copied_records += 2
 
     assert again.begun == {id_of(0): 1, id_of(1): 1}
+    assert pair.work().copied_records == 9
     pair.stop()
 
 

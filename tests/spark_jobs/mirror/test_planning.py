@@ -6,7 +6,7 @@ from ha_core.kafka.takeover import Copy
 from ha_core.mirror.notes import CopyId, log_partition
 from ha_core.model import Mirror, MirrorReport, PartitionReport
 from spark_jobs.mirror.pair import copies_of
-from spark_jobs.mirror.planning import REBALANCE_S, Placement, partitions, shares
+from spark_jobs.mirror.planning import REBALANCE_S, Placement, partitions, shares, split
 from spark_jobs.mirror.task import MAX_PARTITIONS, bounded
 
 ORDERS = Mirror.of("orders", "east", "west", "link-1", "2026-11-23T02:00:00Z", "ann")
@@ -46,6 +46,19 @@ def test_the_document_of_a_slot_has_all_that_its_task_needs_of_each_mirror() -> 
     assert [(one.mirror, one.partitions, one.max_bytes_s) for one in found[0]] == [(ORDERS.key, (1,), 1_333)]
     id_ = CopyId("link-1", "orders", 1)
     assert list(copies_of(found[0][0])) == [Copy(id_, ("switchyard-copies", log_partition(id_, 16)))]
+
+
+def test_what_all_mirrors_may_take_is_split_by_partitions_and_never_comes_to_more() -> None:
+    placed = {(ORDERS.key, 0): 1, (ORDERS.key, 1): 0, (ORDERS.key, 2): 1, (ORDERS.key, 3): 1, (BILLS.key, 0): 0}
+    found = shares([ORDERS, BILLS], placed | {(BILLS.key, 1): 0, (BILLS.key, 2): 1})
+    every = [share for its in found.values() for share in its]
+
+    of_slots = {slot: split(100_000, its, every) for slot, its in found.items()}
+
+    assert of_slots == {0: 42_857, 1: 57_142}
+    of_mirrors = {share.mirror: split(of_slots[1], [share], found[1]) for share in found[1]}
+    assert of_mirrors == {ORDERS.key: 42_856, BILLS.key: 14_285}
+    assert split(None, found[1], every) is None
 
 
 def test_partitions_are_spread_over_the_slots_whose_tasks_run_and_stay_there() -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from gateway.metrics import CONTENT_TYPE
+from ha_core.metrics.text import CONTENT_TYPE
 
 _JSON = "application/json"
 _MAX_CALLERS = 32
@@ -25,8 +25,11 @@ _IDLE_S = 5.0
 class HttpServer:
     """`start` binds and serves, `stop` ends both. `render` gives the metrics, `unready` why clients should not come."""
 
-    def __init__(self, host: str, port: int, render: Callable[[], bytes], unready: Callable[[], Sequence[str]]) -> None:
-        self._address = (host, port)
+    def __init__(
+        self, host: str, port: int, render: Callable[[], bytes], unready: Callable[[], Sequence[str]], setting: str
+    ) -> None:
+        """:param setting: that says the port, for whoever has to change it."""
+        self._address, self._setting = (host, port), setting
         self._handler = _handler(render, unready)
         self._server: _Server | None = None
 
@@ -39,7 +42,8 @@ class HttpServer:
             server = self._server = _Server(self._address, self._handler)
         except OSError as error:
             host, port = self._address
-            raise OSError(error.errno, f"http {host}:{port}: {error.strerror}; change http.port or free it") from error
+            words = f"http {host}:{port}: {error.strerror}; change {self._setting} or free it"
+            raise OSError(error.errno, words) from error
         threading.Thread(target=server.serve_forever, args=(0.1,), name="http", daemon=True).start()
         return int(server.server_address[1])
 

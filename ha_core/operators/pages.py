@@ -1,0 +1,49 @@
+"""Pages of Airflow's UI: what they show, as HTML. Who may see them says the plugin (`plugins/switchyard_pages.py`)."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from airflow.sdk.exceptions import AirflowException
+
+from ha_core.hooks.zookeeper import SwitchyardHook
+
+REFRESH_S = 10
+LOOK_EVERY_S = 5.0
+"""However many people look: each look is a session of ZooKeeper."""
+
+
+class PageError(RuntimeError):
+    """The page cannot be shown now; the text says why."""
+
+
+class MirrorsPage:
+    """How all mirrors stand. For any thread."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._shown, self._looked_s = "", float("-inf")
+
+    def html(self) -> str:
+        """:raises PageError: the state cannot be read."""
+        with self._guard:
+            if time.monotonic() - self._looked_s >= LOOK_EVERY_S:
+                self._shown, self._looked_s = _look(), time.monotonic()
+            return self._shown
+
+
+def _look() -> str:
+    from ha_core.kafka.errors import SecurityProfileError
+    from ha_core.operations.mirrors import mirrors_now, synced
+    from ha_core.present.mirror_picture import document
+    from ha_core.present.mirrors import syncs_page
+    from ha_core.store.errors import StoreError
+
+    try:
+        with SwitchyardHook().get_conn("airflow:page") as environment:
+            found = mirrors_now(environment)
+            below = [*syncs_page(synced(environment, found.mirrors), environment.age_s)]
+            return document(found, below, environment.now(), REFRESH_S)
+    except (StoreError, SecurityProfileError, AirflowException, ValueError) as error:
+        raise PageError(f"The mirrors cannot be shown: {error}") from error

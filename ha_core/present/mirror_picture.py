@@ -1,0 +1,139 @@
+"""Mirrors as a picture: a line for each, a cell for each partition, in the colour of how it stands.
+
+An SVG by itself, or a page of HTML with the tables below it. Neither loads anything from anywhere, and names, which
+clients choose, are text in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from ha_core.operations.mirrors import MirrorRow, MirrorsNow
+from ha_core.plan.mirror_total import MirrorTotal
+from ha_core.plan.verdict import duration
+from ha_core.present.colours import FAINT, GREEN, GREY, INK, ORANGE, VERMILION
+from ha_core.present.mirrors import mirrors_page, partitions_of
+from ha_core.present.page import Page, html, number, size
+
+LEVEL_S = 10
+"""A copy that could lose no more than this is level with its source."""
+MAX_MIRRORS = 100
+MAX_CELLS = 60
+"""In a line. Of more partitions several share a cell, which shows the worst."""
+MAX_TITLE = 36
+"""Characters; the rest is shown where somebody points at it."""
+_STATES = (
+    ("stopped", VERMILION, "!", "stopped: somebody has to look"),
+    ("unknown", GREY, "?", "nobody reports it, or an operation has it"),
+    ("behind", ORANGE, "", f"behind: more than {LEVEL_S} s could be lost, or it is waited for"),
+    ("level", GREEN, "", "level with its source"),
+)
+"""The worst first, each with a sign where there is need to act, for who sees no colours."""
+_WORST_FIRST = [name for name, *_ in _STATES]
+_WIDTH, _LINE, _TOP, _LEFT = 1200, 44, 74, 20
+_FONT = 'font-family="system-ui, sans-serif"'
+
+
+def svg(found: MirrorsNow, at: str) -> str:
+    """:param at: the moment that it shows."""
+    lines = _lines(found)
+    shown = lines[:MAX_MIRRORS]
+    height = _TOP + _LINE * max(len(shown), 1) + 40
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
+        f'role="img" aria-label="mirrors" {_FONT}>',
+        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
+        _text(_LEFT, 28, f"Mirrors, {at}", 18, INK),
+        *_legend(),
+    ]
+    for index, (title, rows, total) in enumerate(shown):
+        parts += _line(_TOP + index * _LINE, title, rows, total)
+    if not shown:
+        parts.append(_text(_LEFT, _TOP + 20, "no topic is mirrored", 14, FAINT))
+    if len(lines) > len(shown):
+        parts.append(_text(_LEFT, height - 14, f"… and {len(lines) - len(shown)} more that stand better", 12, FAINT))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def document(found: MirrorsNow, more: Page, at: str, refresh_s: int | None = None) -> str:
+    """A page of HTML.
+
+    :param more: below the tables of the mirrors.
+    :param refresh_s: after so long a browser asks for it again.
+    """
+    again = "" if refresh_s is None else f'<meta http-equiv="refresh" content="{refresh_s}">'
+    tables = "\n".join([*html(mirrors_page(found)), *html(more)])
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{again}<title>Mirrors</title><style>\n'
+        "body{font-family:system-ui,sans-serif;color:#222;background:#fff;margin:1rem}\n"
+        "svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:.5rem 0 1.5rem}\n"
+        "td,th{border-bottom:1px solid #ddd;padding:.2rem .7rem;text-align:left;font-size:.85rem}\n"
+        ".error,.bad{color:#a33a00;font-weight:600}.warning{color:#8a6100}.good{color:#00664b}.dim{color:#666}\n"
+        f"</style></head><body>\n{svg(found, at)}{tables}\n</body></html>\n"
+    )
+
+
+_Line = tuple[str, Sequence[MirrorRow], MirrorTotal]
+
+
+def _lines(found: MirrorsNow) -> list[_Line]:
+    """The worst first."""
+    rows: dict[tuple[str, str], list[MirrorRow]] = {}
+    for row in found.rows:
+        rows.setdefault((row.topic, row.target), []).append(row)
+    lines = [
+        (f"{mirror.topic}: {mirror.source} → {mirror.target}", rows[mirror.topic, mirror.target], total)
+        for mirror, total in found.totals
+    ]
+    return sorted(lines, key=lambda line: (min(map(_worst, line[1])), -(line[2].rpo_s or 0), line[0]))
+
+
+def _state(row: MirrorRow) -> str:
+    if row.state == "stopped":
+        return "stopped"
+    if row.state not in {"copying", "waiting"}:
+        return "unknown"
+    return "level" if row.state == "copying" and row.rpo_s is not None and row.rpo_s <= LEVEL_S else "behind"
+
+
+def _worst(row: MirrorRow) -> int:
+    return _WORST_FIRST.index(_state(row))
+
+
+def _line(y: int, title: str, rows: Sequence[MirrorRow], total: MirrorTotal) -> Iterator[str]:
+    short = title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
+    yield f"<g><title>{escape(title)}</title>{_text(_LEFT, y + 12, short, 14, INK)}</g>"
+    yield _text(_LEFT, y + 29, partitions_of(total), 11, FAINT)
+    share = -(-len(rows) // MAX_CELLS)
+    for index, at in enumerate(range(0, len(rows), share)):
+        yield from _cell(300 + index * 9, y, rows[at : at + share])
+    rpo = "?" if total.rpo_s is None else duration(total.rpo_s)
+    lag = f"{number(total.lag_records)} records, {size(total.lag_bytes)} behind"
+    yield _text(870, y + 12, f"RPO {rpo}, {size(total.bytes_s)}/s", 14, INK)
+    yield _text(870, y + 29, lag, 11, FAINT)
+
+
+def _cell(x: float, y: int, rows: Sequence[MirrorRow]) -> Iterator[str]:
+    worst = min(rows, key=_worst)
+    _, colour, sign, words = _STATES[_worst(worst)]
+    which = "partitions" if worst.partition is None else f"partition {worst.partition}"
+    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    told = f"{which}{more}: {worst.state}, {words}{f'. {worst.reason}' if worst.reason else ''}"
+    yield f'<rect x="{x:.1f}" y="{y}" width="8" height="22" fill="{colour}"><title>{escape(told)}</title></rect>'
+    if sign:
+        yield _text(x + 2, y + 15, sign, 10, "#ffffff")
+
+
+def _legend() -> Iterator[str]:
+    x = _LEFT
+    for _, colour, sign, words in reversed(_STATES):
+        yield f'<rect x="{x}" y="42" width="8" height="14" fill="{colour}"/>'
+        if sign:
+            yield _text(x + 2, 53, sign, 10, "#ffffff")
+        yield _text(x + 14, 53, words, 11, FAINT)
+        x += 34 + 6 * len(words)
+
+
+def _text(x: float, y: float, words: str, points: int, colour: str) -> str:
+    return f'<text x="{x:.1f}" y="{y}" font-size="{points}" fill="{colour}">{escape(words)}</text>'

@@ -1,0 +1,137 @@
+"""What the driver shows to Prometheus: `switchyard_mirror_…`, by what tasks report. Who waits for the lead shows zeros.
+
+Counters are sums of what tasks have counted since this driver leads, so they begin anew with another driver.
+Topics are labels, since operators choose what is mirrored; so that there is an end to them all the same, partitions
+are told one by one up to `MOST_PARTITIONS`, those first that do not copy and then those that lag most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from prometheus_client.core import Metric
+
+from ha_core.metrics.text import Families, render
+from ha_core.model import Mirror, MirrorReport, PairWork, PartitionReport
+from ha_core.plan.mirror_total import MirrorTotal
+
+MOST_PARTITIONS = 5_000
+_MOST_KNOWN = 10_000
+"""Counts of tasks that are remembered, so that nothing is added twice where a report comes back."""
+_families = Families("switchyard_mirror_")
+_gauge, _counter = _families.gauge, _families.counter
+_PAIR = ("source", "target")
+_PARTITION = (*_PAIR, "topic", "partition")
+
+Pair = tuple[str, str]
+"""(source, target)"""
+
+
+class _Counted(NamedTuple):
+    copied_bytes: int = 0
+    copied_records: int = 0
+    takeovers: int = 0
+
+    @classmethod
+    def of(cls, work: PairWork) -> _Counted:
+        return cls(work.copied_bytes, work.copied_records, work.takeovers)
+
+    def plus(self, more: _Counted, less: _Counted) -> _Counted:
+        return _Counted(*(a + b - c for a, b, c in zip(self, more, less, strict=True)))
+
+
+class _Seen(NamedTuple):
+    leads: bool = False
+    mirrors: int = 0
+    partitions: tuple[tuple[Pair, PartitionReport], ...] = ()
+    left_out: int = 0
+
+
+class Metrics:
+    """`follow` and `leave` are for the driver, `render` for any thread."""
+
+    def __init__(self) -> None:
+        self._seen = _Seen()
+        self._known: dict[str, _Counted] = {}
+        """Id of a task's count → what was added of it."""
+        self._sums: dict[Pair, _Counted] = {}
+
+    def leave(self) -> None:
+        """Another driver leads, or nobody."""
+        self._seen = _Seen()
+
+    def follow(self, mirrors: Collection[Mirror], reports: Mapping[int, MirrorReport]) -> None:
+        """What tasks say now."""
+        pairs = {one.key: (one.source, one.target) for one in mirrors}
+        sums = dict(self._sums) | {pair: self._sums.get(pair, _Counted()) for pair in pairs.values()}
+        for report in reports.values():
+            for work in report.work:
+                now, pair = _Counted.of(work), (work.source, work.target)
+                sums[pair] = sums.get(pair, _Counted()).plus(now, self._known.pop(work.id, _Counted()))
+                self._known[work.id] = now  # last among all
+        while len(self._known) > _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        self._sums = sums
+        told = [one for report in reports.values() for one in report.partitions if one.mirror in pairs]
+        left_out = sum(report.left_out for report in reports.values())
+        self._seen = _Seen(True, len(mirrors), tuple((pairs[one.mirror], one) for one in told), left_out)
+
+    def render(self) -> bytes:
+        return render(self)
+
+    def collect(self) -> Iterable[Metric]:
+        seen, sums = self._seen, self._sums
+        yield _gauge("leads", "Whether this driver says who copies what.", seen.leads)
+        yield _gauge("mirrors", "Topics that are mirrored, each to a cluster.", seen.mirrors)
+        yield from _counters(sums)
+        by_pair: dict[Pair, list[PartitionReport]] = {pair: [] for pair in sums} if seen.leads else {}
+        for pair, one in seen.partitions:
+            by_pair.setdefault(pair, []).append(one)
+        yield from _totals({pair: MirrorTotal.of(its) for pair, its in by_pair.items()})
+        text = "Partitions that are copied and that no report has room for."
+        yield _gauge("unreported_partitions", text, seen.left_out)
+        yield from _lags(seen.partitions)
+
+
+def _counters(sums: Mapping[Pair, _Counted]) -> Iterable[Metric]:
+    copied = {pair: one.copied_bytes for pair, one in sums.items()}
+    yield _counter("copied_bytes", "Bytes of batches that targets have acknowledged.", copied, *_PAIR)
+    records = {pair: one.copied_records for pair, one in sums.items()}
+    yield _counter("copied_records", "Records that targets have acknowledged.", records, *_PAIR)
+    takeovers = {pair: one.takeovers for pair, one in sums.items()}
+    yield _counter("takeovers", "Partitions that a copier took over, first ones included.", takeovers, *_PAIR)
+
+
+def _totals(totals: Mapping[Pair, MirrorTotal]) -> Iterable[Metric]:
+    states = {
+        (*pair, state): count
+        for pair, one in totals.items()
+        for state, count in (("copying", one.copying), ("waiting", one.waiting), ("stopped", one.stopped))
+    }
+    yield _gauge(
+        "partitions", "Partitions as tasks report them; stopped ones wait for somebody.", states, *_PAIR, "state"
+    )
+    records = {pair: one.lag_records for pair, one in totals.items() if one.lag_records is not None}
+    yield _gauge("total_lag_records", "Records that are not copied yet.", records, *_PAIR)
+    sizes = {pair: one.lag_bytes for pair, one in totals.items() if one.lag_bytes is not None}
+    yield _gauge("total_lag_bytes", "Bytes that are not copied yet, an estimate.", sizes, *_PAIR)
+    times = {pair: one.lag_ms / 1000 for pair, one in totals.items() if one.lag_ms is not None}
+    yield _gauge("longest_lag_seconds", "The longest lag by the times of records.", times, *_PAIR)
+    losses = {pair: one.rpo_s for pair, one in totals.items() if one.rpo_s is not None}
+    text = "What was acknowledged in so many seconds would be lost with the source, an estimate."
+    yield _gauge("longest_rpo_seconds", text, losses, *_PAIR)
+
+
+def _lags(partitions: Iterable[tuple[Pair, PartitionReport]]) -> Iterable[Metric]:
+    worst = sorted(partitions, key=lambda it: (it[1].state == "copying", -it[1].lag_records, -(it[1].rpo_s or 0)))
+    told = {(*pair, one.topic, str(one.partition)): one for pair, one in worst[:MOST_PARTITIONS]}
+    records = {labels: one.lag_records for labels, one in told.items() if one.source_end >= 0}
+    yield _gauge("lag_records", "Records of a partition that are not copied yet.", records, *_PARTITION)
+    sizes = {labels: one.lag_bytes for labels, one in told.items() if one.lag_bytes is not None}
+    yield _gauge("lag_bytes", "Bytes of a partition that are not copied yet, an estimate.", sizes, *_PARTITION)
+    times = {labels: one.lag_ms / 1000 for labels, one in told.items() if one.lag_ms is not None}
+    yield _gauge("lag_seconds", "Between the newest records of source and copy, by their times.", times, *_PARTITION)
+    losses = {labels: one.rpo_s for labels, one in told.items() if one.rpo_s is not None}
+    text = "What was acknowledged in so many seconds would be lost of a partition with its source, an estimate."
+    yield _gauge("rpo_seconds", text, losses, *_PARTITION)

@@ -1,0 +1,105 @@
+"""Mirrors drawn: what stands badly is seen first, nothing is loaded, and names are only text."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from ha_core.model import Mirror, PartitionReport
+from ha_core.operations.mirrors import MirrorRow, MirrorsNow, State
+from ha_core.plan.mirror_total import MirrorTotal
+from ha_core.present.colours import GREEN, GREY, ORANGE, VERMILION
+from ha_core.present.mirror_picture import MAX_CELLS, MAX_MIRRORS, MAX_TITLE, document, svg
+
+SVG = "{http://www.w3.org/2000/svg}"
+AT = "2026-11-23T12:00:00Z"
+
+
+def row(topic: str, partition: int | None, state: State, rpo_s: int | None = None, reason: str = "") -> MirrorRow:
+    return MirrorRow(topic, partition, "east", "west", state, rpo_s=rpo_s, reason=reason)
+
+
+def now(*rows: MirrorRow) -> MirrorsNow:
+    topics = list(dict.fromkeys(one.topic for one in rows))
+    totals = [
+        (
+            Mirror.of(topic, "east", "west", "link-1", AT, "test"),
+            MirrorTotal.of(
+                PartitionReport(
+                    mirror=topic, topic=topic, partition=one.partition or 0, state="copying", rpo_s=one.rpo_s
+                )
+                for one in rows
+                if one.topic == topic
+            ),
+        )
+        for topic in topics
+    ]
+    return MirrorsNow(list(rows), totals)
+
+
+def cells(picture: str) -> list[tuple[str, str]]:
+    """(colour, words) of each cell, in order."""
+    found = []
+    for one in ElementTree.fromstring(picture).iter(f"{SVG}rect"):
+        title = one.find(f"{SVG}title")
+        if title is not None:
+            found.append((one.attrib["fill"], title.text or ""))
+    return found
+
+
+def words(picture: str) -> list[str]:
+    return [one.text or "" for one in ElementTree.fromstring(picture).iter(f"{SVG}text")]
+
+
+def test_each_partition_has_a_cell_in_the_colour_of_how_it_stands_and_the_worst_mirror_comes_first() -> None:
+    level, behind = row("level", 0, "copying", 1), row("late", 0, "copying", 70)
+    stopped = row("orders", 1, "stopped", 400, "retention has overtaken the copy")
+
+    picture = svg(now(level, behind, row("orders", 0, "copying", 2), stopped, row("alone", None, "nobody")), AT)
+
+    found = cells(picture)
+    assert [colour for colour, _ in found] == [GREEN, VERMILION, GREY, ORANGE, GREEN]
+    assert "partition 1: stopped" in found[1][1]
+    assert "retention has overtaken the copy" in found[1][1]
+    titles = [one for one in words(picture) if "→" in one]
+    assert titles == ["orders: east → west", "alone: east → west", "late: east → west", "level: east → west"]
+    # And who sees no colours sees signs
+    assert words(picture).count("!") == 2
+    assert "RPO 7 min, 0 B/s" in words(picture)
+
+
+def test_of_more_partitions_than_there_is_room_for_several_share_a_cell_which_shows_the_worst() -> None:
+    rows = [row("wide", number, "stopped" if number == 70 else "copying", 1) for number in range(4 * MAX_CELLS)]
+
+    found = cells(svg(now(*rows), AT))
+
+    assert len(found) == MAX_CELLS
+    assert [index for index, (colour, _) in enumerate(found) if colour == VERMILION] == [70 // 4]
+    assert "partition 70 and 3 more" in found[70 // 4][1]
+
+
+def test_a_long_name_does_not_run_into_the_cells_and_is_shown_whole_where_somebody_points_at_it() -> None:
+    name = "a-topic-" * 12
+    picture = svg(now(row(name, 0, "copying", 1)), AT)
+    assert max(len(one) for one in words(picture) if one.startswith("a-topic-")) == MAX_TITLE
+    assert f"<title>{name}: east → west</title>" in picture
+
+
+def test_there_is_an_end_to_mirrors_that_are_drawn_and_it_is_said() -> None:
+    picture = svg(now(*(row(f"t-{number:03}", 0, "copying", 1) for number in range(MAX_MIRRORS + 5))), AT)
+    assert len(cells(picture)) == MAX_MIRRORS
+    assert "… and 5 more that stand better" in words(picture)
+    assert "no topic is mirrored" in words(svg(now(), AT))
+
+
+def test_names_and_reasons_are_text_wherever_they_stand() -> None:
+    evil = row("<script>alert(1)</script>&\"'", 0, "stopped", 1, "</title><img src=x onerror=alert(1)>")
+
+    picture, page = svg(now(evil), AT), document(now(evil), ["<b>below</b>"], AT, refresh_s=10)
+
+    assert ElementTree.fromstring(picture).find(".//img") is None
+    for text in (picture, page):
+        assert "<script" not in text
+        assert "<img" not in text
+    assert "&lt;b&gt;below" in page
+    assert 'http-equiv="refresh" content="10"' in page
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
