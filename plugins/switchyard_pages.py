@@ -28,17 +28,18 @@ def _app() -> Any:
     from fastapi import Depends, FastAPI
     from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 
-    from ha_core.operators.pages import MirrorsPage, PageError
+    from ha_core.operators.pages import REFRESH_S, MirrorsPage, PageError
 
     may_read = Depends(requires_access_dag("GET", DagAccessEntity.RUN, GUARDS))
     app = FastAPI(title="Switchyard", dependencies=[may_read], docs_url=None, redoc_url=None, openapi_url=None)
     shown = MirrorsPage()
+    headers = {**HEADERS, "Refresh": str(REFRESH_S)}
 
     def mirrors() -> Response:
         try:
-            return HTMLResponse(shown.html(), headers=HEADERS)
+            return HTMLResponse(shown.html(), headers=headers)
         except PageError as error:
-            return PlainTextResponse(str(error), 503, HEADERS)
+            return PlainTextResponse(str(error), 503, headers)
 
     app.add_api_route("/mirrors", mirrors, methods=["GET"], response_model=None)
     return app

@@ -10,8 +10,9 @@ from airflow.sdk.exceptions import AirflowException
 from ha_core.hooks.zookeeper import SwitchyardHook
 
 REFRESH_S = 10
+"""A browser asks for the page again."""
 LOOK_EVERY_S = 5.0
-"""However many people look: each look is a session of ZooKeeper."""
+"""However many people look: each look is a session of ZooKeeper, and while that is away a thread of the api-server."""
 
 
 class PageError(RuntimeError):
@@ -23,14 +24,22 @@ class MirrorsPage:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._shown, self._looked_s = "", float("-inf")
+        self._shown: str | PageError = ""
+        self._looked_s = float("-inf")
 
     def html(self) -> str:
         """:raises PageError: the state cannot be read."""
         with self._guard:
             if time.monotonic() - self._looked_s >= LOOK_EVERY_S:
-                self._shown, self._looked_s = _look(), time.monotonic()
-            return self._shown
+                try:
+                    self._shown = _look()
+                except PageError as error:
+                    self._shown = error
+                self._looked_s = time.monotonic()
+            shown = self._shown
+        if isinstance(shown, PageError):
+            raise PageError(str(shown))
+        return shown
 
 
 def _look() -> str:
@@ -44,6 +53,6 @@ def _look() -> str:
         with SwitchyardHook().get_conn("airflow:page") as environment:
             found = mirrors_now(environment)
             below = [*syncs_page(synced(environment, found.mirrors), environment.age_s)]
-            return document(found, below, environment.now(), REFRESH_S)
+            return document(found, below, environment.now())
     except (StoreError, SecurityProfileError, AirflowException, ValueError) as error:
         raise PageError(f"The mirrors cannot be shown: {error}") from error

@@ -56,16 +56,14 @@ def svg(found: MirrorsNow, at: str) -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def document(found: MirrorsNow, more: Page, at: str, refresh_s: int | None = None) -> str:
+def document(found: MirrorsNow, more: Page, at: str) -> str:
     """A page of HTML.
 
     :param more: below the tables of the mirrors.
-    :param refresh_s: after so long a browser asks for it again.
     """
-    again = "" if refresh_s is None else f'<meta http-equiv="refresh" content="{refresh_s}">'
     tables = "\n".join([*html(mirrors_page(found)), *html(more)])
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{again}<title>Mirrors</title><style>\n'
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Mirrors</title><style>\n'
         "body{font-family:system-ui,sans-serif;color:#222;background:#fff;margin:1rem}\n"
         "svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:.5rem 0 1.5rem}\n"
         "td,th{border-bottom:1px solid #ddd;padding:.2rem .7rem;text-align:left;font-size:.85rem}\n"

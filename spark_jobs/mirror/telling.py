@@ -37,7 +37,7 @@ class Telling:
             its = found[mirror.key]
             said = states(mirror, counts, its)
             if due or self._told.get(mirror.key) != said:
-                log.info("%s: %s; %s", mirror.key, said, behind(MirrorTotal.of(its)))
+                log.info("%s: %s; %s%s", mirror.key, said, behind(MirrorTotal.of(its)), worst(its))
             self._told[mirror.key] = said
         for gone in self._told.keys() - found.keys():
             log.info("%s: no mirror any more", gone)
@@ -49,6 +49,14 @@ def behind(total: MirrorTotal) -> str:
     records, size, rpo = ("?" if one is None else str(one) for one in (total.lag_records, total.lag_bytes, total.rpo_s))
     lag = "?" if total.lag_ms is None else f"{total.lag_ms / 1000:.1f}"
     return f"{records} records, {size} bytes, {lag} s behind, RPO {rpo} s, {total.bytes_s / 1e6:.1f} MB/s"
+
+
+def worst(found: Collection[PartitionReport]) -> str:
+    """The partition of which most would be lost with the source, beside others; empty: there are no others."""
+    if len(found) < 2:
+        return ""
+    one = max(found, key=lambda it: (it.rpo_s or 0, it.lag_records))
+    return f"; most of partition {one.partition}: {behind(MirrorTotal.of([one]))}"
 
 
 def states(mirror: Mirror, counts: Mapping[tuple[str, str], int], found: Collection[PartitionReport]) -> str:

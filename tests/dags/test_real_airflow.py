@@ -109,12 +109,17 @@ def page(stack: Stack, path: str, **headers: str) -> tuple[int, str, str]:
         return refused.code, "", refused.read().decode()
 
 
+def mirrored(environment: Environment, topic: str) -> Mirror:
+    mirror = Mirror.of(topic, "east", "west", "link-1", "2026-11-23T10:00:00Z", "test")
+    environment.store.commit(Change(change_id=topic, puts=(mirror,), expected={(Mirror, mirror.key): None}))
+    return mirror
+
+
 def test_the_page_of_mirrors_is_shown_to_who_is_logged_in_and_to_nobody_else(
     airflow: AirflowApi, stack: Stack, environment: Environment
 ) -> None:
     # Given a mirror with a name that is no text for a page
-    mirror = Mirror.of("orders<b>", "east", "west", "link-1", "2026-11-23T10:00:00Z", "test")
-    environment.store.commit(Change(change_id="link", puts=(mirror,), expected={(Mirror, mirror.key): None}))
+    mirror = mirrored(environment, "orders<b>")
     told = PartitionReport(mirror=mirror.key, topic=mirror.topic, partition=0, state="stopped", reason="retention won")
     report = environment.store.register(MirrorReport(slot=0, job="j", partitions=(told,)))
     # When somebody asks for the page who is nobody, has no right token, or asks for what else an app would show
@@ -137,6 +142,21 @@ def test_the_page_of_mirrors_is_shown_to_who_is_logged_in_and_to_nobody_else(
     views = [view["href"] for plugin in listed for view in plugin["external_views"]]
     assert "/switchyard/mirrors" in views
     report.close()
+
+
+def test_a_limit_that_a_run_gives_a_mirror_is_on_the_page(
+    airflow: AirflowApi, stack: Stack, environment: Environment
+) -> None:
+    mirror = mirrored(environment, "limited")
+    conf = {"topics": ["limited"], "max_bytes_s": "2500000", "reason": "a test", "dry_run": False}
+
+    airflow.trigger("throttle_mirror", "throttled", conf)
+
+    until(lambda: airflow.states("throttle_mirror", "throttled").get("report") == "success", "reported")
+    assert airflow.states("throttle_mirror", "throttled")["throttle"] == "success"
+    assert environment.store.load().mirrors[mirror.key].max_bytes_s == 2_500_000
+    login = {"Authorization": f"Bearer {airflow.token()}"}
+    until(lambda: "2.5 MB/s" in page(stack, "/switchyard/mirrors", **login)[2], "shown")
 
 
 def test_a_migration_waits_for_its_cuts_without_a_worker_and_ends_when_it_is_time(

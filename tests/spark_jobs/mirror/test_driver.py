@@ -26,7 +26,7 @@ from ha_core.store.commits import Change
 from spark_jobs.mirror import task as task_module
 from spark_jobs.mirror.driver import Driver, Spark
 from spark_jobs.mirror.task import Settings, Task
-from spark_jobs.mirror.telling import behind, states
+from spark_jobs.mirror.telling import behind, states, worst
 from stack.memory_store import MemoryStore
 
 AT = "2026-11-23T02:00:00Z"
@@ -316,6 +316,8 @@ def test_a_driver_says_by_how_much_a_mirror_is_behind_and_what_it_cannot_know() 
     assert behind(MirrorTotal.of([copying, copying, stopped])) == (
         "8 records, 800 bytes, 1.5 s behind, RPO 70 s, 4.0 MB/s"
     )
+    assert worst([copying, stopped]) == "; most of partition 1: ? records, ? bytes, ? s behind, RPO 70 s, 0.0 MB/s"
+    assert worst([copying]) == ""
     assert behind(MirrorTotal.of([])) == "? records, ? bytes, ? s behind, RPO ? s, 0.0 MB/s"
 
 

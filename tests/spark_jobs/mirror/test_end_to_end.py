@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -47,12 +50,17 @@ def store(stack: Stack) -> Iterator[Store]:
 
 
 @contextmanager
-def second_job(stack: Stack, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def second_job(stack: Stack, folder: Path, metrics_port: int) -> Iterator[subprocess.Popen[bytes]]:
     part = MirrorPart(folder, stack.zookeeper, "/switchyard", spark_environment(find_java()), None, None, 0)
     command = part.command()
     with open(folder / "second.log", "wb") as log:
         job = subprocess.Popen(
-            command.argv, env=environment(command.env), cwd=command.cwd, stdout=log, stderr=log, start_new_session=True
+            (*command.argv, "--metrics-port", str(metrics_port)),
+            env=environment(command.env),
+            cwd=command.cwd,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         try:
             yield job
@@ -63,6 +71,24 @@ def second_job(stack: Stack, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
             finally:
                 for pid in members(job.pid):
                     os.kill(pid, 9)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def metrics(port: int) -> str:
+    return httpx.get(f"http://127.0.0.1:{port}/metrics").text
+
+
+def shows_that_it_copies(port: int) -> bool:
+    shown = metrics(port)
+    pair = 'source="east",target="west"'
+    copied = re.search(rf"switchyard_mirror_copied_records_total{{{pair}}} (.+)", shown)
+    copying = 'switchyard_mirror_partitions{source="east",state="copying",target="west"} 4.0'
+    leads = "switchyard_mirror_leads 1.0" in shown
+    return leads and copying in shown and copied is not None and float(copied[1]) > 0
 
 
 def test_every_record_is_copied_once_by_jobs_that_are_killed_stand_still_and_take_over(
@@ -80,7 +106,7 @@ def test_every_record_is_copied_once_by_jobs_that_are_killed_stand_still_and_tak
         time.sleep(1)
         print(f"after a killed executor: {goes_on(stack, store, 'orders'):.1f} s")
         # And the job stands still for longer than its session, while another one takes over
-        with second_job(stack, tmp_path) as second:
+        with second_job(stack, tmp_path, metrics_port := free_port()) as second:
             wait_until(
                 lambda: b"waiting for the lead" in (tmp_path / "second.log").read_bytes(),
                 (tmp_path / "second.log").read_text,
@@ -88,6 +114,7 @@ def test_every_record_is_copied_once_by_jobs_that_are_killed_stand_still_and_tak
             before = {report.job for report in store.mirror_reports().values()}
             stack.pause("mirror")
             print(f"behind a pause: {goes_on(stack, store, 'orders'):.1f} s")
+            wait_until(lambda: shows_that_it_copies(metrics_port), lambda: metrics(metrics_port), 20)
             # And then goes on
             stack.resume("mirror")
             time.sleep(5)

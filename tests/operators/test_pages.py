@@ -1,0 +1,36 @@
+"""Pages of Airflow's UI: what they do while ZooKeeper is away, however many look."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ha_core.operators import pages
+from ha_core.operators.pages import MirrorsPage, PageError
+
+
+def test_a_page_that_cannot_be_read_says_why_and_is_looked_up_once_for_all_who_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a connection to a ZooKeeper that nobody answers at
+    there = {"conn_type": "switchyard_zookeeper", "host": "127.0.0.1", "port": 1}
+    monkeypatch.setenv("AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER", json.dumps(there))
+    looks = []
+    look = pages._look
+    monkeypatch.setattr(pages, "_look", lambda: looks.append(1) or look())
+    page = MirrorsPage()
+
+    def asked(_: int) -> str:
+        with pytest.raises(PageError) as refused:
+            page.html()
+        return str(refused.value)
+
+    # When several ask for the page
+    with ThreadPoolExecutor(5) as people:
+        told = list(people.map(asked, range(5)))
+    # Then each is told, and one has waited for ZooKeeper
+    assert {one.partition(":")[0] for one in told} == {"The mirrors cannot be shown"}
+    assert "no ZooKeeper answers at 127.0.0.1:1" in told[0]
+    assert len(looks) == 1
