@@ -9,9 +9,10 @@ from ha_core.model import Mirror, PartitionReport, View
 from ha_core.operations.environment import Environment
 from ha_core.plan.facts import CopyLag
 
-State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported"]
+State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported", "unreadable"]
 """`waiting`: it is taken over again in a moment. `stopped`: somebody has to look. `held`: an operation has it for
-itself. `nobody`: no task reports it. `unreported`: one may, whose report is full and leaves out what is copied."""
+itself. `nobody`: no task reports it. `unreported`: one may, whose report is full and leaves out what is copied.
+`unreadable`: its document cannot be read by this version, so nobody begins anything with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,13 @@ def mirror_rows(environment: Environment) -> list[MirrorRow]:
                 found[one.mirror][one.partition] = one
     left_out = any(report.left_out for report in reports)
     rows = list[MirrorRow]()
-    for key, mirror in sorted(environment.store.load().mirrors.items()):
-        told_of = {} if mirror.held is not None else found.get(key, {})
+    mirrors = environment.store.find_mirrors()
+    for mirror in mirrors.readable:
+        told_of = {} if mirror.held is not None else found.get(mirror.key, {})
         partitions = [_row(mirror, one) for _, one in sorted(told_of.items())]
         rows += partitions or [_row(mirror, None, left_out)]
-    return rows
+    rows += [_unreadable(key, why) for key, why in mirrors.unreadable.items()]
+    return sorted(rows, key=lambda row: (row.topic, row.target, -1 if row.partition is None else row.partition))
 
 
 def reported_lags(environment: Environment, view: View) -> dict[tuple[str, int], CopyLag]:
@@ -73,6 +76,11 @@ def reported_lags(environment: Environment, view: View) -> dict[tuple[str, int],
             elif one.mirror in view.mirrors:
                 found.setdefault((one.mirror, one.partition), CopyLag(False, one.lag_records, one.lag_ms, age_s))
     return found
+
+
+def _unreadable(key: str, why: str) -> MirrorRow:
+    topic, _, target = key.rpartition("@")
+    return MirrorRow(topic, None, "?", target, "unreadable", reason=f"its document cannot be read: {why}")
 
 
 def _row(mirror: Mirror, told: PartitionReport | None, left_out: bool = False) -> MirrorRow:

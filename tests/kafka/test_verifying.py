@@ -346,24 +346,30 @@ def test_a_key_that_was_deleted_and_lives_on_in_a_compacted_copy_is_found(
 def test_compacted_copies_are_equal_while_each_cluster_compacts_when_it_likes(
     east: Admin, west: Admin, here: Settings, fresh: Fresh
 ) -> None:
-    # Given a compacted topic whose keys are written again and again, and some of them deleted
-    name = fresh("verified")
-    for admin, replication in ((east, 1), (west, 3)):
-        admin.create_topics([TopicSpec(name, 1, replication, {"cleanup.policy": "compact", **OFTEN})])
+    # Given compacted topics, each on one side only, whose keys are written again and again, and some deleted
+    names = dict(zip(GONE, (fresh("verified"), fresh("verified")), strict=True))
+    often = {"gone_in_source": OFTEN, "gone_in_copy": {"delete.retention.ms": "0", **OFTEN}}
+    for gone, name in names.items():
+        for admin, replication, side in ((east, 1, "gone_in_source"), (west, 3, "gone_in_copy")):
+            settings = {"cleanup.policy": "compact", **(often[gone] if gone == side else {})}
+            admin.create_topics([TopicSpec(name, 1, replication, settings)])
     looks: list[tuple[PartitionRanges, list[Compared]]] = []
-    with copying(east, west, [copy_of(name)]) as job:
+    missing, turn = set(GONE), 0
+    with copying(east, west, [copy_of(name) for name in names.values()]) as job:
         until = time.monotonic() + 100
-        # When it is compared until both have compacted
-        while not all(any(getattr(r, gone) for _, found in looks for r in found) for gone in GONE):
-            assert time.monotonic() < until, looks[-1:]
-            turn, now_ms = len(looks), int(time.time() * 1000)  # segments are rolled by the times of records
-            written(
-                here, name, [(b"k%d" % (n * 7 % 50), b"%d" % turn if n % 9 else None, [], now_ms) for n in range(200)]
-            )
-            end = east.ends([(name, 0)])[name, 0].log_end
-            wait_until(lambda end=end: caught_up(job, {(name, 0): end}), job.standing)
-            looks += verify(east, west, name)
-            time.sleep(1)
-    # Then it was equal at every look
+        # When they are compared until both clusters have compacted
+        while missing:
+            assert time.monotonic() < until, looks[-2:]
+            turn, now_ms = turn + 1, int(time.time() * 1000)  # segments are rolled by the times of records
+            for name in names.values():
+                keyed = [(b"k%d" % (n * 7 % 50), b"%d" % turn if n % 9 else None, [], now_ms) for n in range(200)]
+                written(here, name, keyed)
+            ends = {key: one.log_end for key, one in east.ends([(name, 0) for name in names.values()]).items()}
+            wait_until(lambda ends=ends: caught_up(job, ends), job.standing)
+            for gone in GONE:
+                looks += verify(east, west, names[gone])
+                missing -= {gone for one in looks[-1][1] if getattr(one, gone)}
+            time.sleep(0.5)
+    # Then they were equal at every look
     assert [(one.damage, [r.first for r in found if r.first]) for one, found in looks] == [(None, [])] * len(looks)
     assert {one.of for one, _ in looks} == {1}
