@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
-from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying
+from ha_core.kafka.copying import BUFFER_BYTES, ELSEWHERE, TAKEN_OVER, Copying
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import Copy
 from ha_core.mirror.notes import CopyId, log_partition
@@ -41,6 +41,7 @@ class Pair:
         self._mirrors: dict[CopyId, str] = {}
         self._log_partitions: dict[str, int] = {}
         self._logs_there: set[str] = set()
+        self._buffer_bytes = BUFFER_BYTES
         self._copying: Copying | None = None
         self._reason = "it has not begun"
         self._lost_s: dict[CopyId, float] = {}
@@ -67,6 +68,13 @@ class Pair:
                 self._copying.limit(links=self._limits())
         for id_ in gone:
             self._lost_s.pop(id_, None)
+
+    def hold(self, buffer_bytes: int) -> None:
+        """So much of it may be on its way."""
+        with self._guard:
+            changed, self._buffer_bytes = buffer_bytes != self._buffer_bytes, buffer_bytes
+            if changed and self._copying is not None:
+                self._copying.hold(buffer_bytes)
 
     def report(self) -> Iterator[PartitionReport]:
         """How its partitions stand. What another task has taken over by mistake is begun anew."""
@@ -147,7 +155,8 @@ class Pair:
             with self._guard:
                 if self._ending.is_set():
                     return
-                copying = Copying(source, target, list(self._copies.values()), still_ours=ready)
+                copies, most = list(self._copies.values()), self._buffer_bytes
+                copying = Copying(source, target, copies, still_ours=ready, buffer_bytes=most)
                 copying.limit(links=self._limits())
                 self._copying = copying
             copying.run()

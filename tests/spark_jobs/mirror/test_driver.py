@@ -51,6 +51,9 @@ class FakePair:
     def follow(self, shares: tuple[MirrorShare, ...]) -> None:
         self.shares = shares
 
+    def hold(self, buffer_bytes: int) -> None:
+        pass
+
     def report(self) -> Iterator[PartitionReport]:
         for one in self.shares:
             for number in one.partitions:

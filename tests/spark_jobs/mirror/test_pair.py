@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ha_core.kafka.copying import TAKEN_OVER, Standing
+from ha_core.kafka.copying import BUFFER_BYTES, TAKEN_OVER, Standing
 from ha_core.kafka.copying.states import Known
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import Copy
@@ -37,8 +37,15 @@ class FakeCopying:
     made: ClassVar[list[FakeCopying]] = []
 
     def __init__(
-        self, source: Any, target: Any, copies: Iterable[Copy], *, still_ours: Callable[[CopyId], bool]
+        self,
+        source: Any,
+        target: Any,
+        copies: Iterable[Copy],
+        *,
+        still_ours: Callable[[CopyId], bool],
+        buffer_bytes: int,
     ) -> None:
+        self.buffer_bytes = buffer_bytes
         self.ready = still_ours
         self.limits: Mapping[str, float] = {}
         self.known: Mapping[CopyId, Known] = {}
@@ -59,6 +66,9 @@ class FakeCopying:
 
     def limit(self, links: Mapping[str, float]) -> None:
         self.limits = links
+
+    def hold(self, buffer_bytes: int) -> None:
+        self.buffer_bytes = buffer_bytes
 
     def standing(self) -> dict[CopyId, Standing]:
         return self.states
@@ -157,6 +167,18 @@ def test_a_link_is_limited_to_what_its_mirrors_may_take_here() -> None:
     limited = SHARE.changed(max_bytes_s=1_000)
     pair.follow((limited, limited.changed(mirror="bills@west", topic="bills"), SHARE.changed(link="l2", topic="more")))
     assert copying.limits == {"l1": 2_000}
+    pair.stop()
+
+
+def test_a_loop_holds_what_its_pair_is_told_now_and_when_it_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_module, "RETRY_S", 0.01)
+    pair, copying = started()
+    assert copying.buffer_bytes == BUFFER_BYTES
+    pair.hold(BUFFER_BYTES // 2)
+    assert copying.buffer_bytes == BUFFER_BYTES // 2
+    copying.ended.set()
+    until(lambda: len(FakeCopying.made) == 2)
+    assert FakeCopying.made[-1].buffer_bytes == BUFFER_BYTES // 2
     pair.stop()
 
 
