@@ -51,7 +51,7 @@ def copy(task: Task, slots: int, mine: Iterable[int]) -> Iterator[int]:
 
 def main() -> None:
     task = Task(**json.loads(sys.argv[1]))
-    with open_session("micro-batches") as spark:
+    with open_session() as spark:
         context: Any = spark.sparkContext
         slots = int(context.defaultParallelism)
         shares = context.parallelize(range(slots), slots)

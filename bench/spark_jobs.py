@@ -206,7 +206,7 @@ def _within_spark(partitions: int, folder: str) -> dict[str, float]:
         figures[f"{name}_s"] = round(now_s - before_s, 2)
         figures[f"{name}_cpu_s"] = round(now_cpu_s - before_cpu_s, 2)
 
-    with open_session("bench") as spark, Questions(spark, reach, Folder(folder)) as ask:
+    with open_session() as spark, Questions(spark, reach, Folder(folder)) as ask:
         mark("start")
         history = History(f"{folder}/history")
         rows = spark.range(READS).selectExpr("id as read").crossJoin(spark.range(int(figures["partitions"])))

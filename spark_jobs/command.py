@@ -20,17 +20,20 @@ if TYPE_CHECKING:
 
 N = TypeVar("N", int, float)
 EXIT_UNUSABLE = 2
+EXIT_WITHOUT_SPARK = 3
 _DEMAND = Demand()
 
 
 def main(arguments: list[str]) -> int:
-    """Runs one job. Exit code 2: the input cannot be used, and nothing was asked or written."""
+    """Runs one job. Exit code 2: the input cannot be used, and nothing was asked or written; 3: the
+    Spark Connect server is not to be reached, and the job can be run again."""
     options = _parser().parse_args(arguments)
     from ha_core.kafka.errors import SecurityProfileError
     from ha_core.model import UnreadableDocumentError
     from ha_core.store.errors import StoreError
     from spark_jobs.folder import Folder
     from spark_jobs.inputs import InputError
+    from spark_jobs.session import SparkConnectError
 
     try:
         if options.job == "mirror":
@@ -40,6 +43,9 @@ def main(arguments: list[str]) -> int:
     except (InputError, SecurityProfileError, UnreadableDocumentError, StoreError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
+    except SparkConnectError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_WITHOUT_SPARK
     print(f"\n{outcome.text}\n", flush=True)
     if options.summary:
         text = json.dumps(outcome.summary, indent=1, sort_keys=True, allow_nan=False)
@@ -87,7 +93,7 @@ def _run(options: argparse.Namespace) -> Outcome:
     history = History(options.history) if options.history else None
     folder = history.root if history else Folder(options.output)
     with (
-        open_session(f"switchyard {options.job}", options.remote) as spark,
+        open_session(options.remote) as spark,
         Questions(spark, reach, folder) as ask,
     ):
         if options.job == "facts":

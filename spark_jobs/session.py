@@ -1,37 +1,125 @@
 """The Spark session of a job: as spark-submit asked for it, else on this machine, or on a Spark Connect server.
 
-No setting of Spark is made here: in code it would stand above those of the one who runs the cluster.
+No setting of Spark is made here, not even the application's name: in code it would stand above those of the one who
+runs the cluster. So where executors find this project is told from outside as well (`docs/deploying.md`).
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import socket
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
-_PROJECT = Path(__file__).resolve().parent.parent
+log = logging.getLogger(__name__)
+WAIT_S = 60.0
+"""So long a Spark Connect server that does not answer is waited for."""
+_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 8.0
+_CONNECT_S = 5.0
+_PORT = 15002
+_TRIES: Mapping[str, Any] = {"max_retries": 8, "max_backoff": 10_000}
+"""Of a request over a connection that is lost: some 45 s. By itself Spark's client goes on for ten minutes, and says
+nothing."""
+
+
+class SparkConnectError(Exception):
+    """A Spark Connect server is not to be reached, or has lost the session."""
+
+    def __init__(self, remote: str, why: str) -> None:
+        super().__init__(
+            f"the Spark Connect server at {remote} {why}. Start it, or give the address of one that runs with "
+            "--remote; without --remote the job runs where spark-submit says, or on this machine."
+        )
 
 
 @contextmanager
-def open_session(name: str, remote: str | None = None) -> Iterator[SparkSession]:
-    """A session that ends with the block. `remote` is the address of a Spark Connect server, `sc://host:port`: its own
-    Python must have this project.
+def open_session(remote: str | None = None) -> Iterator[SparkSession]:
+    """A session that ends with the block.
+
+    :param remote: the address of a Spark Connect server, `sc://host:port`: its own Python must have this project.
+    :raises SparkConnectError: it does not answer, or it goes away before the block ends.
     """
     # Executors must run this very Python: by default Spark takes the first python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder
-    if remote:
-        builder = builder.remote(remote)
-    else:
-        # Workers unpickle the jobs' functions by their names. Where the project is installed, this adds nothing.
-        known = os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH")]))
-        builder = builder.appName(name).config("spark.executorEnv.PYTHONPATH", known)
-    session: SparkSession = builder.getOrCreate()
+    if not remote:
+        session = SparkSession.builder.getOrCreate()
+        try:
+            yield session
+        finally:
+            session.stop()
+        return
+    _wait_for(remote)
+    with naming(remote):
+        connected: Any = SparkSession.builder.remote(remote).getOrCreate()
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        connected.client.set_retry_policies([DefaultPolicy(**_TRIES)])
+        try:
+            yield connected
+        finally:
+            if not listens(remote):
+                connected.client.set_retry_policies([DefaultPolicy(max_retries=0)])  # nobody is left to be told
+            connected.stop()
+
+
+@contextmanager
+def naming(remote: str | None) -> Iterator[None]:
+    """What comes of a server that went away names it; whatever else goes wrong is as it is.
+
+    :raises SparkConnectError: in place of what Spark raises.
+    """
     try:
-        yield session
-    finally:
-        session.stop()
+        yield
+    except Exception as error:
+        if not remote or isinstance(error, SparkConnectError) or (why := _lost(remote, error)) is None:
+            raise
+        raise SparkConnectError(remote, why) from error
+
+
+def _wait_for(remote: str) -> None:
+    """:raises SparkConnectError: nobody listens there for so long, or it is no address."""
+    until, pause_s = time.monotonic() + WAIT_S, _PAUSE_S
+    while not listens(remote):
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            raise SparkConnectError(remote, f"does not answer (it was waited for, {WAIT_S:.0f} s)")
+        log.warning("the Spark Connect server at %s does not answer: waiting, %.0f s more at most", remote, left_s)
+        time.sleep(min(pause_s, left_s))
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def listens(remote: str) -> bool:
+    """:raises SparkConnectError: it is no address."""
+    try:
+        parts = urlsplit(remote)
+        host, port = parts.hostname, parts.port or _PORT
+    except ValueError as error:
+        raise SparkConnectError(remote, f"cannot be reached: {error}, and sc://HOST:PORT is expected") from None
+    if parts.scheme != "sc" or not host:
+        raise SparkConnectError(remote, "cannot be reached: sc://HOST:PORT is expected")
+    try:
+        socket.create_connection((host, port), _CONNECT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _lost(remote: str, error: Exception) -> str | None:
+    """Why a server is of no use any more; None: it is not to blame."""
+    import grpc
+    from pyspark.errors.exceptions.connect import SparkConnectException
+
+    if not isinstance(error, grpc.RpcError | SparkConnectException):
+        return None
+    if not listens(remote):
+        return "does not answer any more"
+    if isinstance(error, grpc.RpcError) or "INVALID_HANDLE" in str(error) or "UNAVAILABLE" in str(error):
+        return "has lost the session, as one that was started again"
+    return None

@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame, functions
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan
-from ha_core.mirror.comparing import Range
+from ha_core.mirror.key_states import Compacted
 from ha_core.mirror.progress import CopyDamagedError
+from ha_core.mirror.side_by_side import Range
 from ha_core.model import Mirror, Run
 from ha_core.wire.errors import RemoteProtocolError
 from spark_jobs.asking import HOPELESS, Reach
@@ -56,7 +57,8 @@ class Planned(NamedTuple):
     target_end: int = 0
     base: int = 0
     source_base: int = 0
-    compacted: bool = False
+    source_compacted: bool = False
+    copy_compacted: bool = False
     run_sources: Sequence[int] = ()
     run_targets: Sequence[int] = ()
     run_records: Sequence[int] = ()
@@ -83,7 +85,8 @@ class RangeAsked(NamedTuple):
     target_end: int
     base: int
     source_base: int
-    compacted: bool
+    source_compacted: bool
+    copy_compacted: bool
     run_sources: Sequence[int]
     run_targets: Sequence[int]
     run_records: Sequence[int]
@@ -157,7 +160,10 @@ def plan_mirrors(reach: Reach, rows: Iterable[MirrorAsked]) -> Iterator[Planned]
                 yield Planned(*place, error=clusters.words(error))
                 continue
             for one in plans:
-                yield from _planned(Planned(*place, one.partition, compacted=one.compacted), one)
+                known = Planned(
+                    *place, one.partition, source_compacted=one.compacted.source, copy_compacted=one.compacted.copy
+                )
+                yield from _planned(known, one)
 
 
 def _planned(row: Planned, one: PartitionRanges) -> Iterator[Planned]:
@@ -189,9 +195,9 @@ def compare_ranges(reach: Reach, rows: Iterable[RangeAsked]) -> Iterator[RangeCo
             nothing = RangeCompared(*row[:6])
             runs = tuple(map(Run, row.run_sources, row.run_targets, row.run_records))
             span = Range(row.start, row.end, row.target_start, row.target_end, runs, row.base, row.source_base)
-            key = (row.topic, row.partition)
+            key, compacted = (row.topic, row.partition), Compacted(row.source_compacted, row.copy_compacted)
             try:
-                found = compare(clusters[row.source], clusters[row.target], key, span, row.compacted)
+                found = compare(clusters[row.source], clusters[row.target], key, span, compacted)
             except _ERRORS as error:
                 yield nothing._replace(error=clusters.words(error))
                 continue

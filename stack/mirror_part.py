@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from stack.java import SHORT_LIVED
+from stack.layout import PROJECT
 from stack.parts import REGISTRATION, Command, NotReadyError
 from stack.processes import command_line, descendants, members
 
@@ -52,10 +53,20 @@ class MirrorPart:
             "spark.driver.extraJavaOptions": _JVM,
             "spark.executor.extraJavaOptions": _JVM,
             "spark.executor.memory": "512m",
+            "spark.executorEnv.PYTHONPATH": str(PROJECT),  # this very project, whatever is installed
             "spark.cores.max": "1",  # of the stack's worker; the other one is for whoever submits a job
         }
         settings = [text for key, value in options.items() for text in ("--conf", f"{key}={value}")]
-        submit = ("--master", self.master or "local[*]", "--driver-memory", "512m", *settings, "pyspark-shell")
+        submit = (
+            "--master",
+            self.master or "local[*]",
+            "--name",
+            "switchyard mirror",
+            "--driver-memory",
+            "512m",
+            *settings,
+            "pyspark-shell",
+        )
         tasks = () if self.master is None else ("--tasks", "1")
         where = ("--zookeeper", self.zookeeper, "--root", self.zookeeper_root)
         security = {} if self.security_file is None else {"SWITCHYARD_SECURITY_FILE": str(self.security_file)}

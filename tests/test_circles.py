@@ -38,6 +38,7 @@ LATE = (
     Late("ha_core.operations.environment", ("ha_core.kafka.admin", "ha_core.store"), "kazoo, codecs: not for `--help`"),
     Late("spark_jobs.inputs", ("ha_core.store",), "kazoo: not for jobs that read their inputs from a file"),
     Late("spark_jobs.command", ("ha_core", "spark_jobs"), "pyspark starts slowly: not for `--help`, or wrong words"),
+    Late("spark_jobs.session", ("grpc", "pyspark"), "the client of Spark Connect: only for a job that has a server"),
     Late("stack.cli", ("rich", "stack"), _COMMANDS),
     Late("stack.demo", ("confluent_kafka", "ha_core", "matplotlib", "rich", "stack"), _COMMANDS),
     Late("stack.blueprint", ("stack.registration",), "kazoo: not for stacks without clusters to register"),

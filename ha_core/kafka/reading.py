@@ -16,9 +16,10 @@ from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.offsets import Leaders, ends
 from ha_core.kafka.takeover import Copy, Takeover
-from ha_core.mirror.comparing import CopyMap, Difference, Piece, standing
+from ha_core.mirror.comparing import CopyMap, standing
 from ha_core.mirror.notes import CopyId, Notes
 from ha_core.mirror.partition import Aborted, judged
+from ha_core.mirror.side_by_side import Difference, Piece
 from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 from ha_core.wire.copies import CONTROL

@@ -6,7 +6,7 @@ copiers may be at work meanwhile: what they append after the plan is not looked 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ha_core.kafka.admin import Admin
@@ -14,8 +14,10 @@ from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.reading import ReadCopy
 from ha_core.kafka.takeover import Copy
-from ha_core.mirror.comparing import Compared, Comparison, Difference, Piece, Range, chosen, ranges
+from ha_core.mirror.comparing import ByNow, Comparison, chosen, ranges
+from ha_core.mirror.key_states import NEITHER, Compacted
 from ha_core.mirror.notes import CopyId, log_partition
+from ha_core.mirror.side_by_side import Compared, Difference, Range
 from ha_core.model import Mirror
 from ha_core.plan.facts import Partition
 from ha_core.wire.errors import RemoteProtocolError
@@ -45,7 +47,7 @@ class PartitionRanges:
     """Those that are chosen."""
     of: int = 0
     """So many ranges there are."""
-    compacted: bool = False
+    compacted: Compacted = NEITHER
     behind: int = 0
     """Source offsets that are not copied yet."""
     gone_in_source: int = 0
@@ -76,17 +78,17 @@ def plan(source: Admin, target: Admin, mirror: Mirror, extent: Coverage) -> list
     copies = copies_of(mirror, of_source.partitions)
     copied = target.read_copies([one for one in copies if one.id.partition < of_target.partitions])
     ends = source.ends([one.key for one in copies])
-    compacted = "compact" in of_target.config.get("cleanup.policy", "")
-    plans = [
-        _plan(copy.key, ends[copy.key], copied.get(copy.id), compacted, WHOLE if compacted else extent.records)
-        for copy in copies
-    ]
+    compacted = Compacted(*("compact" in one.config.get("cleanup.policy", "") for one in (of_source, of_target)))
+    records = WHOLE if any(compacted) else extent.records  # what became of a key may lie anywhere
+    plans = [_plan(copy.key, ends[copy.key], copied.get(copy.id), compacted, records) for copy in copies]
     every = [(number, span) for number, one in enumerate(plans) for span in one.ranges]
     some = chosen(every, extent.share, f"{extent.seed}:{mirror.key}")
     return [replace(one, ranges=[span for at, span in some if at == number]) for number, one in enumerate(plans)]
 
 
-def _plan(key: Partition, source: LogEnds, copy: ReadCopy | None, compacted: bool, records: int) -> PartitionRanges:
+def _plan(
+    key: Partition, source: LogEnds, copy: ReadCopy | None, compacted: Compacted, records: int
+) -> PartitionRanges:
     """:param copy: None: the copy does not have the partition yet."""
     if copy is None or copy.copied is None:
         left, damage = source.last_stable - source.start, copy.damage if copy else None
@@ -115,15 +117,20 @@ def _plan(key: Partition, source: LogEnds, copy: ReadCopy | None, compacted: boo
     )
 
 
-def compare(source: Admin, target: Admin, key: Partition, span: Range, compacted: bool) -> Compared:
+def compare(source: Admin, target: Admin, key: Partition, span: Range, compacted: Compacted) -> Compared:
     """Compare a range of a partition."""
     theirs = source.log(key, span.start, span.end, committed=True)
     ours = target.log(key, span.target_start, span.target_end)
 
-    def later() -> Iterable[Piece]:
-        return target.log(key, span.target_end, target.ends([key])[key].high_watermark)
+    def by_now() -> ByNow:
+        # The source first: what the copier takes from it meanwhile is then in the copy at least.
+        end = source.ends([key])[key].last_stable
+        return ByNow(
+            source.log(key, span.start, end, committed=True),
+            target.log(key, 0, target.ends([key])[key].high_watermark),
+        )
 
     try:
-        return Comparison(span, theirs, ours, compacted).run(later)
+        return Comparison(span, theirs, ours, compacted).run(by_now)
     except RemoteProtocolError as error:
         return Compared(first=Difference(span.start, span.target_start, str(error)))

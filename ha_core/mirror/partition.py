@@ -86,7 +86,11 @@ class PartitionCopy:
         self._number = progress.number
         self._recorded = progress.number
         self._bytes = 0
+        self._held = 0
         self._bytes_since = 0
+        self._claims = self._appends = 0
+        self._answers: deque[tuple[int, int]] = deque()
+        """(how many batches were claimed by its end, bytes) of those that are still needed."""
         self._without_records: list[Copied] = []
         self._pages: dict[int, RunPage] = {}
         self._noting: deque[_Noting] = deque()
@@ -122,6 +126,11 @@ class PartitionCopy:
         return self._bytes
 
     @property
+    def held(self) -> int:
+        """Bytes of the answers that are kept, each until its last batch is appended: all of it lies in one buffer."""
+        return self._held
+
+    @property
     def has_slots(self) -> bool:
         """Whether there is room for another intent."""
         return self._number - self._recorded < SLOTS - 1
@@ -148,6 +157,14 @@ class PartitionCopy:
         :return: what is to be written to the copy log before any of it is appended.
         :raises RemoteProtocolError: a batch cannot be read.
         """
+        claims = self._claims
+        intents = self._claim(records, aborted)
+        if self._claims > claims:
+            self._held += len(records)
+            self._answers.append((self._claims, len(records)))
+        return intents
+
+    def _claim(self, records: bytearray | memoryview, aborted: Iterable[Aborted]) -> list[Intent]:
         intents = list[Intent]()
         claimed, epoch = list[Claimed](), -1
         for batch, committed in judged(records, aborted):
@@ -177,6 +194,7 @@ class PartitionCopy:
         (self.seen_ms,) = _LONG.unpack_from(data, _LARGEST_MS_AT)
         claimed = Claimed((*self._without_records, copied), data, self.seen_ms)
         self._without_records.clear()
+        self._claims += 1
         return claimed
 
     def _intent(self, claimed: list[Claimed], leader_epoch: int) -> Intent:
@@ -216,6 +234,9 @@ class PartitionCopy:
         self.copied_ms = claimed.newest_ms
         self._bytes -= len(claimed.data)
         self._bytes_since += len(claimed.data)
+        self._appends += 1
+        while self._answers and self._answers[0][0] <= self._appends:
+            self._held -= self._answers.popleft()[1]
 
     def notes(self) -> tuple[RunPage | Progress, ...]:
         """What is to be written down now, in this order; the progress comes last."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan
-from ha_core.mirror.comparing import Compared
 from ha_core.mirror.progress import CopyDamagedError
+from ha_core.mirror.side_by_side import Compared
 from ha_core.model import Cluster, Mirror
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError

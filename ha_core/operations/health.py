@@ -54,7 +54,7 @@ def problems(
         *_gateways(environment, view, gateways),
         *_operations(environment, running),
         *_topics(view, running),
-        *_mirrors(environment, view),
+        *_mirrors(environment),
         *_tails(environment),
         *_mirror_syncs(environment, view),
     )
@@ -187,10 +187,9 @@ def _tails(environment: Environment) -> Iterator[Problem]:
         )
 
 
-def _mirrors(environment: Environment, view: View) -> Iterator[Problem]:
+def _mirrors(environment: Environment) -> Iterator[Problem]:
     """Mirrors that nobody copies, or of which a partition waits for somebody to look."""
-    rows = mirrors_now(environment).rows if view.mirrors else []
-    waiting = [row for row in rows if row.state in {"nobody", "stopped"}]
+    waiting = [row for row in mirrors_now(environment).rows if row.state in {"nobody", "stopped", "unreadable"}]
     if alone := [f"{row.topic} in {row.target}" for row in waiting if row.state == "nobody"]:
         yield Problem(
             "mirrors",
@@ -198,6 +197,12 @@ def _mirrors(environment: Environment, view: View) -> Iterator[Problem]:
             "Start the job `mirror` (`python -m spark_jobs mirror`), or look at its log.",
         )
     for row in waiting:
+        if row.state == "unreadable":
+            yield Problem(
+                f"mirror of {row.topic} in {row.target}",
+                f"It is left alone, and is not taken over where its copiers end: {row.reason}.",
+                "If a later version wrote it, bring the job and the tools to that version; else restore the document.",
+            )
         if row.state == "stopped":
             yield Problem(
                 f"mirror of {row.topic}-{row.partition} in {row.target}",

@@ -13,9 +13,10 @@ from ha_core.plan.facts import CopyLag
 from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.store.store import Store
 
-State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported"]
+State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported", "unreadable"]
 """`waiting`: it is taken over again in a moment. `stopped`: somebody has to look. `held`: an operation has it for
-itself. `nobody`: no task reports it. `unreported`: one may, whose report is full and leaves out what is copied."""
+itself. `nobody`: no task reports it. `unreported`: one may, whose report is full and leaves out what is copied.
+`unreadable`: its document cannot be read by this version, so nobody begins anything with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +87,14 @@ def mirrors_now(environment: Environment) -> MirrorsNow:
                 found[one.mirror][one.partition] = one
     left_out = any(report.left_out for report in reports)
     rows, totals = list[MirrorRow](), list[tuple[Mirror, MirrorTotal]]()
-    for key, mirror in sorted(environment.store.load().mirrors.items()):
-        told_of = {} if mirror.held is not None else found.get(key, {})
+    mirrors = environment.store.find_mirrors()
+    for mirror in sorted(mirrors.readable, key=lambda one: one.key):
+        told_of = {} if mirror.held is not None else found.get(mirror.key, {})
         partitions = [_row(mirror, one) for _, one in sorted(told_of.items())]
         rows += partitions or [_row(mirror, None, left_out)]
         totals.append((mirror, MirrorTotal.of(told_of.values())))
+    rows += [_unreadable(key, why) for key, why in mirrors.unreadable.items()]
+    rows.sort(key=lambda row: (row.topic, row.target, -1 if row.partition is None else row.partition))
     return MirrorsNow(rows, totals)
 
 
@@ -126,6 +130,11 @@ def findings(store: Store, request: MoveRequest) -> tuple[SyncFinding, ...]:
     route = request.origin, request.target
     looks = (look for look in store.mirror_syncs() if (look.source, look.target) == route)
     return tuple(one for look in looks for one in look.findings)
+
+
+def _unreadable(key: str, why: str) -> MirrorRow:
+    topic, _, target = key.rpartition("@")
+    return MirrorRow(topic, None, "?", target, "unreadable", reason=f"its document cannot be read: {why}")
 
 
 def _row(mirror: Mirror, told: PartitionReport | None, left_out: bool = False) -> MirrorRow:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ha_core.model import Cluster, MoveSet, Operation, Use, View
+from ha_core.model import Cluster, Mirror, MoveSet, Operation, Use, View
 from ha_core.model.binding import NEAREST
 from ha_core.model.cluster import parse_bootstrap
 from ha_core.operations.environment import Environment
@@ -58,7 +58,7 @@ class ClusterState:
 
 def cluster_states(environment: Environment) -> tuple[ClusterState, ...]:
     """Every registered cluster, all asked at once."""
-    view = environment.store.load()
+    view = environment.store.load(left_out=(Mirror,))
     found = gather(environment, view, view.clusters, MoveSet(), LOOK_S).clusters
     return tuple(ClusterState(cluster, found[name]) for name, cluster in sorted(view.clusters.items()))
 

@@ -17,6 +17,7 @@ from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number, si
 _MARKS: dict[str, Mark] = {
     "stopped": "error",
     "nobody": "error",
+    "unreadable": "error",
     "unreported": "dim",
     "waiting": "warning",
     "held": "warning",

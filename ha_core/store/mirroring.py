@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from ha_core.model import LostTail, Mirror, MirrorCopies, MirrorReport, MirrorSync, MirrorTask, UnreadableDocumentError
 from ha_core.store import documents, paths
@@ -17,10 +18,30 @@ Versioned = tuple[MirrorTask, int | None]
 """A document, and the version of its node that it follows on; None: there is none yet."""
 
 
+class MirrorsFound(NamedTuple):
+    readable: list[Mirror]
+    """By key."""
+    unreadable: Mapping[str, str]
+    """key → why this version cannot read it."""
+
+
 class Mirroring(OnTree):
     def mirrors(self) -> list[Mirror]:
         """All mirrors by key; those that this version cannot read are left out."""
-        return list(readable(self._tree, Mirror))
+        return self.find_mirrors().readable
+
+    def find_mirrors(self) -> MirrorsFound:
+        found, unreadable = list[Mirror](), dict[str, str]()
+        for path, node in existing(self._tree, nodes_of(self._tree, Mirror.FOLDER)):
+            key = paths.decode(path.rpartition("/")[2])
+            try:
+                mirror = documents.from_bytes(Mirror, node.data, path)
+                if mirror.key != key:
+                    raise UnreadableDocumentError(f"{path}: the document inside is of {mirror.key!r}")  # noqa: TRY301
+                found.append(mirror)
+            except UnreadableDocumentError as error:
+                unreadable[key] = str(error)
+        return MirrorsFound(found, unreadable)
 
     def lost_tails(self) -> list[LostTail]:
         """What forced switches have left behind, by key; what this version cannot read is left out."""

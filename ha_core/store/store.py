@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from ha_core.model import Cluster, Document, GatewayRecord, View, VirtualNode
@@ -38,12 +38,14 @@ class Store(Commits, Operations, Allocation, Usages, Known, Mirroring):
         self._guard = threading.Lock()
         _create_skeleton(tree)
 
-    def load(self) -> View:
+    def load(self, left_out: Collection[type[Document]] = ()) -> View:
         """The whole state at one revision.
 
+        :param left_out: kinds of which those are left out that this version cannot read.
         :raises UnreadableDocumentError: who decides on this view must not miss a document; watchers do not raise.
         """
-        replica = Replica(self._tree, strict=True)
+        strict = [kind for kind in DOCUMENT_KINDS.values() if kind not in left_out]
+        replica = Replica(self._tree, strict)
         replica.load()
         return replica.view
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 
@@ -29,8 +29,8 @@ class Replica:
     :ivar unreadable: path → why. Such documents keep the last good state.
     """
 
-    def __init__(self, tree: Reads, strict: bool = False) -> None:
-        """:param strict: raise UnreadableDocumentError instead of keeping the last good document."""
+    def __init__(self, tree: Reads, strict: Collection[type[Document]] = ()) -> None:
+        """:param strict: of which kinds to raise UnreadableDocumentError instead of keeping the last good document."""
         self._tree = tree
         self._strict = strict
         self._tables: _Tables = {kind: {} for kind in DOCUMENT_KINDS.values() if kind.REPLICATED}
@@ -129,7 +129,7 @@ class Replica:
         try:
             table[name] = _parse(kind, name, node.data, path)
         except UnreadableDocumentError as error:
-            if self._strict:
+            if kind in self._strict:
                 raise
             unreadable[path] = str(error)
             kept = self._tables[kind].get(name)

@@ -24,6 +24,7 @@ from ha_core.model import Mirror, MirrorJob, MirrorReport, MirrorShare, MirrorTa
 from ha_core.model.portions import portions
 from ha_core.store.errors import AlreadyRegisteredError, ConflictError, StoreError
 from ha_core.store.gateways import Registration
+from ha_core.store.mirroring import MirrorsFound
 from ha_core.store.store import Store
 from spark_jobs.mirror.counts import Counts
 from spark_jobs.mirror.metrics import Metrics
@@ -163,6 +164,9 @@ class Lead:
         self._first_s: float | None = None
         self._settling = True
         self._given: tuple[list[Mirror], Mapping[Key, int]] | None = None
+        self._read: dict[str, Mirror] = {}
+        """By key, as it was last readable."""
+        self._unreadable: Mapping[str, str] = {}
         self.versions: dict[int, int] = {}
         self.written: dict[int, Given] = {}
 
@@ -207,9 +211,10 @@ class Lead:
         if self._doubted.is_set():
             self._doubted.clear()
             self._write(dict(self.written))
-        mirrors = self._store.mirrors()
+        found = self._store.find_mirrors()
+        mirrors = self._with_unreadable(found)
         counts = self._counts.of(mirrors)
-        self._follow(mirrors, counts)
+        self._follow(found.readable, counts)
         wanted = list(partitions(mirrors, counts))
         slots = min(self._spark.slots(), len(wanted))
         told = self._store.mirror_reports().items()
@@ -223,6 +228,19 @@ class Lead:
             self._give_out(mirrors, self._placement.place(wanted, reports.keys(), now_s))
         self._telling.tell(mirrors, counts, reports, now_s)
         self._metrics.follow(mirrors, reports)
+
+    def _with_unreadable(self, found: MirrorsFound) -> list[Mirror]:
+        """What is copied, by key. A mirror that cannot be read stays with the tasks that have it, as it was before: who
+        takes its copies away fences them. Nobody can say whether it may be taken over, so nobody begins it anew.
+        """
+        for key, why in found.unreadable.items():
+            if self._unreadable.get(key) != why:
+                left = "its tasks go on until they are taken over" if key in self._read else "nobody copies it"
+                log.warning("mirror %s cannot be read and is left alone, %s: %s", key, left, why)
+        self._unreadable = found.unreadable
+        before = {key: self._read[key] for key in found.unreadable if key in self._read}
+        self._read = before | {mirror.key: mirror for mirror in found.readable}
+        return [mirror for _, mirror in sorted(self._read.items())]
 
     def _give_out(self, mirrors: list[Mirror], placed: Mapping[Key, int]) -> None:
         if (mirrors, placed) == self._given:

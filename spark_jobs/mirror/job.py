@@ -23,7 +23,7 @@ from spark_jobs.mirror.syncing import EVERY_S, Syncing
 from spark_jobs.mirror.task import Ended, Settings, Slot
 from spark_jobs.mirror.task import run as run_task
 from spark_jobs.rows import frame_of, from_batches, map_rows
-from spark_jobs.session import open_session
+from spark_jobs.session import SparkConnectError, listens, naming, open_session
 
 log = logging.getLogger(__name__)
 
@@ -89,12 +89,18 @@ def serving(metrics: Metrics, at: tuple[str, int] | None) -> Iterator[None]:
 
 @contextmanager
 def _session(settings: Settings, tasks: int | None, remote: str | None) -> Iterator[Spark]:
-    with open_session("switchyard mirror", remote) as spark:
-        yield Spark(
-            run=partial(_on_spark, spark, settings),
-            slots=partial(_slots, spark, tasks, remote),
-            cancel=lambda job, slot: spark.interruptTag(_tag(job, slot)),
-        )
+    with open_session(remote) as spark:
+
+        def run(job: str, slot: int) -> str:
+            with naming(remote):
+                return _on_spark(spark, settings, job, slot)
+
+        def cancel(job: str, slot: int) -> None:
+            if remote and not listens(remote):
+                raise SparkConnectError(remote, "does not answer any more")  # its client would go on asking for a while
+            spark.interruptTag(_tag(job, slot))
+
+        yield Spark(run, partial(_slots, spark, tasks, remote), cancel)
 
 
 def _tag(job: str, slot: int) -> str:

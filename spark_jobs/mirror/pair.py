@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
-from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying, Work
+from ha_core.kafka.copying import BUFFER_BYTES, ELSEWHERE, TAKEN_OVER, Copying, Work
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import Copy
 from ha_core.mirror.notes import CopyId, log_partition
@@ -45,6 +45,7 @@ class Pair:
         self._mirrors: dict[CopyId, str] = {}
         self._log_partitions: dict[str, int] = {}
         self._logs_there: set[str] = set()
+        self._buffer_bytes = BUFFER_BYTES
         self._copying: Copying | None = None
         self._work, self._work_id = Work(), uuid.uuid4().hex[:12]
         self._reason = "it has not begun"
@@ -72,6 +73,13 @@ class Pair:
                 self._copying.limit(max_bytes_s, self._limits())
         for id_ in gone:
             self._lost_s.pop(id_, None)
+
+    def hold(self, buffer_bytes: int) -> None:
+        """So much of it may be on its way."""
+        with self._guard:
+            changed, self._buffer_bytes = buffer_bytes != self._buffer_bytes, buffer_bytes
+            if changed and self._copying is not None:
+                self._copying.hold(buffer_bytes)
 
     def report(self) -> Iterator[PartitionReport]:
         """How its partitions stand. What another task has taken over by mistake is begun anew."""
@@ -166,7 +174,8 @@ class Pair:
             with self._guard:
                 if self._ending.is_set():
                     return
-                copying = Copying(source, target, list(self._copies.values()), still_ours=ready, work=self._work)
+                copies, most = list(self._copies.values()), self._buffer_bytes
+                copying = Copying(source, target, copies, still_ours=ready, work=self._work, buffer_bytes=most)
                 copying.limit(self._max_bytes_s, self._limits())
                 self._copying = copying
             copying.run()

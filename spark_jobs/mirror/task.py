@@ -15,6 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.copying import BUFFER_BYTES
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.mirror.notes import CopyId
 from ha_core.model import (
@@ -169,6 +170,7 @@ class Task:
             if pair is None:
                 pair = self._pairs[key] = Pair(*key, self._open, still_ours)
             pair.follow(tuple(its), split(task.max_bytes_s, its, task.shares))
+            pair.hold(BUFFER_BYTES // len(by_pair))
 
     def _let_go(self, keys: Iterable[tuple[str, str]]) -> None:
         for key in list(keys):

@@ -143,6 +143,19 @@ def test_the_status_check_names_mirrors_that_nobody_copies_and_partitions_that_h
     assert found["mirror of orders-1 in west"] == "It is copied no further: retention has overtaken the copy."
 
 
+def test_a_mirror_whose_document_cannot_be_read_is_named_and_hides_no_other(store: MemoryStore) -> None:
+    store.client().register(MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9),)))
+    store.plant("/mirrors/payments%40west", b"{")
+    found = document("mirrors")
+    assert [(one["topic"], one["to"], one["state"]) for one in found] == [
+        ("orders", "west", "copying"),
+        ("payments", "west", "unreadable"),
+    ]
+    (problem,) = [one for one in problems() if one["about"].startswith("mirror")]
+    assert problem["about"] == "mirror of payments in west"
+    assert "/mirrors/payments%40west: the document: Invalid JSON" in problem["text"]
+
+
 def synced(part: Literal["topics", "groups"], *findings: SyncFinding) -> MirrorSync:
     return MirrorSync.of("east", "west", part, "2026-11-23T10:00:00Z", 2, findings)
 

@@ -9,12 +9,14 @@ import pytest
 from confluent_kafka import Producer
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.copying import Copying
 from ha_core.kafka.facts import TopicSpec
 from ha_core.mirror import progress as limits
 from ha_core.mirror.notes import CopyId
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Cluster
 from ha_core.wire.sasl import SecurityProfile
+from stack.harness import Stack
 from tests.kafka.clients import produce, settings
 from tests.kafka.mirroring import caught_up, content, copy_of, copying, create_log, states, wait_until
 
@@ -34,8 +36,8 @@ def test_a_copy_has_every_record_with_its_key_headers_and_time(
     # Given a topic with records of every kind
     name = fresh("copied")
     here, there = settings(clusters["east"], account), settings(clusters["west"], account)
-    east.create_topics([TopicSpec(name, 1, 1)])
-    west.create_topics([TopicSpec(name, 1, 3)])
+    for admin, replication in ((east, 1), (west, 3)):  # records that are years old, and brokers look now and then
+        admin.create_topics([TopicSpec(name, 1, replication, {"retention.ms": "-1"})])
     producer = Producer(here | {"compression.type": codec, "enable.idempotence": True, "linger.ms": 5})
     for number in range(3000):
         value = None if number % 7 == 3 else b"x" * (number * 37 % 2000)
@@ -50,6 +52,46 @@ def test_a_copy_has_every_record_with_its_key_headers_and_time(
         wait_until(lambda: caught_up(job, {(name, 0): 3001}), job.standing)
     # Then the copy has the same
     assert content(there, name) == content(here, name)
+
+
+def test_what_is_on_its_way_is_bounded_however_many_partitions_have_more(
+    running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+) -> None:
+    # Given many partitions that are copied by one loop, which may hold three megabytes
+    name, partitions, most = fresh("copied"), 20, 3 << 20
+    here = settings(clusters["east"], account)
+    east.create_topics([TopicSpec(name, partitions, 1)])
+    west.create_topics([TopicSpec(name, partitions, 3)])
+    keys = [(name, number) for number in range(partitions)]
+    job = Copying(east, west, [copy_of(*key) for key in keys], buffer_bytes=most)
+    held = [0]
+
+    def step_until(true: Callable[[], bool]) -> None:
+        until = time.monotonic() + 120
+        while not true():
+            assert time.monotonic() < until, job.standing()
+            job.step(0.01)
+            held.append(job.held_bytes)
+
+    try:
+        step_until(lambda: states(job) == {"copying"})
+        # When each has a megabyte more, and the target stands still
+        producer = Producer(here | {"batch.size": 200_000})
+        running.pause("cluster/west")
+        try:
+            for number in range(10 * partitions):
+                producer.produce(name, bytes(100_000), partition=number % partitions)
+            assert producer.flush(60) == 0
+            resumed_at = time.monotonic() + 2
+            step_until(lambda: time.monotonic() > resumed_at)
+        finally:
+            running.resume("cluster/west")
+        step_until(lambda: caught_up(job, dict.fromkeys(keys, 10)))
+    finally:
+        job.close()
+    # Then no more was held at any time, and it was made use of
+    assert most / 2 < max(held) <= most
+    assert held[-1] == 0
 
 
 def test_each_record_is_copied_once_by_copiers_that_are_taken_over_again_and_again(

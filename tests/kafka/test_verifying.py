@@ -8,18 +8,19 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan
-from ha_core.mirror.comparing import Compared
+from ha_core.mirror.key_states import NEITHER
 from ha_core.mirror.notes import encode, log_partition
 from ha_core.mirror.progress import Copied, Progress, Writer
+from ha_core.mirror.side_by_side import Compared
 from ha_core.model import Cluster, Mirror
 from ha_core.wire.sasl import SecurityProfile
 from tests.kafka.clients import Settings, produce, settings
-from tests.kafka.mirroring import LOG, LOG_PARTITIONS, caught_up, copy_of, copying, create_log, wait_until
+from tests.kafka.mirroring import LOG, LOG_PARTITIONS, caught_up, content, copy_of, copying, create_log, wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("log")]
 Fresh = Callable[[str], str]
@@ -56,8 +57,8 @@ def verify(east: Admin, west: Admin, topic: str, records: int = 500) -> list[tup
 
 
 def make(east: Admin, west: Admin, name: str, partitions: int = 1) -> None:
-    east.create_topics([TopicSpec(name, partitions, 1)])
-    west.create_topics([TopicSpec(name, partitions, 3)])
+    for admin, replication in ((east, 1), (west, 3)):  # some records are years old, and brokers look now and then
+        admin.create_topics([TopicSpec(name, partitions, replication, {"retention.ms": "-1"})])
 
 
 def delete(base: Settings, topic: str, before: int) -> None:
@@ -164,7 +165,7 @@ def test_what_was_deleted_on_either_side_is_counted(
     # When the rest of the source is deleted while a range of it is read
     (seen,) = plan(east, west, mirror_of(names[0]), Coverage())
     delete(here, names[0], 900)
-    late = compare(east, west, (names[0], 0), seen.ranges[0], False)
+    late = compare(east, west, (names[0], 0), seen.ranges[0], NEITHER)
     assert (late.compared, late.gone_in_source, late.first) == (100, 600, None)
 
 
@@ -205,6 +206,15 @@ def written(base: Settings, topic: str, records: list[Said]) -> None:
 RECORDS: list[Said] = [(b"k%d" % n, b"v%d" % n, [("h", b"%d" % n)], MS + n) for n in range(60)]
 
 
+def noted(base: Settings, topic: str, records: int, partition: int = 0) -> None:
+    """A note that so many records were copied, each to its place."""
+    id_ = copy_of(topic, partition).id
+    key, value = encode(id_, Progress(Writer(1, 0), 0, 0).with_batches([Copied(0, records)]))
+    noting = Producer(base)
+    noting.produce(LOG, value, key, partition=log_partition(id_, LOG_PARTITIONS))
+    assert noting.flush(30) == 0
+
+
 def replaced(at: int, *said: object) -> list[Said]:
     return [*RECORDS[:at], said, *RECORDS[at + 1 :]]  # type: ignore[list-item]
 
@@ -241,11 +251,7 @@ def test_a_copy_that_is_not_what_its_notes_say_is_found(
     make(east, west, name)
     written(here, name, RECORDS)
     written(there, name, copied)
-    id_ = copy_of(name).id
-    key, value = encode(id_, Progress(Writer(1, 0), 0, 0).with_batches([Copied(0, 60)]))
-    noting = Producer(there)
-    noting.produce(LOG, value, key, partition=log_partition(id_, LOG_PARTITIONS))
-    assert noting.flush(30) == 0
+    noted(there, name, 60)
     # When it is compared in ranges of 25
     ((one, found),) = verify(east, west, name, 25)
     # Then the first difference is named, in its range
@@ -270,28 +276,100 @@ def test_a_sample_is_a_share_of_the_ranges_and_the_same_for_the_same_seed(
     assert looks[0].ranges == looks[1].ranges != looks[2].ranges
 
 
+@pytest.fixture(scope="module")
+def quick_cleaners(here: Settings, there: Settings) -> None:
+    """Brokers look for what is to be compacted all the time, and not every 15 s."""
+    for base in (here, there):
+        admin = AdminClient(base)
+        quick = ConfigEntry("log.cleaner.backoff.ms", "200", incremental_operation=AlterConfigOpType.SET)
+        for node in admin.list_topics(timeout=30).brokers:
+            broker = ConfigResource(ConfigResource.Type.BROKER, str(node), incremental_configs=[quick])
+            admin.incremental_alter_configs([broker])[broker].result(30)
+
+
+OFTEN = {"min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "1000", "segment.ms": "1000"}
+
+
+@pytest.mark.usefixtures("quick_cleaners")
+def test_a_key_that_was_deleted_and_lives_on_in_a_compacted_copy_is_found(
+    east: Admin, west: Admin, here: Settings, there: Settings, fresh: Fresh
+) -> None:
+    # Given a key that was written and deleted, and of three copies two that have lost the tombstone
+    lost, gone = fresh("verified"), fresh("verified")
+    east.create_topics(
+        [
+            TopicSpec(lost, 1, 1, {"cleanup.policy": "compact"}),
+            TopicSpec(gone, 2, 1, {"cleanup.policy": "compact", "delete.retention.ms": "0", **OFTEN}),
+        ]
+    )
+    west.create_topics([TopicSpec(name, 2, 3, {"cleanup.policy": "compact"}) for name in (lost, gone)])
+    writing = Producer(here)
+    copying_it = Producer(there | {"transactional.id": lost})
+    copying_it.init_transactions(30)
+    for topic, partition, kept in ((lost, 0, False), (gone, 0, False), (gone, 1, True)):
+        now_ms = int(time.time() * 1000)
+        for key, value in ((b"a", b"1"), (b"a", None), (b"b", b"2")):
+            writing.produce(topic, value, key, partition=partition, timestamp=now_ms)
+        assert writing.flush(30) == 0
+        copying_it.begin_transaction()
+        copying_it.produce(topic, b"1", b"a", partition=partition, timestamp=now_ms)
+        if not kept:
+            copying_it.commit_transaction(30)  # in the tombstone's place lies a marker
+            copying_it.begin_transaction()
+        else:
+            copying_it.produce(topic, None, b"a", partition=partition, timestamp=now_ms)
+        copying_it.produce(topic, b"2", b"b", partition=partition, timestamp=now_ms)
+        copying_it.commit_transaction(30)
+        noted(there, topic, 3, partition)
+
+    # When the cluster of the source has removed the tombstone as well, of one topic
+    def cleaned() -> bool:
+        for partition in range(2):
+            writing.produce(gone, b"3", b"c", partition=partition)
+        assert writing.flush(30) == 0
+        return all({key for key, *_ in content(here, gone, partition)} == {b"b", b"c"} for partition in range(2))
+
+    wait_until(cleaned, lambda: [content(here, gone, partition) for partition in range(2)], 60)
+    # Then the key that lives on is found either way, and a copy that had the tombstone as well is equal
+    ((_, (first,)),) = verify(east, west, lost)
+    assert first.first is not None
+    assert first.first[:2] == (1, 1)
+    assert "a deleted key lives on" in first.first.what
+    (_, (second,)), (_, (third,)) = verify(east, west, gone)
+    assert second.first is not None
+    assert second.first[:2] == (0, 0)
+    assert "it was deleted" in second.first.what
+    assert (third.first, third.gone_in_source) == (None, 2)
+
+
+@pytest.mark.usefixtures("quick_cleaners")
 def test_compacted_copies_are_equal_while_each_cluster_compacts_when_it_likes(
     east: Admin, west: Admin, here: Settings, fresh: Fresh
 ) -> None:
-    # Given a compacted topic whose keys are written again and again, and some of them deleted
-    name = fresh("verified")
-    often = {"min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "1000", "segment.ms": "1000"}
-    for admin, replication in ((east, 1), (west, 3)):
-        admin.create_topics([TopicSpec(name, 1, replication, {"cleanup.policy": "compact", **often})])
+    # Given compacted topics, each on one side only, whose keys are written again and again, and some deleted
+    names = dict(zip(GONE, (fresh("verified"), fresh("verified")), strict=True))
+    often = {"gone_in_source": OFTEN, "gone_in_copy": {"delete.retention.ms": "0", **OFTEN}}
+    for gone, name in names.items():
+        for admin, replication, side in ((east, 1, "gone_in_source"), (west, 3, "gone_in_copy")):
+            settings = {"cleanup.policy": "compact", **(often[gone] if gone == side else {})}
+            admin.create_topics([TopicSpec(name, 1, replication, settings)])
     looks: list[tuple[PartitionRanges, list[Compared]]] = []
-    with copying(east, west, [copy_of(name)]) as job:
+    missing, turn = set(GONE), 0
+    with copying(east, west, [copy_of(name) for name in names.values()]) as job:
         until = time.monotonic() + 100
-        # When it is compared until both have compacted
-        while not all(any(getattr(r, gone) for _, found in looks for r in found) for gone in GONE):
-            assert time.monotonic() < until, looks[-1:]
-            turn, now_ms = len(looks), int(time.time() * 1000)  # segments are rolled by the times of records
-            written(
-                here, name, [(b"k%d" % (n * 7 % 50), b"%d" % turn if n % 9 else None, [], now_ms) for n in range(200)]
-            )
-            end = east.ends([(name, 0)])[name, 0].log_end
-            wait_until(lambda end=end: caught_up(job, {(name, 0): end}), job.standing)
-            looks += verify(east, west, name)
-            time.sleep(1)
-    # Then it was equal at every look
+        # When they are compared until both clusters have compacted
+        while missing:
+            assert time.monotonic() < until, looks[-2:]
+            turn, now_ms = turn + 1, int(time.time() * 1000)  # segments are rolled by the times of records
+            for name in names.values():
+                keyed = [(b"k%d" % (n * 7 % 50), b"%d" % turn if n % 9 else None, [], now_ms) for n in range(200)]
+                written(here, name, keyed)
+            ends = {key: one.log_end for key, one in east.ends([(name, 0) for name in names.values()]).items()}
+            wait_until(lambda ends=ends: caught_up(job, ends), job.standing)
+            for gone in GONE:
+                looks += verify(east, west, names[gone])
+                missing -= {gone for one in looks[-1][1] if getattr(one, gone)}
+            time.sleep(0.5)
+    # Then they were equal at every look
     assert [(one.damage, [r.first for r in found if r.first]) for one, found in looks] == [(None, [])] * len(looks)
     assert {one.of for one, _ in looks} == {1}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from struct import pack
 from typing import Any
 
@@ -11,44 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.mirror import split
 from ha_core.mirror.comparing import (
     Compared,
     Comparison,
     CopyMap,
     Difference,
-    Piece,
     Range,
     chosen,
     ranges,
     standing,
 )
-from ha_core.mirror.partition import Aborted, PartitionCopy, judged
+from ha_core.mirror.partition import Aborted, PartitionCopy
 from ha_core.mirror.progress import Copied, Intent, Progress, Writer
 from ha_core.mirror.split import Record, read_records
 from ha_core.model import Run
 from ha_core.wire.copies import CONTROL
 from ha_core.wire.records import Batch
 from tests.mirror.batches import MS, marker, records
+from tests.mirror.logs import Held, packed, single
 
 WRITER = Writer(900, 3)
 CODECS = pytest.mark.parametrize("codec", [0, 1, 2, 3, 4], ids=["none", "gzip", "snappy", "lz4", "zstd"])
 START = Progress(WRITER, source=0, target=0)
-
-
-@dataclass
-class Held:
-    """A log that is held here."""
-
-    data: list[bytes] = field(default_factory=list)
-    aborted: tuple[Aborted, ...] = ()
-    log_start: int = 0
-
-    def __iter__(self) -> Iterator[Piece]:
-        buf = bytearray(b"".join(self.data))
-        for batch, committed in judged(buf, self.aborted):
-            if batch.last_offset >= self.log_start:
-                yield Piece(batch, buf, committed)
 
 
 def copy_of(source: Held, progress: Progress = START) -> tuple[Held, Progress]:
@@ -61,15 +44,9 @@ def copy_of(source: Held, progress: Progress = START) -> tuple[Held, Progress]:
     return copy, copier.progress
 
 
-def compare(
-    source: Held, copy: Held, progress: Progress, compacted: bool = False, later: Held | None = None
-) -> Compared:
+def compare(source: Held, copy: Held, progress: Progress) -> Compared:
     (span,) = ranges(CopyMap.of(progress), source.log_start, progress.source, 1 << 40)
-    return Comparison(span, source, copy, compacted).run(lambda: later or ())
-
-
-def packed(base: int, some: list[Record]) -> bytes:
-    return pack(">q", base) + bytes(split.pack(some, 0))[8:]
+    return Comparison(span, source, copy).run()
 
 
 def unpacked(log: Held) -> list[Record]:
@@ -138,11 +115,6 @@ def test_one_header_that_is_another_is_found(headers: bytes, what: str) -> None:
 
 def numbered(count: int, start: int = 0) -> list[Record]:
     return [Record.of(n, MS + n, b"k%d" % n, b"v%d" % n) for n in range(start, start + count)]
-
-
-def single(some: list[Record], base: int = 0) -> Held:
-    """A log of these records, one after the other, each in its batch."""
-    return Held([packed(base + at, [one]) for at, one in enumerate(some)])
 
 
 @pytest.mark.parametrize(
@@ -268,34 +240,6 @@ def test_an_aborted_record_in_the_copy_is_a_difference() -> None:
     copy, progress = copy_of(Held(transaction().data))  # by a copier that does not know of the abort
     found = compare(transaction(), copy, progress)
     assert found.first == Difference(0, 0, "the source has no committed record there, and the copy has one")
-
-
-def keyed(*keys: str) -> list[Record]:
-    return [Record.of(n, MS + n, key[0].encode(), None if key[1:] else b"v%d" % n) for n, key in enumerate(keys)]
-
-
-@pytest.mark.parametrize(
-    ("keys", "gone", "later", "first"),
-    [
-        ("a b a c b", (0, 1), "", None),
-        ("a b a c b", (0, 3), "", Difference(3, 3, "the copy has neither it nor a later one of its key")),
-        ("a b a c b", (0, 3), "c", None),
-        ("a b a- c b", (0, 2), "", None),
-        ("a b a- c b", (0,), "", None),
-    ],
-    ids=["later ones are there", "none is there", "it came meanwhile", "deleted by a tombstone", "tombstone is there"],
-)
-def test_a_record_that_a_compacted_copy_lacks_has_a_later_one_of_its_key(
-    keys: str, gone: tuple[int, ...], later: str, first: Difference | None
-) -> None:
-    some = keyed(*keys.split())
-    copy = Held([one for at, one in enumerate(single(some).data) if at not in gone])
-    progress = START.with_batches([Copied(0, len(some))])
-    found = compare(single(some), copy, progress, compacted=True, later=single(keyed(*later.split()), 5))
-    assert found.first == first
-    assert found.gone_in_copy == len(gone)
-    # In a copy that is not compacted each of them is missing
-    assert compare(single(some), copy, progress).first == Difference(gone[0], gone[0], "the copy does not have it")
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), max_size=9), st.integers(1, 30), st.integers(0, 40))

@@ -49,6 +49,23 @@ def test_a_copy_has_the_same_records_under_the_offsets_that_its_map_says(codec: 
     assert recover(START, target.intents, DataEnd(11)) == copy.progress
 
 
+def test_an_answer_is_held_until_its_last_batch_is_appended() -> None:
+    # Given an answer of three batches, one without anything to copy, and one of a batch
+    first, second = records(0, range(4)) + records(4, range(4)) + records(8, range(4)), records(12, range(2))
+    copy = PartitionCopy(START)
+    for data in (first, marker(12, 5, 1), second):
+        copy.fetched(bytearray(data))
+    assert copy.held == len(first) + len(second)
+    held = []
+    # When one after the other is appended
+    for _ in range(2):
+        for _ in copy.noted():
+            copy.appended(copy.progress.target)
+            held.append(copy.held)
+    # Then the buffer of the first is needed until all of it is there
+    assert held == [len(first) + len(second)] * 2 + [len(second), 0]
+
+
 def test_only_committed_records_are_copied() -> None:
     # Given a transaction that was aborted beside one that was committed
     data = b"".join(

@@ -16,6 +16,7 @@ from ha_core.model import (
     MirrorTask,
     PartitionReport,
     Run,
+    UnreadableDocumentError,
 )
 from ha_core.store.commits import Change
 from ha_core.store.errors import AlreadyRegisteredError, ConflictError, StoreUnavailableError
@@ -159,6 +160,26 @@ def test_mirrors_are_listed_and_unreadable_ones_are_left_out(session: Session) -
     mirrors = [Mirror.of(topic, "east", "west", "l1", "2026-11-23T02:00:00Z", "ann") for topic in ("a", "b")]
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
     session.store.commit(Change(change_id="seed", puts=tuple(mirrors), expected=expected))
+    # Given documents that are damaged, of a later version, and of another mirror
+    session.plant("/mirrors/c%40west", b"{}")
+    session.plant("/mirrors/d%40west", mirrors[0].changed(key="d@west", schema_=2).to_bytes())
+    session.plant("/mirrors/e%40west", mirrors[0].to_bytes())
+
+    found = session.store.find_mirrors()
+
+    assert (session.store.mirrors(), found.readable) == (mirrors, mirrors)
+    assert found.unreadable.keys() == {"c@west", "d@west", "e@west"}
+    assert found.unreadable["d@west"].endswith("schema 2 is newer than 1, the newest that this version reads")
+    assert found.unreadable["e@west"] == "/mirrors/e%40west: the document inside is of 'a@west'"
+
+
+def test_a_view_is_loaded_without_mirrors_that_cannot_be_read_where_that_is_asked_for(session: Session) -> None:
     session.plant("/mirrors/c%40west", b"{}")
 
-    assert session.store.mirrors() == mirrors
+    with pytest.raises(UnreadableDocumentError, match="/mirrors/c%40west"):
+        session.store.load()
+    assert session.store.load(left_out=(Mirror,)).mirrors == {}
+    # What else cannot be read is missed by nobody
+    session.plant("/topics/orders", b"{}")
+    with pytest.raises(UnreadableDocumentError, match="/topics/orders"):
+        session.store.load(left_out=(Mirror,))

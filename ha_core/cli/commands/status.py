@@ -8,7 +8,7 @@ from typer import Argument
 
 from ha_core.cli.command import Answer, Cluster, Session, command, option
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
-from ha_core.model import KnownGroup, KnownTopic, Operation
+from ha_core.model import KnownGroup, KnownTopic, Mirror, Operation
 from ha_core.operations import registry
 from ha_core.operations.health import problems
 from ha_core.operations.inventory import lag_of, lags, look_at_groups, overview
@@ -33,7 +33,7 @@ def status(
 ) -> Answer:
     environment = session.environment
     store = environment.store
-    view, states, gateways = store.load(), registry.cluster_states(environment), store.gateways()
+    view, states, gateways = store.load(left_out=(Mirror,)), registry.cluster_states(environment), store.gateways()
     running, locks = registry.running_operations(environment), store.locks()
     found = problems(environment, view, states, gateways, running)
     document = {

@@ -1,5 +1,6 @@
 """The copy loop of one task."""
 
+from ha_core.kafka.copying.fetching import BUFFER_BYTES as BUFFER_BYTES
 from ha_core.kafka.copying.loop import Copying as Copying
 from ha_core.kafka.copying.states import ELSEWHERE as ELSEWHERE
 from ha_core.kafka.copying.states import TAKEN_OVER as TAKEN_OVER

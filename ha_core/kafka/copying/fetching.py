@@ -38,7 +38,8 @@ _BUSY_WAIT_MS = 5
 """Not 0: where a partition has less than it seemed to, the broker is left alone for a moment."""
 _PARTITION_BYTES = 1 << 20
 """At least; a partition that has a request for itself gets more, for the way to the source may be long."""
-_FETCH_BYTES = 16 << 20
+_FETCH_BYTES = 8 << 20
+"""Of an answer; while it is taken apart it is there some times over."""
 _ANSWER_S = 15.0
 _LOCATE_S = 5.0
 """The broker that is asked where leaders are may be the one that stands still; the next question goes to another."""
@@ -48,8 +49,11 @@ costs."""
 _TIMES_EVERY_S = 2.0
 _MISSING_S = 10.0
 """A broker that has just started does not know every topic yet."""
-_BUFFER_BYTES, _LEAST_BYTES, _MOST_BYTES = 256 << 20, 2 << 20, 8 << 20
-"""What is on its way: of all partitions, and of each at least and at most."""
+BUFFER_BYTES = 128 << 20
+"""What is on its way, of all partitions of a task together, however many they are: what was fetched and is not
+appended, and what the answers that are waited for may bring. A batch larger than what was asked for comes on top."""
+_MOST_BYTES = 8 << 20
+"""Of a partition."""
 _ODD_TRIES = 5
 _NO_ID = bytes(16)
 _MOVED = {
@@ -79,13 +83,16 @@ class Fetching:
         take: Callable[[Lane, list[Intent]], None],
         clock: Callable[[], float],
         standstill: Standstill,
+        buffer_bytes: int,
     ) -> None:
+        self._buffer_bytes = max(buffer_bytes, 2 * _PARTITION_BYTES)
         self._source, self._connections, self._beside = source, connections, beside
         self._throttle, self._stop, self._take, self._clock = throttle, stop, take, clock
         self._standstill = standstill
         self._lanes: dict[Lane, None] = {}
         """What was served last comes last."""
-        self._asked: set[Line] = set()
+        self._asked: dict[Line, int] = {}
+        """With how many bytes the answer may bring."""
         self._locating = self._asking_ends = False
         self._times_at = self._look_again_at = 0.0
 
@@ -101,7 +108,7 @@ class Fetching:
 
     def lost(self, line: Line, reason: str) -> None:
         """A connection to the source: leaders may have moved."""
-        self._asked.discard(line)
+        self._asked.pop(line, None)
         for lane in self._lanes:
             if lane.leader is not None and lane.leader.node == line.node:
                 self._look(lane, reason)
@@ -113,24 +120,45 @@ class Fetching:
         if not self._locating and any(lane.leader is None and lane.look_at <= now for lane in self._lanes):
             self._locate(now)
         wanted: dict[Line, list[Lane]] = {}
-        room = min(max(_BUFFER_BYTES // max(len(self._lanes), 1), _LEAST_BYTES), _MOST_BYTES)
+        held = self._held_by_target()
+        room = min(max(self._buffer_bytes // max(len(self._lanes), 1), _PARTITION_BYTES), _MOST_BYTES)
+        # A broker of the target that takes nothing fills its share, and the others go on.
+        share = self._buffer_bytes // max(len(held), 1)
         for lane in self._lanes:
-            if lane.leader is None:
+            if lane.leader is None or held[lane.target_node] >= share:
                 continue
             line = Line(Channel.BUSY if lane.lags else Channel.IDLE, lane.leader.node)
-            if line in self._asked or lane.partition.bytes >= room or not lane.partition.has_slots:
+            if line in self._asked or lane.partition.held >= room or not lane.partition.has_slots:
                 continue
             if not self._throttle.wait_s(lane.copy.id.mirror, now):
                 wanted.setdefault(line, []).append(lane)
+        free = self._buffer_bytes - sum(held.values()) - sum(self._asked.values())
         for line, lanes in wanted.items():
             # Some may have lost their leader with the other connection to it.
             there = [lane for lane in lanes if lane.leader is not None]
-            if there and self._connections.ready(line, now):
-                self._fetch(line, there, max(min(_FETCH_BYTES // len(there), room // 2), _PARTITION_BYTES), now)
+            most = min(_FETCH_BYTES if line.channel is Channel.BUSY else _PARTITION_BYTES, free)
+            if there and most >= _PARTITION_BYTES and self._connections.ready(line, now):
+                free -= most
+                self._fetch(line, there, max(min(most // len(there), room // 2), _PARTITION_BYTES), most, now)
         if now >= self._times_at:
             self._times_at = now + _TIMES_EVERY_S
             self._ask_times()
             self._ask_ends(now)
+
+    @property
+    def held(self) -> int:
+        """Bytes that were fetched and are kept."""
+        return sum(self._held_by_target().values())
+
+    def limit(self, buffer_bytes: int) -> None:
+        self._buffer_bytes = max(buffer_bytes, 2 * _PARTITION_BYTES)
+
+    def _held_by_target(self) -> dict[int, int]:
+        """By the broker that they go to, of those for which there is anything to copy."""
+        held: dict[int, int] = {}
+        for lane in self._lanes:
+            held[lane.target_node] = held.get(lane.target_node, 0) + lane.partition.held
+        return held
 
     # Leaders
 
@@ -182,7 +210,7 @@ class Fetching:
 
     # Records
 
-    def _fetch(self, line: Line, lanes: list[Lane], partition_bytes: int, now: float) -> None:
+    def _fetch(self, line: Line, lanes: list[Lane], partition_bytes: int, most: int, now: float) -> None:
         topics: dict[str, dict[str, Any]] = {}
         for lane in lanes:
             name, partition = lane.key
@@ -203,14 +231,14 @@ class Fetching:
         message = {
             "max_wait_ms": _IDLE_WAIT_MS if line.channel is Channel.IDLE else _BUSY_WAIT_MS,
             "min_bytes": 1,
-            "max_bytes": _FETCH_BYTES,
+            "max_bytes": most,
             "isolation_level": _COMMITTED,
             "topics": list(topics.values()),
         }
         asked = {lane.key: (lane, lane.partition.next_offset) for lane in lanes}
         ids = {topic["topic_id"]: name for name, topic in topics.items()}
         without_id = _NO_ID in ids
-        self._asked.add(line)
+        self._asked[line] = most
         self._connections.send(
             line,
             ApiKey.FETCH,
@@ -228,7 +256,7 @@ class Fetching:
         asked_at: float,
         answer: Answer,
     ) -> None:
-        self._asked.discard(line)
+        self._asked.pop(line, None)
         self._look_again_at = 0.0
         message = answer.message(LIMITS)
         if message["error_code"]:

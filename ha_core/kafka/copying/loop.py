@@ -21,7 +21,7 @@ from ha_core.kafka.copying.appending import Appending
 from ha_core.kafka.copying.beside import Beside, Outcome
 from ha_core.kafka.copying.connections import Channel, Connections, Line
 from ha_core.kafka.copying.entering import Entered, Entering, NotOursError
-from ha_core.kafka.copying.fetching import Fetching
+from ha_core.kafka.copying.fetching import BUFFER_BYTES, Fetching
 from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import (
     ELSEWHERE,
@@ -62,7 +62,7 @@ RENEW_S = 6 * 3600.0
 
 
 class Copying:
-    """The partitions of one task. `standing`, `add`, `drop`, `limit` and `stop` are for any thread."""
+    """The partitions of one task. `standing`, `add`, `drop`, `limit`, `hold` and `stop` are for any thread."""
 
     def __init__(
         self,
@@ -75,6 +75,7 @@ class Copying:
         renew_s: float = RENEW_S,
         worked: Callable[[], float] = time.process_time,
         work: Work | None = None,
+        buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         """
         :param starts: source offsets from which partitions are copied that nobody has begun to copy; others from where
@@ -83,6 +84,7 @@ class Copying:
         :param renew_s: has to be less than `producer.id.expiration.ms` and `transactional.id.expiration.ms` there.
         :param worked: seconds of processor time of this process.
         :param work: goes on being counted, where there was a loop before.
+        :param buffer_bytes: so much may be on its way, of all partitions together.
         """
         monotonic = monotonic or _counting_sleep
         now = monotonic()
@@ -112,6 +114,7 @@ class Copying:
             self._appending.note,
             monotonic,
             standstill,
+            buffer_bytes,
         )
         self._renew_at = now
         self._known_at = now
@@ -119,6 +122,11 @@ class Copying:
         """What lies in the copies, a moment ago; of those that nobody copies now nothing."""
         self._stopped = False
         self._add(copies, starts or {})
+
+    @property
+    def held_bytes(self) -> int:
+        """What was fetched and is kept. For the thread of the loop."""
+        return self._fetching.held
 
     def standing(self) -> dict[CopyId, Standing]:
         now = self._clock()
@@ -148,6 +156,10 @@ class Copying:
     def limit(self, in_all: float | None, mirrors: Mapping[LinkedTopic, float]) -> None:
         """Bytes per second, in all and of each mirror that is named."""
         self._change(lambda: self._throttle.limit(in_all, mirrors, self._clock()))
+
+    def hold(self, buffer_bytes: int) -> None:
+        """So much may be on its way from now on."""
+        self._change(lambda: self._fetching.limit(buffer_bytes))
 
     def stop(self) -> None:
         """`run` returns soon."""

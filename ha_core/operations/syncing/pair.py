@@ -77,7 +77,7 @@ class _State:
         locks = store.lock_keys()
         if before is not None and before.view.revision == revision:
             return replace(before, locks=locks, asked_s=asked_s)
-        view = store.load()
+        view = store.load(left_out=(Mirror,))  # one that cannot be read is left alone, and holds up no other
         return cls(view, homes(view, store.usage().values()), locks, asked_s)
 
 

@@ -53,6 +53,9 @@ class FakePair:
     def follow(self, shares: tuple[MirrorShare, ...], _max_bytes_s: float | None) -> None:
         self.shares = shares
 
+    def hold(self, buffer_bytes: int) -> None:
+        pass
+
     def report(self) -> Iterator[PartitionReport]:
         for one in self.shares:
             for number in one.partitions:
@@ -208,6 +211,44 @@ def test_what_lies_in_the_copies_is_told_as_long_as_its_task_lives(store: Memory
         unlink(store, "orders")
         until(lambda: partitions() == [], partitions)
     assert told() == []
+
+
+def test_a_mirror_that_cannot_be_read_is_left_alone_and_named_and_stops_nothing(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Given a mirror whose document is damaged from the beginning, and two that are copied
+    link(store, "orders", "bills")
+    store.plant("/mirrors/broken%40west", b"{")
+    with running(Job(store)) as job:
+        until(lambda: len(copied(store)) == 8)
+        started, made = list(job.started), FakePair.made
+        # When one of them becomes unreadable as well
+        store.plant("/mirrors/orders%40west", b'{"schema": 2}')
+        until(lambda: "mirror orders@west cannot be read" in caplog.text)
+        # Then another one that comes is copied, and what was copied is so still, by the same tasks
+        link(store, "users")
+        until(lambda: len(copied(store)) == 12, lambda: copied(store))
+        assert (job.started, FakePair.made) == (started, made)
+        assert {topic for topic, _ in copied(store)} == {"orders", "bills", "users"}
+        # When it is ended, then it goes
+        unlink(store, "orders")
+        until(lambda: len(copied(store)) == 8, lambda: copied(store))
+    # and each was named once, and not once a second
+    said = [one.getMessage() for one in caplog.records if "cannot be read" in one.getMessage()]
+    assert [words.partition(":")[0] for words in said] == [
+        "mirror broken@west cannot be read and is left alone, nobody copies it",
+        "mirror orders@west cannot be read and is left alone, its tasks go on until they are taken over",
+    ]
+
+
+def test_a_lead_that_never_read_a_mirror_does_not_begin_it(store: MemoryStore) -> None:
+    link(store, "orders", "bills")
+    with running(Job(store)):
+        until(lambda: len(copied(store)) == 8)
+        store.plant("/mirrors/orders%40west", b"{")
+    with running(Job(store)):
+        until(lambda: len(copied(store)) == 4, lambda: copied(store))
+        assert {topic for topic, _ in copied(store)} == {"bills"}
 
 
 def test_without_mirrors_no_task_is_started(store: MemoryStore) -> None:

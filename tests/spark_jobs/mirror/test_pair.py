@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ha_core.kafka.copying import TAKEN_OVER, Standing, Work
+from ha_core.kafka.copying import BUFFER_BYTES, TAKEN_OVER, Standing, Work
 from ha_core.kafka.copying.states import Known
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import Copy
@@ -37,9 +37,16 @@ class FakeCopying:
     made: ClassVar[list[FakeCopying]] = []
 
     def __init__(
-        self, source: Any, target: Any, copies: Iterable[Copy], *, still_ours: Callable[[CopyId], bool], work: Work
+        self,
+        source: Any,
+        target: Any,
+        copies: Iterable[Copy],
+        *,
+        still_ours: Callable[[CopyId], bool],
+        work: Work,
+        buffer_bytes: int,
     ) -> None:
-        self.ready, self.work = still_ours, work
+        self.ready, self.work, self.buffer_bytes = still_ours, work, buffer_bytes
         self.limits: tuple[float | None, Mapping[tuple[str, str], float]] = (None, {})
         self.known: Mapping[CopyId, Known] = {}
         self.begun = Counter(copy.id for copy in copies)
@@ -59,6 +66,9 @@ class FakeCopying:
 
     def limit(self, in_all: float | None, mirrors: Mapping[tuple[str, str], float]) -> None:
         self.limits = in_all, mirrors
+
+    def hold(self, buffer_bytes: int) -> None:
+        self.buffer_bytes = buffer_bytes
 
     def standing(self) -> dict[CopyId, Standing]:
         return self.states
@@ -165,6 +175,18 @@ def test_a_limit_is_its_mirrors_and_changes_without_a_stop_of_what_copies() -> N
     # Then nobody was stopped for it
     assert copying.gone == []
     assert set(copying.begun.values()) == {1}
+    pair.stop()
+
+
+def test_a_loop_holds_what_its_pair_is_told_now_and_when_it_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_module, "RETRY_S", 0.01)
+    pair, copying = started()
+    assert copying.buffer_bytes == BUFFER_BYTES
+    pair.hold(BUFFER_BYTES // 2)
+    assert copying.buffer_bytes == BUFFER_BYTES // 2
+    copying.ended.set()
+    until(lambda: len(FakeCopying.made) == 2)
+    assert FakeCopying.made[-1].buffer_bytes == BUFFER_BYTES // 2
     pair.stop()
 
 

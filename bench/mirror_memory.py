@@ -1,0 +1,83 @@
+"""Memory of a task that copies thousands of partitions, while its target stands still and the source has more."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from bench.copiers import COPY_LOG, Program, Task, copy_loop
+from bench.figures import Outcome, Table
+from bench.gateway_cost import private_bytes
+from bench.ground import Say, Scale, create_topic, direct, load, up
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model import Cluster
+
+TOPIC = "wide"
+FIRST, EACH, VALUE_BYTES = 3, 12, 100_000
+"""Small records of each partition before it is measured, and large ones."""
+STANDS_STILL_S = 25.0
+LIMIT_S = 600.0
+_MIB = 2**20
+
+
+def run(scale: Scale, say: Say) -> Outcome:
+    partitions = scale.pick(600, 60)
+    records = partitions * EACH
+    with tempfile.TemporaryDirectory() as folder, up(0, say) as stack:
+        east, west = direct(stack, "east"), direct(stack, "west")
+        with Admin(Cluster(name="west", bootstrap=west)) as target:
+            target.create_topics([TopicSpec(COPY_LOG, 16, 1, {"cleanup.policy": "compact"})])
+            for bootstrap in (east, west):
+                create_topic(bootstrap, TOPIC, partitions)
+            _write(east, partitions, partitions * FIRST, 10, scale.seed)
+            with copy_loop(Task(east, west, TOPIC, partitions, "wide"), Path(folder)) as copier:
+                say(f"{partitions} partitions are taken over")
+                begun = time.monotonic()
+                _await(copier, target, partitions, FIRST)
+                entered_s = time.monotonic() - begun
+                idle = private_bytes(copier.process.pid)
+                say(f"after {entered_s:.0f} s; now {records * VALUE_BYTES // 10**6} MB, which the target does not take")
+                stack.pause("cluster/west")
+                paused = time.monotonic()
+                _write(east, partitions, records, VALUE_BYTES, scale.seed)
+                most = 0
+                while time.monotonic() - paused < STANDS_STILL_S:
+                    most = max(most, private_bytes(copier.process.pid))
+                    time.sleep(0.2)
+                stack.resume("cluster/west")
+                begun = time.monotonic()
+                most = max(most, _await(copier, target, partitions, FIRST + EACH))
+                drained_s = time.monotonic() - begun
+    figures = {"partitions": partitions, "idle": idle, "most": most, "entered_s": entered_s, "drained_s": drained_s}
+    rows = (
+        ("all are taken over, nothing to copy", f"{idle / _MIB:.0f} MiB"),
+        (f"{records * VALUE_BYTES // 10**6} MB to copy, at most", f"{most / _MIB:.0f} MiB"),
+    )
+    header = (f"one process, {partitions:,} partitions", "private memory")
+    took = f"Taken over in {entered_s:.0f} s; all was copied {drained_s:.0f} s after the target went on."
+    return Outcome(figures, (Table("Memory of a task that copies", header, rows),), (took,))
+
+
+def _write(bootstrap: str, partitions: int, records: int, record_bytes: int, seed: int) -> None:
+    settings = {"enable.idempotence": False, "queue.buffering.max.kbytes": 200_000, "linger.ms": 50}
+    where = {"bootstrap": bootstrap, "topic": TOPIC, "partitions": partitions}
+    load("produce", LIMIT_S, **where, records=records, record_bytes=record_bytes, seed=seed, settings=settings)
+
+
+def _await(copier: Program, target: Admin, partitions: int, records: int) -> int:
+    """Until each copy has so many records; the most memory meanwhile."""
+    until, most = time.monotonic() + LIMIT_S, 0
+    keys = [(TOPIC, number) for number in range(partitions)]
+    while True:
+        copier.check()
+        for _ in range(10):
+            most = max(most, private_bytes(copier.process.pid))
+            time.sleep(0.1)
+        # Each copy begins with the marker of who took it over.
+        left = sum(one.high_watermark - 1 < records for one in target.ends(keys).values())
+        if not left:
+            return most
+        if time.monotonic() > until:
+            raise copier.failed(f"{left} partitions are not copied after {LIMIT_S:.0f} s")

@@ -1,0 +1,36 @@
+"""Logs that are held here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from struct import pack
+
+from ha_core.mirror import split
+from ha_core.mirror.partition import Aborted, judged
+from ha_core.mirror.side_by_side import Piece
+from ha_core.mirror.split import Record
+
+
+@dataclass
+class Held:
+    """A log that is held here."""
+
+    data: list[bytes] = field(default_factory=list)
+    aborted: tuple[Aborted, ...] = ()
+    log_start: int = 0
+
+    def __iter__(self) -> Iterator[Piece]:
+        buf = bytearray(b"".join(self.data))
+        for batch, committed in judged(buf, self.aborted):
+            if batch.last_offset >= self.log_start:
+                yield Piece(batch, buf, committed)
+
+
+def packed(base: int, some: list[Record]) -> bytes:
+    return pack(">q", base) + bytes(split.pack(some, 0))[8:]
+
+
+def single(some: list[Record], base: int = 0) -> Held:
+    """A log of these records, one after the other, each in its batch."""
+    return Held([packed(base + at, [one]) for at, one in enumerate(some)])
