@@ -23,8 +23,6 @@ from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_parti
 from ha_core.wire.records import batches
 
 _MAX_PER_REQUEST = 2_000  # an answer has one entry for each producer of each partition
-MAX_LISTED = 1_000
-"""Producers of which the transactional ids are asked."""
 _BYTES_PER_REQUEST = 1 << 20
 _WAIT_MS = 100
 
@@ -56,7 +54,7 @@ class Producers(Brokers):
 
         :raises KafkaAdminError: not all of them have answered; brokers older than 3.0 never do.
         """
-        asking, wanted = self.asking(timeout_s), list(producer_ids)[:MAX_LISTED]
+        asking, wanted = self.asking(timeout_s), list(producer_ids)
         if not wanted:
             return {}
         asking.metadata([])

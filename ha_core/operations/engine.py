@@ -27,6 +27,7 @@ from ha_core.operations.registry import running_operations
 from ha_core.operations.report import Report, report_of
 from ha_core.plan.abandoned import AT_ONCE_S
 from ha_core.plan.revision import FINAL, MoveDamagedError
+from ha_core.plan.verdict import Verdict
 from ha_core.store.errors import StoreError
 
 FAILURES = (MoveError, StoreError, KafkaAdminError, MoveDamagedError)
@@ -235,9 +236,9 @@ def attend(caretaking: Caretaking, operation_id: str) -> str:
 
 
 def _to_the_end(journal: Journal[Any], at_once: bool = False) -> Report:
-    failure = ""
+    failure, verdicts = "", tuple[Verdict, ...]()
     try:
         KINDS[journal.operation.kind].advance(journal, at_once)
     except FAILURES as error:
-        failure = str(error)
-    return report_of(journal.environment, journal.operation, failure)
+        failure, verdicts = str(error), error.verdicts if isinstance(error, MoveError) else ()
+    return report_of(journal.environment, journal.operation, failure, verdicts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
@@ -17,15 +18,18 @@ from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE
 from ha_core.plan.facts import CopyFacts, Partition
 from ha_core.plan.preflight import Case
 
+FORCED_S = 2.0
+"""For a forced move, which clients wait for: what is not read by then is not known."""
 
-def too_many_runs(environment: Environment, case: Case, timeout_s: float) -> dict[Partition, CopyFacts]:
+
+def too_many_runs(environment: Environment, case: Case, patience_s: float) -> dict[Partition, CopyFacts]:
     """What is in the copies that the move goes to, where maps may not have room for all of it; else nothing.
 
     Of each copy the newest note, which is some seconds old at most, says how many runs it has; the runs themselves are
     read only where they are too many.
     What cannot be read is said: the switch itself reads it again.
     """
-    target = case.request.target
+    target, timeout_s = case.request.target, FORCED_S if case.request.mode == "forced" else patience_s
     shapes = {name: case.facts.topic(target, name) for name in case.to_copies}
     copies = [
         copy
@@ -39,13 +43,14 @@ def too_many_runs(environment: Environment, case: Case, timeout_s: float) -> dic
     stays = sum(len(extents) for topic in maps for extents in topic.partitions.values())
     try:
         admin = admin_of(environment, target)
-        newest = [notes.progress for notes in _read(admin, copies, False, timeout_s) if notes.progress is not None]
+        read = partial(_read, environment, admin, copies, timeout_s=timeout_s)
+        newest = [notes.progress for notes in read(whole_map=False) if notes.progress is not None]
         # A run is cut in two where an extent of the map ends.
         if stays + sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest) <= MAX_EXTENTS_AT_ONCE:
             return {}
         return {
             (notes.copy.topic, notes.copy.partition): CopyFacts(notes.progress.source, notes.runs, whole=True)
-            for notes in _read(admin, copies, True, timeout_s)
+            for notes in read(whole_map=True)
             if notes.progress is not None
         }
     except (KafkaAdminError, CopyDamagedError, RefusedError) as error:
@@ -53,11 +58,16 @@ def too_many_runs(environment: Environment, case: Case, timeout_s: float) -> dic
         return {}
 
 
-def _read(target: Admin, copies: Collection[Copy], whole_map: bool, timeout_s: float) -> list[Notes]:
-    """Each part of the copy log once; one that nobody has made yet has no notes."""
+def _read(
+    environment: Environment, target: Admin, copies: Collection[Copy], *, whole_map: bool, timeout_s: float
+) -> list[Notes]:
+    """Each part of the copy log once, side by side; one that nobody has made yet has no notes."""
     by_log: dict[Partition, dict[CopyId, int]] = {}
     for copy in copies:
         by_log.setdefault(copy.log, {})[copy.id] = 0
     there = target.leaderships(by_log, timeout_s)
-    read = (target.read_notes(log, ids, whole_map, timeout_s) for log, ids in by_log.items() if log in there)
-    return [notes for some in read for notes in some.values()]
+
+    def read(log: Partition) -> Collection[Notes]:
+        return target.read_notes(log, by_log[log], whole_map, timeout_s).values() if log in there else ()
+
+    return [notes for some in environment.pool.map(read, by_log) for notes in some]

@@ -135,17 +135,22 @@ def partition_cuts(operation: MoveOperation, topics: Mapping[str, Topic]) -> tup
     return tuple(PartitionCut(name, partition, cut, origin, target) for name, partition, cut in sorted(rows))
 
 
-def report_of(environment: Environment, operation: Operation, error: str = "") -> Report:
-    """The report of what the operation has come to, of one that nobody goes on with now."""
+def report_of(
+    environment: Environment, operation: Operation, error: str = "", verdicts: tuple[Verdict, ...] = ()
+) -> Report:
+    """The report of what the operation has come to, of one that nobody goes on with now.
+
+    :param verdicts: what the error says; where nothing is known of one, its history tells.
+    """
     state = operation.state
     result: Result = state if state in {"succeeded", "undone", "crossing", "failed"} else "interrupted"
     cuts: tuple[PartitionCut, ...] = ()
     times: tuple[StepTime, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
     try:
         history = environment.store.history(operation.id)
         times = step_times(history)
-        verdicts = () if result in {"succeeded", "crossing"} else verdicts_of(history)
+        if not verdicts and result not in {"succeeded", "crossing"}:
+            verdicts = verdicts_of(history)
         if isinstance(operation, MoveOperation) and operation.revision and result != "undone":
             cuts = partition_cuts(operation, environment.store.load().topics)
     except StoreError as unread:

@@ -12,6 +12,8 @@ from ha_core.plan.facts import OpenTransaction, Partition, ProducerFacts
 
 HANGING_S = 900.0
 """A broker as it comes gives no transaction longer (`transaction.max.timeout.ms`): then its coordinator ends it."""
+MAX_ASKED = 1_000
+"""Producers of the topics that are looked at together of which coordinators are asked."""
 MAX_NAMED = 100
 """Transactional ids, and open transactions, of a topic."""
 _UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
@@ -20,11 +22,13 @@ _UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 @dataclass(frozen=True, slots=True)
 class Transactions:
     """:ivar producers: the transactional ones, by partition.
-    :ivar told: producer id → transactional id and state; None: coordinators do not tell all of it.
+    :ivar told: producer id → transactional id and state, as the coordinators say.
+    :ivar asked: producers of which all coordinators have told what they know.
     """
 
     producers: Mapping[Partition, tuple[ProducerFacts, ...]]
-    told: Mapping[int, tuple[str, str]] | None
+    told: Mapping[int, tuple[str, str]]
+    asked: frozenset[int]
 
     @classmethod
     def read(
@@ -39,14 +43,15 @@ class Transactions:
         # Those whose transactions are open first: of many not all are asked for.
         ids = dict.fromkeys(one.producer_id for some in found.values() for one in some if one.in_transaction)
         ids |= dict.fromkeys(one.producer_id for some in found.values() for one in some)
+        asked = [*ids][:MAX_ASKED]
         try:
-            told = admin.transactions(list(ids), timeout_s=timeout_s)
+            told = admin.transactions(asked, timeout_s=timeout_s)
         except KafkaAdminError:
-            return cls(found, None)
+            return cls(found, {}, frozenset())
         # A topic that was a copy has the markers of its copiers: nobody's transactions.
         copiers = {one for one, (name, _) in told.items() if name.startswith(COPIERS)}
         clients = ((key, tuple(one for one in some if one.producer_id not in copiers)) for key, some in found.items())
-        return cls({key: some for key, some in clients if some}, told)
+        return cls({key: some for key, some in clients if some}, told, frozenset(asked))
 
     @property
     def topics(self) -> frozenset[str]:
@@ -63,7 +68,7 @@ class Transactions:
             if not one.in_transaction:
                 continue
             (name, state), age_s = self._told(one), max(0.0, (now_ms - one.last_timestamp_ms) / 1000)
-            hanging = self.told is not None and state not in _UNDER_WAY and age_s > HANGING_S
+            hanging = one.producer_id in self.asked and state not in _UNDER_WAY and age_s > HANGING_S
             found.append(OpenTransaction(partition, one.transaction_start_offset, age_s, name, hanging))
         return tuple(sorted(found, key=lambda one: (not one.hanging, -one.age_s))[:MAX_NAMED])
 
@@ -73,4 +78,4 @@ class Transactions:
                 yield from ((partition, one) for one in some)
 
     def _told(self, one: ProducerFacts) -> tuple[str, str]:
-        return (self.told or {}).get(one.producer_id, ("", ""))
+        return self.told.get(one.producer_id, ("", ""))

@@ -530,3 +530,15 @@ def test_the_status_check_describes_an_unreachable_cluster_in_a_sentence(store: 
     assert {
         problem["text"].split(":")[0] for problem in data["problems"] if problem["about"].startswith("cluster ")
     } == {"It is not reachable"}
+
+
+def test_the_bounds_of_the_lag_of_copies_are_those_of_the_request(store: MemoryStore) -> None:
+    bounds = {"warn_lag_records": 1, "warn_lag_ms": 2, "refuse_lag_records": 5, "refuse_lag_ms": 7}
+    options = [word for name, value in bounds.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    move = ("switch", "topic:orders", "--from", "east", "--to", "west", "--reason", "drill", "--dry-run")
+
+    asked = run(*move, *options)[1]["request"]
+
+    assert {name: asked[name] for name in bounds} == bounds
+    by_default = run(*move)[1]["request"]
+    assert by_default["refuse_lag_records"] is by_default["refuse_lag_ms"] is None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ha_core.kafka.errors import UnsupportedByClusterError
-from ha_core.operations.transactions import HANGING_S, MAX_NAMED, Transactions
+from ha_core.operations.transactions import HANGING_S, MAX_ASKED, MAX_NAMED, Transactions
 from ha_core.plan.facts import ProducerFacts
 
 NOW_MS = 10_000_000
@@ -75,9 +76,13 @@ def test_producers_without_transactions_and_copiers_of_mirrors_are_nobodys_trans
 
 def test_those_whose_transactions_are_open_are_asked_for_first_and_what_is_told_is_bounded() -> None:
     coordinators = Coordinators({})
-    many = [producer(number) for number in range(500)] + [producer(number, 7) for number in range(500, 1000)]
+    many = [producer(number) for number in range(500)]
+    many += [producer(number, 7, LONG_AGO_MS) for number in range(500, 500 + MAX_ASKED + 1)]
 
     found = Transactions.read(coordinators, {("orders", 0): tuple(many)}, 1.0)  # type: ignore[arg-type]
 
     assert coordinators.asked[0] == 500
+    assert len(coordinators.asked) == MAX_ASKED
     assert len(found.open("orders", NOW_MS)) == MAX_NAMED
+    # Of whom nobody was asked nobody says that his transaction hangs
+    assert sum(one.hanging for one in replace(found, asked=frozenset({500})).open("orders", NOW_MS)) == 1
