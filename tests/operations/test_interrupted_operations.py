@@ -63,7 +63,7 @@ def test_only_an_abandoned_command_with_an_equal_request_counts_as_interrupted(
     # Given an operation on which nobody has worked for hours: of a command that has died, of a run that waits for an
     # approval, or another one
     request = make_request(["user:ann"], "east", "west", reason="drill")
-    begun = request.model_copy(update={"mode": mode, "reason": "another"})
+    begun = request.model_copy(update={"mode": mode, "reason": "another", "refuse_lag_records": 5})
     with Environment(MemoryStore(), by="test", driver=driver) as environment:
         environment.now = lambda: "2026-11-01T10:00:00Z"
         begin(environment, Proposal(request=begun, revision=0, moves=MoveSet()), "switch-1")

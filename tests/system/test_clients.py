@@ -5,14 +5,16 @@ The runs without gateways show that the kit tells the truth; the others that a g
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 
+from ha_core.operations.environment import EnvironmentSettings, connect
 from stack.clients.kinds import CONSUMERS, PRODUCERS
 from stack.harness import Stack
 from stack.history.events import Committed, Delivered, Stopped, TransactionEnded
-from tests.kit.running import Run, bootstrap, create_topic
+from tests.kit.running import ZOOKEEPER_ROOT, Run, bootstrap, create_topic
 from tests.system.conftest import MakeRun
 
 pytestmark = pytest.mark.stack
@@ -61,6 +63,22 @@ def test_a_group_loses_no_record_when_a_member_is_killed_and_replaced(run: Run, 
     result = run.verdict(name, complete=[name])
     assert result.sound, str(result)
     assert any(isinstance(event, Committed) for event in second.history().clients["r2"])
+
+
+def test_gateways_know_what_software_the_members_of_a_group_are(stack: Stack, make_run: MakeRun, name: str) -> None:
+    # Given a member of a group that has said what it is (KIP-511)
+    create_topic(bootstrap(stack, "east"), name)
+    run = make_run(stack, user=name)
+    writer = run.start("confluent-producer", "w", name, count=10, rate=100)
+    reader = run.start("confluent-consumer", "r", name, group=name)
+    # When it has read something
+    reader.wait_for(10, "delivered")
+    run.finish([writer], [reader])
+    # Then its name and version stand in what its user uses
+    with connect(EnvironmentSettings(stack.zookeeper, ZOOKEEPER_ROOT), by="test:operator") as environment:
+        used = environment.store.usage()[name]
+    for use in (*used.groups[name], *used.topics[name]):
+        assert re.fullmatch(r"(confluent-kafka-python|librdkafka)/\d.*", use.software or ""), use
 
 
 def test_read_committed_readers_get_no_aborted_record_and_other_readers_get_all(run: Run, name: str) -> None:
