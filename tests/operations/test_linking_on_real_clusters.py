@@ -120,6 +120,18 @@ def test_a_mirrored_topic_is_not_taken_apart_and_not_mirrored_twice(environment:
     assert [verdict.code for verdict in again.verdicts if verdict.level == "error"] == ["mirrored"]
 
 
+def test_a_mirror_of_a_copy_back_to_its_source_is_refused_and_changes_nothing(
+    environment: Environment, topic: str
+) -> None:
+    linked(environment, topic)
+    before = environment.store.load()
+    back = plan_link(environment, link_request([topic], "west", "east", "a circle"))
+    assert "loop" in {verdict.code for verdict in back.verdicts if verdict.level == "error"}
+    with pytest.raises(RefusedError, match="would go in a circle, east → west → east"):
+        engine.start(environment, back)
+    assert environment.store.load() == before
+
+
 def test_a_link_that_stands_is_ended_by_unlink_and_by_nothing_else(environment: Environment, topic: str) -> None:
     operation = linked(environment, topic)
     with pytest.raises(RefusedError, match="mirror unlink"):

@@ -53,7 +53,7 @@ def test_the_lag_of_all_partitions_is_told_with_its_number_and_unit() -> None:
     found = of(case, "goes-to-copy")
 
     assert (found.number, found.unit) == (1234, "records")
-    assert "1,234 records as of 4 s ago" in found.text
+    assert "1,234 records, the oldest of 2.5 s, as of 4 s ago" in found.text
 
 
 @pytest.mark.parametrize(

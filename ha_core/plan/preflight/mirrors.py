@@ -63,8 +63,8 @@ def _to_level(case: Case, name: str) -> Verdict:
         text += ". Nobody has reported how far that is: the switch copies what is missing before clients wait."
         way = "Start the job that copies mirrors first, if much may be missing."
         return _unknown(case)("copy-unknown", about, text, way)
-    records, age_s = _missing(known)
-    text += f", which lacked {f'{records:,} records' if records else 'nothing'} as of {duration(age_s)} ago."
+    records, _ = _missing(known)
+    text += f", which lacked {_said(known)}."
     way = f"Nothing. What is missing is copied first; afterwards {mirror.source} has the copy."
     return info("goes-to-copy", about, text, way, number=records, unit="records")
 
@@ -78,10 +78,8 @@ def _behind(case: Case, name: str) -> Verdict:
     if not known:
         lost = f"How far that is nobody has reported: what {origin} acknowledged beyond it is lost for readers."
         return _unknown(case)("copy-unknown", about, f"{text}. {lost}", way)
-    records, age_s = _missing(known)
-    oldest_s = max((lag.ms or 0) for lag in known.values()) / 1000
-    said = f"{records:,} records, the oldest of {oldest_s:.1f} s," if records else "nothing"
-    text = f"{text}, which lacked {said} as of {duration(age_s)} ago; that, and what {origin} got since, is lost."
+    records, _ = _missing(known)
+    text = f"{text}, which lacked {_said(known)}; that, and what {origin} got since, is lost."
     return (warning if records else info)("goes-to-copy", about, text, way, number=records, unit="records")
 
 
@@ -94,6 +92,14 @@ def _lags(case: Case, name: str) -> dict[int, CopyLag]:
 def _missing(known: dict[int, CopyLag]) -> tuple[int, float]:
     """Records, and how old the oldest report is."""
     return sum(lag.records for lag in known.values()), max(lag.age_s for lag in known.values())
+
+
+def _said(known: dict[int, CopyLag]) -> str:
+    """What the copy lacked, and when."""
+    records, age_s = _missing(known)
+    oldest_s = max((lag.ms or 0) for lag in known.values()) / 1000
+    said = f"{records:,} records, the oldest of {oldest_s:.1f} s," if records else "nothing"
+    return f"{said} as of {duration(age_s)} ago"
 
 
 def _unknown(case: Case) -> Callable[..., Verdict]:
