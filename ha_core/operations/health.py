@@ -56,7 +56,7 @@ def problems(
         *_topics(view, running),
         *_mirrors(environment),
         *_tails(environment),
-        *_mirror_syncs(environment, view),
+        *_mirror_syncs(environment),
     )
 
 
@@ -212,9 +212,9 @@ def _mirrors(environment: Environment) -> Iterator[Problem]:
             )
 
 
-def _mirror_syncs(environment: Environment, view: View) -> Iterator[Problem]:
+def _mirror_syncs(environment: Environment) -> Iterator[Problem]:
     """What mirrors have not got besides records, where that waits for somebody."""
-    looks = synced(environment, view.mirrors.values())
+    looks = synced(environment, environment.store.mirrors())
     stops = [(look, one) for look in looks for one in look.findings if one.stop]
     for look, one in stops[:MAX_SYNC_PROBLEMS]:
         yield Problem(

@@ -81,8 +81,9 @@ def test_a_source_whose_leader_dies_is_copied_on_without_a_take_over(
     assert east.ends([(name, 0)])[name, 0].log_end == 301
 
 
+@pytest.mark.parametrize("deaths", [1, pytest.param(2, marks=pytest.mark.soak)], ids=["once", "again"])
 def test_a_copy_whose_leader_dies_is_taken_over_and_goes_on(
-    east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings
+    east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings, deaths: int
 ) -> None:
     name = fresh("moved")
     east.create_topics([TopicSpec(name, 1, 1)])
@@ -91,7 +92,7 @@ def test_a_copy_whose_leader_dies_is_taken_over_and_goes_on(
     producer = Producer(here | {"linger.ms": 5})
     with copying(east, west, [copy_of(name)]) as job:
         wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
-        for turn in range(2):
+        for turn in range(deaths):
             with killed(running, f"cluster/west/{leader(west, name)}"):
                 for number in range(3000):
                     producer.produce(name, b"%d" % number * 50)

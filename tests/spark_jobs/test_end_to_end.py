@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from spark_jobs.questions import Questions
 from stack.harness import Stack
 from stack.java import SHORT_LIVED, find_java
 from stack.layout import PROJECT
+from stack.parts import environment
 from stack.spark_java import spark_environment
 from tests.kit.running import create_topic
 
@@ -49,7 +51,7 @@ def stack() -> Iterator[Stack]:
     """East has 30 records in `orders` and in `bills`, and a group that has read five; west has the topics alone."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0, spark=True) as running:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0, spark=True, spark_connect=True) as running:
         for cluster in running.clusters.values():
             for topic in TOPICS:
                 create_topic(cluster["bootstrap"], topic, 2)
@@ -189,3 +191,60 @@ def test_cuts_are_suggested_through_spark_submit_while_a_cluster_is_dead(
     assert lines[1].split()[:3] == ["cluster", "topic", "partition"]
     assert len([line for line in lines[2:10] if line.split()[0] in ("east", "west")]) == 8
     assert sum("1 h ago" in line for line in lines) == 1
+
+
+ON_A_SERVER = """
+import sys
+from spark_jobs import session
+from spark_jobs.mirror import job
+from spark_jobs.mirror.task import Settings
+
+session._TRIES = {"max_retries": 3, "max_backoff": 100}
+zookeeper, remote = sys.argv[1:]
+
+def tell(ask):
+    try:
+        print("nothing:", ask(), flush=True)
+    except session.SparkConnectError as error:
+        print(error, flush=True)
+
+def lose():
+    with job._session(Settings(zookeeper, "/switchyard", {}, 5.0, 6.0, ""), 1, remote) as spark:
+        print("open", flush=True)
+        input()
+        tell(lambda: spark.run("lead", 0))
+        tell(lambda: spark.cancel("lead", 0))
+        input()
+        spark.run("lead", 0)
+
+tell(lose)
+try:
+    with session.open_session(remote) as connected:
+        connected.sql("select nothing").collect()
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+def test_a_connect_server_that_goes_away_is_named_and_so_is_one_that_has_lost_the_session(stack: Stack) -> None:
+    # Given what the mirror's job runs its tasks by, on a server; in a process that has no other session
+    assert stack.spark is not None
+    remote = str(stack.spark["connect"])
+    program = [sys.executable, "-c", ON_A_SERVER, stack.zookeeper, remote]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+    with subprocess.Popen(program, env=environment({}), **pipes) as there:  # type: ignore[call-overload]
+        try:
+            assert there.stdout.readline() == "open\n"
+            # When the server is killed, and a slot's task is run there, and one is to be cancelled
+            stack.kill("spark/connect")
+            there.stdin.write("\n")
+            # Then both end soon, and say why
+            for _ in range(2):
+                assert f"at {remote} does not answer any more" in there.stdout.readline()
+            # When it is there again, then the session is another one's, and a new one has errors of its own
+            stack.restart("spark/connect")
+            there.stdin.write("\n")
+            assert f"at {remote} has lost the session" in there.stdout.readline()
+            assert there.stdout.readline() == "AnalysisException\n"
+        finally:
+            there.kill()

@@ -1,9 +1,14 @@
-"""The jobs over a fleet of fifty thousand partitions: clusters that exist only here, a real Spark session."""
+"""The jobs over a fleet of fifty thousand partitions: clusters that exist only here, a real Spark session.
+
+That all of them are there once is shown by a tenth of them; that so many fit is `soak`.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from ha_core.model import Extent, Topic
 from spark_jobs import aging, offsets
@@ -18,17 +23,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CLUSTERS = tuple(f"c{number}" for number in range(5))
-TOPICS, PARTITIONS = 200, 50
-ALL = len(CLUSTERS) * TOPICS * PARTITIONS
+PARTITIONS = 50
+sizes = pytest.mark.parametrize(
+    "topics", [20, pytest.param(200, marks=pytest.mark.soak)], ids=["five thousand", "fifty thousand"]
+)
 CUT = 1_000
 NOW_MS = 20_000 * 24 * 3600 * 1000
 DEMAND = Demand(preparation_s=300, default_rate=10)
 
 
-def held(cluster: str, starts: tuple[int, ...]) -> dict[str, Any]:
+def held(cluster: str, topics: int, starts: tuple[int, ...]) -> dict[str, Any]:
     """Each partition begins at one of `starts`, in turns, and ends behind the cut by its number."""
     parts = [[starts[p % len(starts)], CUT + p] for p in range(PARTITIONS)]
-    return {"topics": {f"{cluster}-t{number}": parts for number in range(TOPICS)}}
+    return {"topics": {f"{cluster}-t{number}": parts for number in range(topics)}}
 
 
 def moved(cluster: str, number: int) -> Topic:
@@ -42,8 +49,12 @@ def moved(cluster: str, number: int) -> Topic:
     return Topic(name=name, writer=target, partitions=dict.fromkeys(range(PARTITIONS), extents))
 
 
-def test_each_of_fifty_thousand_partitions_gets_one_cut_above_its_end(spark: SparkSession, tmp_path: Path) -> None:
-    reach = fleet({cluster: held(cluster, (0,)) for cluster in CLUSTERS})
+@sizes
+def test_each_of_very_many_partitions_gets_one_cut_above_its_end(
+    spark: SparkSession, tmp_path: Path, topics: int
+) -> None:
+    everything = len(CLUSTERS) * topics * PARTITIONS
+    reach = fleet({cluster: held(cluster, topics, (0,)) for cluster in CLUSTERS})
 
     rows, troubles = offsets.pipeline(
         Questions(spark, reach, Folder(str(tmp_path))),
@@ -55,23 +66,25 @@ def test_each_of_fifty_thousand_partitions_gets_one_cut_above_its_end(spark: Spa
     )
     outcome = offsets.report(rows, Folder(str(tmp_path / "out")), troubles, DEMAND, NOW_MS)
 
-    assert outcome.summary["partitions"] == ALL
+    assert outcome.summary["partitions"] == everything
     written = spark.read.parquet(outcome.summary["path"])
-    assert written.select("cluster", "topic", "partition").distinct().count() == ALL
-    assert written.where(f"end = {CUT} + partition and cut = end + 10 * 300").count() == ALL
+    assert written.select("cluster", "topic", "partition").distinct().count() == everything
+    assert written.where(f"end = {CUT} + partition and cut = end + 10 * 300").count() == everything
     assert len(outcome.text.splitlines()) < MAX_ROWS + 30, "people get the worst of them, not all"
 
 
-def test_each_of_fifty_thousand_extents_is_judged_once(spark: SparkSession, tmp_path: Path) -> None:
+@sizes
+def test_each_of_very_many_extents_is_judged_once(spark: SparkSession, tmp_path: Path, topics: int) -> None:
+    everything = len(CLUSTERS) * topics * PARTITIONS
     # Given clusters of whose partitions every other one has nothing below the cut any more
-    reach = fleet({cluster: held(cluster, (CUT, CUT // 2)) for cluster in CLUSTERS})
-    topics = {one.name: one for cluster in CLUSTERS for one in (moved(cluster, n) for n in range(TOPICS))}
+    reach = fleet({cluster: held(cluster, topics, (CUT, CUT // 2)) for cluster in CLUSTERS})
+    maps = {one.name: one for cluster in CLUSTERS for one in (moved(cluster, n) for n in range(topics))}
 
     ask = Questions(spark, reach, Folder(str(tmp_path)))
-    rows = aging.pipeline(ask, topics, {}, None, NOW_MS)
+    rows = aging.pipeline(ask, maps, {}, None, NOW_MS)
     outcome = aging.report(rows, Folder(str(tmp_path / "out")), NOW_MS, {})
 
-    assert (outcome.summary["extents"], outcome.summary["aged"]) == (ALL, ALL // 2)
+    assert (outcome.summary["extents"], outcome.summary["aged"]) == (everything, everything // 2)
     written = spark.read.parquet(outcome.summary["path"])
-    assert written.where("aged = (partition % 2 = 0)").count() == ALL
-    assert written.select("topic", "partition").distinct().count() == ALL
+    assert written.where("aged = (partition % 2 = 0)").count() == everything
+    assert written.select("topic", "partition").distinct().count() == everything

@@ -8,18 +8,13 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from spark_jobs import session
 from spark_jobs.command import main
-from spark_jobs.mirror import job
-from spark_jobs.mirror.task import Settings
-from spark_jobs.session import SparkConnectError, naming, open_session
-from stack.harness import Stack
+from spark_jobs.session import SparkConnectError, open_session
 from stack.java import SHORT_LIVED, find_java
 from stack.layout import PROJECT
 from stack.spark_java import spark_environment
@@ -94,57 +89,3 @@ def test_a_job_without_its_server_ends_with_one_line(
     ended = main(["facts", "--clusters", str(clusters), "--history", str(tmp_path / "history"), "--remote", remote])
     said = capsys.readouterr().err
     assert (ended, said.count("\n"), said.startswith(f"error: the Spark Connect server at {remote} ")) == (3, 1, True)
-
-
-@pytest.fixture(scope="module")
-def connect() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2"}, gateways=0, spark=True, spark_connect=True) as stack:
-        yield stack
-
-
-@pytest.mark.stack
-def test_a_server_that_goes_away_is_named_and_so_is_one_that_has_lost_the_session(
-    connect: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Given a session, and a client that gives up soon
-    monkeypatch.setattr(session, "_TRIES", {"max_retries": 3, "max_backoff": 100})
-    assert connect.spark is not None
-    remote = str(connect.spark["connect"])
-
-    def lose() -> None:
-        with open_session(remote) as spark:
-            assert spark.range(3).count() == 3
-            # When the server is killed, then that is said
-            connect.kill("spark/connect")
-            with pytest.raises(SparkConnectError, match=f"at {remote} does not answer any more"), naming(remote):
-                spark.range(3).count()
-            # When it is there again, then the session is another one's
-            connect.restart("spark/connect")
-            spark.range(3).count()
-
-    with pytest.raises(SparkConnectError, match=f"at {remote} has lost the session"):
-        lose()
-    # and an error that is not its own stays what it is
-    with pytest.raises(Exception, match="nothing") as error, open_session(remote) as spark:
-        spark.sql("select nothing").collect()
-    assert not isinstance(error.value, SparkConnectError)
-
-
-@pytest.mark.stack
-def test_a_slot_of_the_mirror_job_ends_with_the_name_of_a_server_that_is_gone(
-    connect: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Given a job that runs on a server
-    monkeypatch.setattr(session, "_TRIES", {"max_retries": 3, "max_backoff": 100})
-    assert connect.spark is not None
-    remote = str(connect.spark["connect"])
-    settings = Settings(connect.zookeeper, "/switchyard", {}, 5.0, 6.0, "")
-    with job._session(settings, 1, remote) as spark:
-        connect.kill("spark/connect")
-        # When a slot's task is run there, and one is to be cancelled, then both end soon, and say why
-        began = time.monotonic()
-        for ask in (spark.run, spark.cancel):
-            with pytest.raises(SparkConnectError, match=f"at {remote} does not answer any more"):
-                ask("lead", 0)
-        assert time.monotonic() - began < 15
-    connect.restart("spark/connect")

@@ -35,6 +35,7 @@ def status(
     store = environment.store
     view, states, gateways = store.load(left_out=(Mirror,)), registry.cluster_states(environment), store.gateways()
     running, locks = registry.running_operations(environment), store.locks()
+    mirrors = mirrors_now(environment)
     found = problems(environment, view, states, gateways, running)
     document = {
         "problems": found,
@@ -45,8 +46,8 @@ def status(
             {"operation": o.id, "kind": o.kind, "state": o.state, "by": o.by, "reason": o.reason} for o in running
         ],
         "locks": locks,
-        "mirrors": mirrors_now(environment).totals_json(),
-        "mirror_syncs": synced(environment, view.mirrors.values()),
+        "mirrors": mirrors.totals_json(),
+        "mirror_syncs": synced(environment, mirrors.mirrors),
     }
     if check:
         return Answer(document, problems_page(found), ATTENTION if found else SUCCESS)

@@ -29,15 +29,24 @@ def store(stack: Stack) -> Iterator[Store]:
     store.close()
 
 
-def test_every_record_is_copied_once_while_executor_and_driver_are_killed_and_stand_still(
+def test_every_record_is_copied_once_while_executors_are_killed(stack: Stack, store: Store) -> None:
+    link(stack, store, "bills")
+    with Writer(stack, "bills") as writer:
+        print(f"first: {goes_on(stack, store, 'bills'):.1f} s")
+        stack.kill("mirror/executor")
+        time.sleep(1)
+        print(f"after a killed executor: {goes_on(stack, store, 'bills'):.1f} s")
+    goes_on(stack, store, "bills")
+    assert_copied_once(stack, "bills", writer)
+
+
+@pytest.mark.soak
+def test_every_record_is_copied_once_while_executor_and_driver_stand_still_and_are_killed(
     stack: Stack, store: Store
 ) -> None:
     link(stack, store, "orders")
     with Writer(stack, "orders") as writer:
-        print(f"first: {goes_on(stack, store, 'orders'):.1f} s")
-        stack.kill("mirror/executor")
-        time.sleep(1)
-        print(f"after a killed executor: {goes_on(stack, store, 'orders'):.1f} s")
+        goes_on(stack, store, "orders")
         stack.pause("mirror/executor")
         time.sleep(10)
         stack.resume("mirror/executor")
