@@ -203,7 +203,8 @@ def _taken_for_dead(request: MoveRequest) -> list[str]:
     if request.mode != "forced":
         return []
     unread = "skip what they have not read of it" if request.unread == "skip" else "wait for what it holds"
-    return [f"{request.origin} is taken for dead, and readers {unread}"]
+    leave = ["topics whose copies are damaged stay there"] if request.damaged_copies == "leave" else []
+    return [f"{request.origin} is taken for dead, and readers {unread}", *leave]
 
 
 def _created(creates: dict[str, int]) -> str:

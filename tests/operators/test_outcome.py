@@ -136,3 +136,9 @@ def test_a_run_recognises_its_operations_whoever_approved_them() -> None:
 
     assert all(of_run(by, owner) for by in (owner, f"alice ({owner})", f"alice, approved by bob ({owner})"))
     assert not any(of_run(by, owner) for by in ("cli:alice@host", f"{owner}2", f"alice ({owner}2)"))
+
+
+def test_whoever_approves_a_forced_move_sees_that_topics_with_damaged_copies_may_stay() -> None:
+    request = FORCED.model_copy(update={"damaged_copies": "leave"})
+    proposal = Proposal(request=request, revision=7, moves=MoveSet(topics=("orders",)), verdicts=())
+    assert would_move(proposal).endswith("topics whose copies are damaged stay there")

@@ -25,7 +25,7 @@ from ha_core.model.extent import Hole, Place, identity, live, locate
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.operations.reconciling import old_mirror
 from ha_core.operations.reversing import reversed_mirror
-from ha_core.operations.switch.steps import left_behind, stayed
+from ha_core.operations.switch.outcome import left_behind, stayed
 from ha_core.plan.closure import closure
 from ha_core.plan.copies import fitting, hold_change
 from ha_core.plan.facts import CopyFacts, CopyLag, PartitionEnds

@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 
-from ha_core.model import Group, MoveOperation, SwitchOperation, Topic, Usage
+from ha_core.model import Group, SwitchOperation, Topic, Usage
 from ha_core.operations import dependents
 from ha_core.operations.errors import MoveError, StepFailedError
 from ha_core.operations.gateways import drained, name_them, require_drained
@@ -30,6 +30,7 @@ from ha_core.operations.sides import DYING_S, described, in_target, last_words, 
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.switch.copies import Taken, require_usable, take_over
 from ha_core.operations.switch.levelling import OwnCopies
+from ha_core.operations.switch.outcome import of_copies
 from ha_core.operations.switch.settings import become_sources, without_settings
 from ha_core.operations.switch.turning import leave_unturned, turn_all_round, without_copy
 from ha_core.operations.switch.window import Window
@@ -229,9 +230,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
     def record(self) -> None:
         words = [
             "cut over and verified",
-            _beyond_copies(self.journal.operation),
-            stayed(self.journal.operation),
-            left_behind(self.journal.operation),
+            *of_copies(self.journal.operation),
             without_copy(self.journal),
             without_settings(self.journal.operation),
             dependents.words(self.journal.operation),
@@ -401,41 +400,6 @@ class Switch(MoveKind):
                 f"locks may still stand. `switchyard undo {operation_id}` when ZooKeeper answers again."
             ) from error
         return True
-
-
-def _beyond_copies(operation: SwitchOperation) -> str:
-    mirrored, origin = operation.evidence.went_to_copies, operation.request.origin
-    if operation.request.mode != "forced" or not mirrored:
-        return ""
-    return (
-        f"{len(mirrored)} topics went on at their copies: `switchyard mirror reconcile {origin}` counts what {origin} "
-        "had beyond them, when it is back"
-    )
-
-
-def stayed(operation: MoveOperation) -> str:
-    """Which topics did not go, and what to do about each; empty: all went."""
-    if not operation.evidence.stayed:
-        return ""
-    origin, target = operation.route
-    return (
-        f"{listed(sorted(operation.evidence.stayed))} stayed in {origin}, as their copies in {target} are damaged: "
-        f"when {origin} is back they are written there again. To do without the copy of one, end its mirror "
-        f"(`switchyard mirror unlink TOPIC --to {target}`), delete the topic there, and move it as one that has none"
-    )
-
-
-def left_behind(operation: SwitchOperation) -> str:
-    """What copies hold and nobody reads there; empty: nothing."""
-    left, origin = operation.evidence.left_to_origin, operation.request.origin
-    if not left:
-        return ""
-    what = (
-        f"{sum(left.values()):,} older records of {listed(left)} are read in {origin} only, though the copies have them"
-    )
-    if operation.request.mode == "planned":
-        return f"{what} (too many gaps): keep {origin} until they have aged"
-    return f"{what} (too many gaps): they cannot be read until it is back, and giving it up would lose them for readers"
 
 
 def _left(journal: Journal[SwitchOperation]) -> tuple[Step, ...]:

@@ -1,0 +1,47 @@
+"""What the result of a switch says of copies: which topics went on there, which did not, and what lies where."""
+
+from __future__ import annotations
+
+from ha_core.model import SwitchOperation
+from ha_core.plan.verdict import listed
+
+
+def of_copies(operation: SwitchOperation) -> tuple[str, ...]:
+    """Empty texts among them say nothing."""
+    return _beyond(operation), stayed(operation), left_behind(operation)
+
+
+def _beyond(operation: SwitchOperation) -> str:
+    """What a dead origin may have more than its copies; empty: nothing went to one."""
+    mirrored, origin = operation.evidence.went_to_copies, operation.request.origin
+    if operation.request.mode != "forced" or not mirrored:
+        return ""
+    return (
+        f"{len(mirrored)} topics went on at their copies: `switchyard mirror reconcile {origin}` counts what {origin} "
+        "had beyond them, when it is back"
+    )
+
+
+def stayed(operation: SwitchOperation) -> str:
+    """Which topics did not go, and what to do about each; empty: all went."""
+    if not operation.evidence.stayed:
+        return ""
+    origin, target = operation.route
+    return (
+        f"{listed(sorted(operation.evidence.stayed))} stayed in {origin}, as their copies in {target} are damaged: "
+        f"when {origin} is back they are written there again. To do without the copy of one, end its mirror "
+        f"(`switchyard mirror unlink TOPIC --to {target}`), delete the topic there, and move it as one that has none"
+    )
+
+
+def left_behind(operation: SwitchOperation) -> str:
+    """What copies hold and nobody reads there; empty: nothing."""
+    left, origin = operation.evidence.left_to_origin, operation.request.origin
+    if not left:
+        return ""
+    what = (
+        f"{sum(left.values()):,} older records of {listed(left)} are read in {origin} only, though the copies have them"
+    )
+    if operation.request.mode == "planned":
+        return f"{what} (too many gaps): keep {origin} until they have aged"
+    return f"{what} (too many gaps): they cannot be read until it is back, and giving it up would lose them for readers"
