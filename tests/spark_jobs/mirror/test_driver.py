@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 import pytest
 
@@ -45,13 +46,16 @@ class FakePair:
     """Copies nothing, and says that it does."""
 
     made = 0
+    limits: ClassVar[dict[threading.Thread, tuple[float | None, int]]] = {}
+    """Of the pair of each task: in all, and what its mirrors may take."""
 
     def __init__(self, source: str, target: str, *_: object) -> None:
         FakePair.made += 1
         self.shares: tuple[MirrorShare, ...] = ()
 
-    def follow(self, shares: tuple[MirrorShare, ...], _max_bytes_s: float | None) -> None:
+    def follow(self, shares: tuple[MirrorShare, ...], max_bytes_s: float | None) -> None:
         self.shares = shares
+        FakePair.limits[threading.current_thread()] = max_bytes_s, sum(one.max_bytes_s or 0 for one in shares)
 
     def hold(self, buffer_bytes: int) -> None:
         pass
@@ -91,7 +95,7 @@ class Job:
     :ivar tasks: slot → the store of the task that runs there.
     """
 
-    def __init__(self, store: MemoryStore, slots: int = 2, partitions: int = 4) -> None:
+    def __init__(self, store: MemoryStore, slots: int = 2, partitions: int = 4, max_bytes_s: int | None = None) -> None:
         self.store = store.client()
         self.counts = FakeCounts(partitions)
         self.tasks: dict[int, MemoryStore] = {}
@@ -101,7 +105,7 @@ class Job:
         self.cancelled: list[int] = []
         self.useless_sessions = 0
         """Nothing can be started in so many of the first."""
-        self.driver = Driver(self.store, self.counts, self._session)  # type: ignore[arg-type]
+        self.driver = Driver(self.store, self.counts, self._session, max_bytes_s=max_bytes_s)  # type: ignore[arg-type]
         self.thread = threading.Thread(target=self.driver.run, daemon=True)
 
     @contextmanager
@@ -195,6 +199,21 @@ def test_mirrors_come_grow_and_go_and_nobody_is_stopped_who_did_not_move(store: 
     read = store.read(MirrorTask, "0")
     assert read is not None
     assert (read[0].job, read[0].shares) == ("", ())
+
+
+def test_limits_reach_all_tasks_split_by_partitions_and_change_while_they_run(store: MemoryStore) -> None:
+    link(store, "orders")
+    FakePair.limits.clear()
+    with running(Job(store, max_bytes_s=1_000_000)) as job:
+        until(lambda: sorted(FakePair.limits.values()) == [(500_000, 0)] * 2, lambda: FakePair.limits)
+        # When the mirror is limited as well
+        found = store.read(Mirror, "orders@west")
+        assert found is not None
+        limited = found[0].changed(max_bytes_s=40_000)
+        store.commit(Change(change_id="limit", puts=(limited,), expected={(Mirror, limited.key): found[1]}))
+        # Then each task has its part of both, and none was begun anew for it
+        until(lambda: sorted(FakePair.limits.values()) == [(500_000, 20_000)] * 2, lambda: FakePair.limits)
+        assert sorted(job.started) == [0, 1]
 
 
 def test_what_lies_in_the_copies_is_told_as_long_as_its_task_lives(store: MemoryStore) -> None:
