@@ -133,11 +133,16 @@ class Fetching:
             if not self._throttle.wait_s(lane.copy.id.mirror, now):
                 wanted.setdefault(line, []).append(lane)
         free = self._buffer_bytes - sum(held.values()) - sum(self._asked.values())
+        # Many small answers would cost more: a request names all partitions that have more.
+        worth = max(min(_FETCH_BYTES, self._buffer_bytes // 4), _PARTITION_BYTES)
+        # Requests that wait for something new keep most of it free, however many brokers the source has.
+        waits = min(_PARTITION_BYTES, self._buffer_bytes // (4 * max(len(wanted) + len(self._asked), 1)))
         for line, lanes in wanted.items():
             # Some may have lost their leader with the other connection to it.
             there = [lane for lane in lanes if lane.leader is not None]
-            most = min(_FETCH_BYTES if line.channel is Channel.BUSY else _PARTITION_BYTES, free)
-            if there and most >= _PARTITION_BYTES and self._connections.ready(line, now):
+            least, most = (worth, _FETCH_BYTES) if line.channel is Channel.BUSY else (waits, waits)
+            if there and free >= least and self._connections.ready(line, now):
+                most = min(most, free)
                 free -= most
                 self._fetch(line, there, max(min(most // len(there), room // 2), _PARTITION_BYTES), most, now)
         if now >= self._times_at:
