@@ -1,0 +1,134 @@
+"""How much a copy loop asks for at a time: what it may hold is never more than it was given, whoever stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.kafka.copying.connections import Channel, Line
+from ha_core.kafka.copying.fetching import Fetching
+from ha_core.kafka.copying.standstill import Standstill
+from ha_core.kafka.copying.states import Lane
+from ha_core.kafka.leadership import Leadership
+from ha_core.mirror.pace import Meter, Throttle
+from ha_core.mirror.partition import PartitionCopy
+from ha_core.mirror.progress import Progress, Writer
+from tests.kafka.mirroring import copy_of
+from tests.mirror.batches import records
+
+MIB = 1 << 20
+BATCH = bytes(records(0, range(4)))
+
+
+class Sent:
+    """In place of connections: what was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: dict[Line, dict[str, Any]] = {}
+
+    def ready(self, _line: Line, _now: float) -> bool:
+        return True
+
+    def send(self, line: Line, _api: object, message: Mapping[str, Any], *_: object) -> bool:
+        self.asked[line] = dict(message)
+        return True
+
+
+class Loop:
+    """A fetching side of partitions of two topics: those that lag, and those that have nothing new."""
+
+    def __init__(self, buffer_bytes: int, sources: int, targets: int, lagging: int, idle: int) -> None:
+        self.sent = Sent()
+        self.fetching = Fetching(
+            None,  # type: ignore[arg-type]
+            self.sent,  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]
+            Throttle(0.0),
+            lambda *_: None,
+            lambda *_: None,
+            lambda: 0.0,
+            Standstill(lambda: 0.0, lambda: 0.0),
+            buffer_bytes,
+        )
+        self.fetching._times_at = float("inf")
+        self.lanes = [self._lane(number, sources, targets, number < lagging) for number in range(lagging + idle)]
+        self.now = 0.0
+
+    def _lane(self, number: int, sources: int, targets: int, lags: bool) -> Lane:
+        copy = PartitionCopy(Progress(Writer(900, 3), 0, 0))
+        lane = Lane(copy_of("orders", number), copy, 0.0, Meter(0.0), number % targets, 0, 0)
+        lane.leader, lane.lags = Leadership(number % sources, 1, ""), lags
+        self.fetching.add(lane)
+        return lane
+
+    def step(self) -> dict[Line, int]:
+        """By line how many bytes are asked for now."""
+        self.now += 1.0
+        self.sent.asked.clear()
+        self.fetching.step(self.now)
+        return {line: message["max_bytes"] for line, message in self.sent.asked.items()}
+
+    def hold(self, lane: Lane, size: int) -> None:
+        """It has so many bytes, of which the target takes nothing."""
+        lane.partition.fetched(bytearray(BATCH))
+        lane.partition._held = size
+
+
+@given(
+    st.integers(2, 64),
+    st.integers(1, 200),
+    st.integers(1, 5),
+    st.integers(0, 300),
+    st.integers(0, 300),
+    st.integers(0, 3),
+)
+def test_what_is_held_and_what_may_come_is_never_more_than_was_given(
+    mib: int, sources: int, targets: int, lagging: int, idle: int, held_mib: int
+) -> None:
+    # Given partitions some of which have something already
+    loop = Loop(mib * MIB, sources, targets, lagging, idle)
+    for lane in loop.lanes[::7]:
+        if loop.fetching.held + held_mib * MIB <= mib * MIB:
+            loop.hold(lane, held_mib * MIB)
+    # When what can be asked for is, again and again, and nothing comes
+    asked = 0
+    for _ in range(3):
+        asked += sum(loop.step().values())
+        # Then there is room for all of it
+        assert loop.fetching.held + asked <= mib * MIB
+
+
+def test_where_little_room_is_left_nothing_is_asked_for_until_it_is_worth_it() -> None:
+    loop = Loop(32 * MIB, sources=1, targets=2, lagging=100, idle=0)
+    for lane, size in zip(loop.lanes, (13 * MIB, 13 * MIB), strict=False):
+        loop.hold(lane, size)
+    assert loop.step() == {}
+    loop.hold(loop.lanes[0], 10 * MIB)
+    assert loop.step() == {Line(Channel.BUSY, 0): 8 * MIB}
+
+
+def test_a_broker_of_the_target_that_takes_nothing_leaves_room_for_the_others() -> None:
+    # Given a target of two brokers, one of which takes nothing of what it has half of all room for
+    loop = Loop(32 * MIB, sources=1, targets=2, lagging=100, idle=0)
+    for lane in loop.lanes[:32:2]:
+        loop.hold(lane, MIB)
+    # Then only what goes to the other one is asked for
+    assert loop.step() == {Line(Channel.BUSY, 0): 8 * MIB}
+    (topic,) = loop.sent.asked[Line(Channel.BUSY, 0)]["topics"]
+    assert {one["partition"] % 2 for one in topic["partitions"]} == {1}
+
+
+@pytest.mark.parametrize("sources", [1, 10, 500])
+def test_requests_that_wait_for_something_new_leave_room_for_what_there_is(sources: int) -> None:
+    # Given a source of many brokers, each of which has partitions without anything new
+    loop = Loop(32 * MIB, sources, targets=1, lagging=0, idle=2 * sources)
+    assert len(waiting := loop.step()) == sources
+    assert sum(waiting.values()) <= 32 * MIB / 4
+    # When one of them has more, then that is asked for
+    loop.lanes[0].lags = True
+    loop.step()
+    assert Line(Channel.BUSY, 0) in loop.sent.asked
