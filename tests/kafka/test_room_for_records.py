@@ -14,6 +14,7 @@ from ha_core.kafka.copying.fetching import Fetching
 from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import Lane
 from ha_core.kafka.leadership import Leadership
+from ha_core.mirror.behind import Behind
 from ha_core.mirror.pace import Meter, Throttle
 from ha_core.mirror.partition import PartitionCopy
 from ha_core.mirror.progress import Progress, Writer
@@ -60,7 +61,7 @@ class Loop:
 
     def _lane(self, number: int, sources: int, targets: int, lags: bool) -> Lane:
         copy = PartitionCopy(Progress(Writer(900, 3), 0, 0))
-        lane = Lane(copy_of("orders", number), copy, 0.0, Meter(0.0), number % targets, 0, 0)
+        lane = Lane(copy_of("orders", number), copy, 0.0, Meter(0.0), Behind(), number % targets, 0, 0)
         lane.leader, lane.lags = Leadership(number % sources, 1, ""), lags
         self.fetching.add(lane)
         return lane
