@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
 from stack.harness import Stack
-from tests.kit.running import Run, bind, bootstrap, create_topic
+from tests.kit.running import ZOOKEEPER_ROOT, Run, bind, bootstrap, create_topic, switchyard
 
 MakeRun = Callable[..., Run]
+MIRRORED_PARTITIONS = 3
 
 
 def two_clusters() -> Iterator[Stack]:
@@ -52,3 +55,19 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
     create_topic(bootstrap(stack, "east"), name)
     bind(stack, name, "east")
     return make_run(stack, user=name)
+
+
+def mirrored_run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """The same, where the topic is mirrored to west: `run = pytest.fixture(mirrored_run)`."""
+    create_topic(bootstrap(stack, "east"), name, MIRRORED_PARTITIONS)
+    bind(stack, name, "east")
+    switchyard(stack, "mirror", "link", name, "--from", "east", "--to", "west", "--reason", "standby", "--yes")
+    return make_run(stack, user=name)
+
+
+@pytest.fixture(scope="module")
+def store(stack: Stack) -> Iterator[Store]:
+    """The state of the module's stack."""
+    opened = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
+    yield opened
+    opened.close()

@@ -11,18 +11,17 @@ import pytest
 
 from ha_core.model import LostTail, PartitionReport, Topic
 from ha_core.store.store import Store
-from ha_core.store.zookeeper import connect
 from ha_core.wire import ErrorCode
 from stack.clients.process import Client
 from stack.harness import Stack
-from tests.kit.running import ZOOKEEPER_ROOT, Run, bind, bootstrap, create_topic, switchyard
+from tests.kit.running import Run, switchyard
 from tests.system.by_hand import ByHand
-from tests.system.conftest import MakeRun
+from tests.system.conftest import MIRRORED_PARTITIONS, MakeRun, mirrored_run
 from tests.system.nemesis.schedule import Does
 from tests.system.watching import acked, assert_ascending, given, led_from, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
-RATE, PARTITIONS = 50, 3
+RATE = 50
 COMMAND_S = 25.0
 """Of which a cluster that hangs takes a few, since each look at it has to wait for its patience."""
 
@@ -33,21 +32,12 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def store(stack: Stack) -> Iterator[Store]:
-    store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
-    yield store
-    store.close()
-
-
 @pytest.fixture
 def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
     """A user bound to east, with a topic there that is mirrored to west; east lives again afterwards."""
-    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
-    bind(stack, name, "east")
-    switchyard(stack, "mirror", "link", name, "--from", "east", "--to", "west", "--reason", "standby", "--yes")
+    made = mirrored_run(stack, make_run, name)
     until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
-    yield make_run(stack, user=name)
+    yield made
     for part in ("mirror", "cluster/east"):
         if any(one["part"].startswith(part) and one["state"] != "ready" for one in stack.status()):
             stack.restart(part)
@@ -92,7 +82,9 @@ def reports(store: Store, name: str) -> list[PartitionReport]:
 def copied(store: Store, name: str) -> bool:
     """Whether all partitions are copied, and hardly lag."""
     found = reports(store, name)
-    return len(found) == PARTITIONS and all(one.state == "copying" and one.lag_records < 2 * RATE for one in found)
+    return len(found) == MIRRORED_PARTITIONS and all(
+        one.state == "copying" and one.lag_records < 2 * RATE for one in found
+    )
 
 
 def lost_tail(store: Store, name: str) -> LostTail:

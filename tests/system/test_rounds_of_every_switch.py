@@ -15,7 +15,6 @@ import pytest
 
 from ha_core.model import Topic
 from ha_core.store.store import Store
-from ha_core.store.zookeeper import connect
 from stack.clients.process import history_of
 from stack.errors import StackError
 from stack.harness import Stack
@@ -23,8 +22,8 @@ from stack.history.checker import check
 from stack.history.events import Acked
 from stack.history.history import LogDump
 from stack.history.violation import Violation
-from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
-from tests.system.conftest import MakeRun
+from tests.kit.running import CommandFailedError, Run, switchyard
+from tests.system.conftest import MIRRORED_PARTITIONS, mirrored_run
 from tests.system.nemesis.schedule import Does
 from tests.system.watching import assert_no_client_has_failed, given, until
 
@@ -34,7 +33,7 @@ SEEDS = [int(SEED)] if SEED else [1, 2]
 ROUNDS = int(os.environ.get("NEMESIS_ROUNDS", "5"))
 FAILS = (Does.KILL, Does.PAUSE)
 """How clusters fail, one way after the other."""
-PARTITIONS, RATE = 3, 40
+RATE = 40
 PATIENCE_S = 240.0
 OTHER = {"east": "west", "west": "east"}
 
@@ -45,20 +44,7 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def store(stack: Stack) -> Iterator[Store]:
-    opened = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there that is mirrored to west."""
-    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
-    bind(stack, name, "east")
-    switchyard(stack, "mirror", "link", name, "--from", "east", "--to", "west", "--reason", "standby", "--yes")
-    return make_run(stack, user=name)
+run = pytest.fixture(mirrored_run)
 
 
 @dataclass(frozen=True)
@@ -107,7 +93,7 @@ class Rounds:
         def holds() -> bool:
             reports = [one for report in self.store.mirror_reports().values() for one in report.partitions]
             found = [one for one in reports if one.mirror == f"{self.name}@{there}"]
-            return len(found) == PARTITIONS and all(
+            return len(found) == MIRRORED_PARTITIONS and all(
                 one.state == "copying" and one.lag_records < 2 * RATE for one in found
             )
 
@@ -163,7 +149,7 @@ class Rounds:
         found = self.reconciled(here)
         operation = document["operation"]
         tails = {one["partition"]: one for one in found["tails"] if one["operation"] == operation}
-        assert set(tails) == set(range(PARTITIONS))
+        assert set(tails) == set(range(MIRRORED_PARTITIONS))
         dumps = {dump.partition: dump for dump in self.run.dumps(self.name) if dump.cluster == here}
         lost = {
             (partition, offset): value

@@ -9,16 +9,14 @@ import pytest
 
 from ha_core.model import Topic
 from ha_core.store.store import Store
-from ha_core.store.zookeeper import connect
 from stack.harness import Stack
 from stack.history.checker import check
 from stack.history.history import LogDump
-from tests.kit.running import ZOOKEEPER_ROOT, Run, bind, bootstrap, create_topic, switchyard
-from tests.system.conftest import MakeRun
+from tests.kit.running import Run, switchyard
+from tests.system.conftest import MIRRORED_PARTITIONS, mirrored_run
 from tests.system.watching import assert_no_client_has_failed, until
 
 pytestmark = pytest.mark.stack
-PARTITIONS = 3
 
 
 @pytest.fixture(scope="module")
@@ -27,27 +25,14 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def store(stack: Stack) -> Iterator[Store]:
-    opened = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there that is mirrored to west."""
-    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
-    bind(stack, name, "east")
-    switchyard(stack, "mirror", "link", name, "--from", "east", "--to", "west", "--reason", "standby", "--yes")
-    return make_run(stack, user=name)
+run = pytest.fixture(mirrored_run)
 
 
 def copied(store: Store, name: str, target: str) -> bool:
     """Whether the job copies all partitions there, and none lags much."""
     reports = [one for report in store.mirror_reports().values() for one in report.partitions]
     found = [one for one in reports if one.mirror == f"{name}@{target}"]
-    return len(found) == PARTITIONS and all(one.state == "copying" and one.lag_records < 500 for one in found)
+    return len(found) == MIRRORED_PARTITIONS and all(one.state == "copying" and one.lag_records < 500 for one in found)
 
 
 def in_client_offsets(topic: Topic, dump: LogDump) -> LogDump:

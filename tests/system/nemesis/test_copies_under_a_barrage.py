@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from ha_core.store.store import Store
-from ha_core.store.zookeeper import connect
 from stack.clients.process import Client
 from stack.clients.recorder import name_in
 from stack.harness import Stack
 from stack.history.delivery import acknowledged
 from stack.history.history import Values
 from tests.kafka.mirroring import content
-from tests.kit.running import ZOOKEEPER_ROOT, Run, bootstrap, create_topic, switchyard
+from tests.kit.running import Run, bootstrap, create_topic, switchyard
 from tests.spark_jobs.mirror.live import client, goes_on
 from tests.system.conftest import MakeRun
 from tests.system.nemesis.barrage import Barrage, StackPart, Struck, counted, drawn
@@ -49,13 +48,6 @@ def struck(stack: Stack, tmp_path: Path) -> Iterator[Mapping[str, Struck]]:
         parts = {name: StackPart(stack, name) for name in ("cluster/east", "cluster/west", "zookeeper")}
         executors: dict[str, Struck] = {"executors": Executors(jobs), "one executor": OneExecutor(jobs)}
         yield {"job-1": jobs[0], "job-2": jobs[1], **executors, **parts}
-
-
-@pytest.fixture(scope="module")
-def store(stack: Stack) -> Iterator[Store]:
-    opened = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
-    yield opened
-    opened.close()
 
 
 def writers_of(run: Run, topic: str, keys: int) -> list[Client]:
