@@ -57,7 +57,8 @@ def open_session(remote: str | None = None) -> Iterator[SparkSession]:
         return
     _wait_for(remote)
     with naming(remote):
-        connected: Any = SparkSession.builder.remote(remote).getOrCreate()
+        # Not the one of before, which a server that was started again does not know.
+        connected: Any = SparkSession.builder.remote(remote).create()
         from pyspark.sql.connect.client.retries import DefaultPolicy
 
         connected.client.set_retry_policies([DefaultPolicy(**_TRIES)])
