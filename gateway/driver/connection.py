@@ -12,13 +12,14 @@ import logging
 import math
 import socket
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
 from gateway import clock
 from gateway.counts import Counts
 from gateway.driver.channel import BUFFER, BrokerChannel, Channel
-from gateway.session.commands import BrokerLane, Cause, Close, Command, Shut, ToClient, ToUpstream, Wake, Wish
+from gateway.session.commands import BrokerLane, Cause, Close, Command, Drop, Shut, ToClient, ToUpstream, Wake, Wish
 from gateway.session.life import Open, Over
 from gateway.session.session import Session
 from gateway.session.snapshot import Snapshot
@@ -195,12 +196,19 @@ class ClientConnection:
         self.host.progressed(self)
 
     def give_up(self, cluster: str) -> None:
-        """An operation that takes the cluster for dead waits for what is in flight here. Where that waits for the
-        cluster all of it ends at once, also for a client that has not taken its last answers."""
+        """An operation that takes the cluster for dead waits for what is in flight here. A client for whom that waits
+        for the cluster is cut off at once, also one that has not taken its last answers; what others were sent is
+        awaited nevertheless."""
+        told = self.session.life.connected
         self._feed(self.session.give_up, cluster)
         life = self.session.life
         if isinstance(life, Over):
             self.end(life.cause, life.detail)
+        elif told and not life.connected:
+            with suppress(OSError):
+                self.client.sock.shutdown(socket.SHUT_WR)
+            self._client_gone()
+        self.host.progressed(self)
 
     def _feed(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
         self.follow()
@@ -259,7 +267,7 @@ class ClientConnection:
             return False
         return True
 
-    def _other(self, command: Shut | Wake | Close | Wish) -> None:
+    def _other(self, command: Shut | Drop | Wake | Close | Wish) -> None:
         if isinstance(command, Shut):
             broker = self.brokers[command.lane]
             broker.shut = True
@@ -267,6 +275,8 @@ class ClientConnection:
                 broker.finish()
             except OSError as error:
                 self._lost_later(broker, error)
+        elif isinstance(command, Drop):
+            self.brokers.pop(command.lane).close()
         elif isinstance(command, Wake):
             if self._wake is not None:
                 self._wake.cancel()

@@ -67,7 +67,9 @@ class Drains:
         for scope, since, _, waiting in self._drains.values():
             if connection not in waiting:
                 continue
-            if connection.ended or not connection.session.holds_back(scope.topics, scope.groups, since, scope.quiet):
+            if connection.ended or not connection.session.holds_back(
+                scope.topics, scope.groups, since, scope.quiet, scope.taken_for_dead
+            ):
                 waiting.discard(connection)
                 if not waiting:
                     self._on_drained()

@@ -6,8 +6,8 @@ from struct import Struct
 
 from gateway.session import exchange
 from gateway.session.arriving import Arriving, Dropping, Gathering, Patching, Streaming
-from gateway.session.commands import Refresh, ToClient
-from gateway.session.pending import Discarded, Gathered, Passed, Patched
+from gateway.session.commands import Drop, Refresh, ToClient
+from gateway.session.pending import Discarded, Gathered, InFlight, Passed, Patched
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import Upstream
 from ha_core.wire import RemoteProtocolError
@@ -118,7 +118,37 @@ def give_up_unresponsive(session: ConnectionState) -> None:
             cluster, upstream = reachable.get(lane.cluster), session.upstreams.get(lane)
             if upstream is None or (cluster is not None and cluster.reachable and lane.broker in cluster.brokers):
                 continue
-            upstream.queue[upstream.queue.index(pending)] = pending.without()
-            if isinstance(upstream.answer, Gathering) and upstream.answer.pending is pending:
-                upstream.answer = upstream.answer.dropped()
+            _discard(upstream, pending)
             exchange.collect(session, pending, lane, None)
+
+
+def _discard(upstream: Upstream, pending: Gathered) -> None:
+    """What this broker says to it is dropped."""
+    upstream.queue[upstream.queue.index(pending)] = pending.without()
+    if isinstance(upstream.answer, Gathering) and upstream.answer.pending is pending:
+        upstream.answer = upstream.answer.dropped()
+
+
+def drop(session: ConnectionState, cluster: str) -> None:
+    """Nothing of this cluster is awaited any more, and nobody is there to be answered. What other clusters were sent of
+    the same requests is awaited, and then dropped."""
+    for lane in [lane for lane in session.upstreams if lane.cluster == cluster]:
+        dropped = session.upstreams.pop(lane)
+        session.emit(Drop(lane))
+        for pending in dropped.queue:
+            if isinstance(pending, InFlight):
+                _forget(session, pending)
+    session.flush()
+    exchange.proceed(session)
+
+
+def _forget(session: ConnectionState, pending: InFlight) -> None:
+    """It is not answered."""
+    if pending in session.queue:
+        session.queue.remove(pending)
+    if isinstance(pending, Gathered):
+        if pending in session.line:
+            session.line.remove(pending)
+        for upstream in session.upstreams.values():
+            if pending in upstream.queue:
+                _discard(upstream, pending)

@@ -38,6 +38,12 @@ class Shut(NamedTuple):
     lane: BrokerLane
 
 
+class Drop(NamedTuple):
+    """Close the connection to this broker, with what it has not taken yet: nothing of it is awaited any more."""
+
+    lane: BrokerLane
+
+
 class Compose(NamedTuple):
     """Let a composed handler answer, to `Session.answered`."""
 
@@ -134,4 +140,4 @@ Question = Inquire | LookUp | LookAfter
 """To clusters, about what all sessions share."""
 Wish = Compose | AwaitLease | Saw | Refresh | Question
 """What the gateway around a connection does; all else the connection does itself."""
-Command = ToClient | ToUpstream | Shut | Wake | Close | Wish
+Command = ToClient | ToUpstream | Shut | Drop | Wake | Close | Wish

@@ -66,6 +66,7 @@ def _resume(session: ConnectionState, pending: Gathered, frames: Frames | None) 
         return
     if isinstance(step, Send):
         pending.sent, pending.awaited = step, set(step.frames)
+        pending.clusters.update(lane.cluster for lane in step.frames)
         if step.spared:
             pending.due_at = session.now + step.patience_s
             session.wake()

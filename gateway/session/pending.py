@@ -4,7 +4,7 @@
         .abandoned()      Ready, and Discarded in the broker's queue
     Gathered          an exchange with one or more brokers makes the answer
         .ready()          Ready
-        .without()        Discarded in the queue of a broker that is not waited for any longer
+        .without()        Discarded in the queue of a broker that is not waited for any longer, or of all the others
     Composed          the driver's composed handler makes the answer
         .ready()          Ready
     Ready             the answer is there: it goes when its turn and its time have come
@@ -96,6 +96,7 @@ class Pending:
 class Ready(Pending):
     """:ivar due_at: when the answer may go.
     :ivar lifts_with: operation with whose fence it may go, too.
+    :ivar told: the exchange whose outcome it tells.
     """
 
     request: Request
@@ -103,9 +104,15 @@ class Ready(Pending):
     due_at: float = 0.0
     basis: Basis | None = None
     lifts_with: str | None = None
+    told: Gathered | None = None
 
     def changes(self) -> bool:
         return self.basis is not None
+
+    def promised_by(self, cluster: str) -> Gathered | None:
+        """What it says is done, if this cluster has a part in that."""
+        told = self.told
+        return None if told is None or self.basis is None or cluster not in told.clusters else told
 
 
 @dataclass(slots=True, eq=False)
@@ -176,19 +183,22 @@ class Gathered(InFlight):
     """Its exchange makes one answer of those of brokers.
 
     :ivar awaited: brokers whose answer is not there; none: it stands in line (`StandInLine`, `Wait`).
+    :ivar clusters: those to which something of it was sent.
     :ivar sent: its last `Send`.
     """
 
     outcome = "mapped"
     exchange: Exchange = field(kw_only=True)
     awaited: set[BrokerLane] = field(default_factory=set, init=False)
+    clusters: set[str] = field(default_factory=set, init=False)
     sent: Send = field(default=Send({}), init=False)
     frames: Frames = field(default_factory=dict, init=False)
     due_at: float = field(default=0.0, init=False)
 
     def ready(self, answer: Answer, now: float) -> Ready:
         due_at = now + answer.delay_s if answer.delay_s else 0.0
-        return Ready(self.request, answer.frame, due_at, basis=self.basis if answer.promises else None)
+        self.sent = Send({})  # what was sent is kept no longer than it may be sent again
+        return Ready(self.request, answer.frame, due_at, basis=self.basis if answer.promises else None, told=self)
 
     @property
     def dispensable(self) -> frozenset[BrokerLane]:
@@ -196,7 +206,7 @@ class Gathered(InFlight):
         return self.sent.spared & self.awaited
 
     def without(self) -> Discarded:
-        return Discarded(self.request)
+        return Discarded(self.request, self.topics)
 
 
 @dataclass(slots=True, eq=False)

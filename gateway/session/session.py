@@ -6,7 +6,8 @@ handler. Answers leave in the order of the requests (`pending`). All else belong
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from itertools import chain
 from typing import Any
 
 from gateway.session import answers, exchange, groups, requests, streaming, transactions, turns
@@ -135,13 +136,17 @@ class Session(ConnectionState):
     def give_up(self, cluster: str, now: float) -> list[Command]:
         """An operation takes the cluster for dead, and waits for what is in flight here: nothing waits for it any more.
 
-        The client's connection ends without an answer, so nobody is told of what the cluster may do yet with what it
-        was sent, when it goes on: that belongs to what is lost with it. The client asks again, behind the fence.
+        The client is cut off without an answer, so nobody is told of what the cluster has done, or may do yet with what
+        it was sent, when it goes on: that belongs to what is lost with it. The client asks again, behind the fence.
+        What others were sent may yet be appended there: it is awaited, as it is when a client has left.
         """
         self.now = now
-        if any(lane.cluster == cluster and upstream.owes() for lane, upstream in self.upstreams.items()):
+        owed = any(lane.cluster == cluster and upstream.owes() for lane, upstream in self.upstreams.items())
+        if self.life.goes_on and (owed or any(self._untold(cluster))):
             self.emit(Refresh())
-            self.close(Cause.TAKEN_FOR_DEAD, f"{cluster} owes an answer, and an operation takes it for dead")
+            streaming.leave(self, Cause.TAKEN_FOR_DEAD, f"{cluster} owes an answer, and an operation takes it for dead")
+            self.life = self.life.client_left()
+            answers.drop(self, cluster)
         return self._decided()
 
     def release(self, lane: BrokerLane) -> bool:
@@ -181,16 +186,23 @@ class Session(ConnectionState):
         return self.busy and not all(pending.request.api.rebalance == "waits" for pending in self.queue)
 
     def holds_back(
-        self, topics: frozenset[bytes], groups: frozenset[bytes], since: int, quiet: frozenset[bytes] = frozenset()
+        self,
+        topics: frozenset[bytes],
+        groups: frozenset[bytes],
+        since: int,
+        quiet: frozenset[bytes] = frozenset(),
+        dead: str | None = None,
     ) -> bool:
         """Whether an operation on these has to wait: something of them is in flight to a broker.
 
         :param since: revision of the operation's rules: what was forwarded on it or later does not count.
         :param quiet: topics under a transaction fence, which waits for open transactions, and for no other produce.
+        :param dead: the cluster that the operation takes for dead: what it has done is lost, so that nobody may be told
+            of it afterwards, and an answer that waits for its turn is in flight as well.
         """
         if quiet and self.transactions.write_to(quiet):
             return True
-        for pending in self.queue:
+        for pending in chain(self.queue, self._untold(dead)):
             if not isinstance(pending, InFlight) or pending.revision >= since:
                 continue
             if concerns(pending, topics) or (pending.group is not None and pending.group in groups):
@@ -201,16 +213,24 @@ class Session(ConnectionState):
 
     # -- inside -------------------------------------------------------------------------------------------------
 
+    def _untold(self, cluster: str | None) -> Iterator[InFlight]:
+        """What this cluster has done, and the client is yet to be told of."""
+        if cluster is not None and self.life.connected:
+            for ready in self.queue:
+                if isinstance(ready, Ready) and (told := ready.promised_by(cluster)) is not None:
+                    yield told
+
     def _decided(self) -> list[Command]:
         try:
             self._unblock()
         except WireError as error:
             self.close(Cause.UPSTREAM_MALFORMED, str(error))
         life = self.life
-        if life.goes_on and not life.connected and not self.busy and self.waits_for is None:
+        if isinstance(life, Leaving):
+            if not self.busy and not (self.queue and life.connected):
+                self.close(life.cause, life.detail)
+        elif life.goes_on and not life.connected and not self.busy and self.waits_for is None:
             self.close(Cause.CLIENT_LEFT)
-        elif isinstance(life, Leaving) and not self.queue and not self.unsure():
-            self.close(life.cause, life.detail)
         return self.pop_commands()
 
     def _unblock(self) -> None:

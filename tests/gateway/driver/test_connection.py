@@ -8,14 +8,17 @@ from unittest.mock import patch
 
 from gateway import clock
 from gateway.driver.connection import STUCK_S
+from gateway.driver.drains import Drains
 from gateway.driver.farewell import part
 from gateway.session.commands import Cause
 from gateway.session.life import Open
 from gateway.session.streaming import STALLED_S
+from ha_core.model import Fence
 from ha_core.wire import encode, encode_request, encode_response
 from tests.gateway.driver.loopback import Loopback, frame, played
 from tests.gateway.session.batch import batch
-from tests.gateway.session.messages import PRODUCE, produce, produced
+from tests.gateway.session.crossings import BASE, CUT, topic
+from tests.gateway.session.messages import PRODUCE, produce, produced, state
 
 VERSION = 9
 
@@ -25,8 +28,8 @@ def request(correlation: int, payload: bytes = b"x", acks: int = -1) -> bytes:
     return encode_request(PRODUCE, VERSION, correlation, "app", encode(PRODUCE, VERSION, "request", body))
 
 
-def answer(correlation: int) -> bytes:
-    body = encode(PRODUCE, VERSION, "response", produced(("orders", 0, 0, 5)))
+def answer(correlation: int, offset: int = 5) -> bytes:
+    body = encode(PRODUCE, VERSION, "response", produced(("orders", 0, 0, offset)))
     return encode_response(PRODUCE, VERSION, correlation, body)
 
 
@@ -138,6 +141,39 @@ async def test_a_write_to_a_broker_that_is_given_up_ends_at_once_and_its_rest_is
     # Then both connections are closed, and the broker never gets the rest
     assert host.causes == [Cause.TAKEN_FOR_DEAD]
     assert len(await asyncio.to_thread(_rest, broker)) < sent
+
+
+@played
+async def test_a_client_that_is_cut_off_sees_it_at_once_and_what_the_living_cluster_was_sent_holds_the_fence(
+    host: Loopback,
+) -> None:
+    # Given a batch on its way to the target of an open cut, and another one with which the origin hangs
+    host.snapshot = state(topic(), revision=2)
+    reports = list[tuple[str, ...]]()
+    drains = Drains(host.loop, lambda: reports.append(drains.drained))
+    host.progressed = drains.progressed  # type: ignore[method-assign]
+    host.sock.send(request(1))
+    host.sock.send(request(2))
+    origin = await host.broker()
+    await asyncio.to_thread(frame, origin)
+    await asyncio.to_thread(frame, origin)
+    origin.send(answer(1, CUT))
+    await host.until(lambda: len(host.brokers) == 2)
+    target = host.brokers[1]
+    target.setblocking(True)
+    await asyncio.to_thread(frame, target)
+    # When a fence stands, whose operation gives the origin up
+    host.snapshot = state(topic(fence=Fence(operation="op", taken_for_dead="east")), revision=3)
+    drains.follow(3, host.snapshot.fences.scopes, [host.connection])
+    host.connection.give_up("east")
+    # Then the client sees the end of its connection, and the origin that of its own; the fence waits for the target
+    assert await asyncio.to_thread(frame, host.sock) == b""
+    assert await asyncio.to_thread(_rest, origin) == b""
+    assert reports == []
+    target.send(answer(1, BASE))
+    await host.until(lambda: host.causes == [Cause.TAKEN_FOR_DEAD])
+    drains.progressed(host.connection)
+    assert reports == [("op",)]
 
 
 @played

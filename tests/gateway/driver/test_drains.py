@@ -31,11 +31,13 @@ class Client:
         self.ended = False
         self.writes: frozenset[bytes] = frozenset()
         self.transactions: frozenset[bytes] = frozenset()
+        self.answered_by: str | None = None
 
     def holds_back(
-        self, topics: frozenset[bytes], groups: frozenset[bytes], since: int, quiet: frozenset[bytes]
+        self, topics: frozenset[bytes], groups: frozenset[bytes], since: int, quiet: frozenset[bytes], dead: str | None
     ) -> bool:
-        return not self.writes.isdisjoint(topics) or not self.transactions.isdisjoint(quiet)
+        writes, transactions = not self.writes.isdisjoint(topics), not self.transactions.isdisjoint(quiet)
+        return writes or transactions or (dead is not None and self.answered_by == dead)
 
 
 def view(**fences: Fence) -> View:
@@ -75,6 +77,17 @@ def test_a_client_that_is_gone_keeps_no_transaction_fence_waiting() -> None:
     client.ended = True
     drains.progressed(cast(ClientConnection, client))
     assert drains.drained == ("op",)
+
+
+@pytest.mark.parametrize(("fence", "drained"), [(WITHOUT_EAST, ()), (FENCE, ("op",))])
+def test_an_answer_that_is_not_given_holds_the_fence_of_an_operation_that_takes_its_cluster_for_dead(
+    fence: Fence, drained: tuple[str, ...]
+) -> None:
+    client = Client()
+    client.answered_by = "east"
+    drains = Drains(NO_LOOP, lambda: None)
+    follow(drains, view(fence=fence), cast(ClientConnection, client))
+    assert drains.drained == drained
 
 
 def test_the_loop_runs_while_those_who_hold_a_fence_up_are_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,8 @@ class Talk:
         encoded = encode(api_key, version, "response", body)
         data = encode_response(api_key, version, correlation, encoded)
         for chunk in self.chunks(data):
-            buf = bytearray(bytes(self.session.upstreams[lane].carry) + chunk)
+            upstream = self.session.upstreams.get(lane)
+            buf = bytearray(bytes(upstream.carry if upstream is not None else b"") + chunk)
             self.take(self.session.receive_upstream(lane, buf, len(buf), self.now))
 
     def lose(self, lane: BrokerLane) -> None:

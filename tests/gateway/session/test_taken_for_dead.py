@@ -6,16 +6,27 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.session.commands import Cause, Refresh
+from gateway.session.commands import Cause, Close, Compose, Drop, Refresh
 from gateway.session.life import Over
 from gateway.session.snapshot import Port, Snapshot, fences
 from ha_core.model import Fence, Group, Topic, View
+from ha_core.model.extent import identity
+from tests.gateway.session import crossings
 from tests.gateway.session.batch import batch
-from tests.gateway.session.messages import LARGE, PRODUCE, half, moved, produce, produced, state
+from tests.gateway.session.coordination import COMMIT, bound, commit
+from tests.gateway.session.crossings import BASE, CUT, TARGET_LANE
+from tests.gateway.session.messages import FETCH, LARGE, PRODUCE, fetch, fetched, half, moved, produce, produced, state
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk
 
 FENCE = Fence(operation="op-1", taken_for_dead="east")
 FENCED = Topic(name="orders", fence=FENCE)
+METADATA = 3
+OF_NO_TOPIC = {
+    "topics": [],
+    "allow_auto_topic_creation": False,
+    "include_cluster_authorized_operations": False,
+    "include_topic_authorized_operations": False,
+}
 
 
 def fenced(revision: int = 2) -> Snapshot:
@@ -25,7 +36,7 @@ def fenced(revision: int = 2) -> Snapshot:
 
 def holds_back(talk: Talk) -> bool:
     (scope,) = talk.session.snapshot.fences.scopes.values()
-    return talk.session.holds_back(scope.topics, scope.groups, 2, scope.quiet)
+    return talk.session.holds_back(scope.topics, scope.groups, 2, scope.quiet, scope.taken_for_dead)
 
 
 def give_up(talk: Talk) -> None:
@@ -55,7 +66,8 @@ def test_a_write_to_a_broker_that_hangs_ends_with_its_connection_and_without_an_
     assert holds_back(talk)
     # When the cluster is given up
     give_up(talk)
-    # Then the client's connection ends, nobody is told anything, and the clusters are looked at anew
+    # Then that to the broker ends, and the client's, nobody is told anything, and the clusters are looked at anew
+    assert Drop(EAST) in talk.others
     assert talk.closed is not None
     assert talk.closed.cause is Cause.TAKEN_FOR_DEAD
     assert talk.answers() == []
@@ -96,6 +108,118 @@ def test_who_waits_for_another_cluster_only_goes_on() -> None:
     talk.answer(WEST, talk.asked(WEST)[0], produced(("orders", 0, 0, 7)))
     assert len(talk.answers()) == 1
     assert talk.closed is None
+
+
+def ask_for_metadata(talk: Talk) -> Callable[[], None]:
+    """A question that is answered when the result is called; what stands behind it waits for its turn."""
+    talk.ask(METADATA, 9, OF_NO_TOPIC)
+    (question,) = [command for command in talk.others if isinstance(command, Compose)]
+    body = {"throttle_time_ms": 0, "brokers": [], "cluster_id": None, "controller_id": 1, "topics": []}
+    return lambda: talk.take(talk.session.answered(question.token, body, talk.now))
+
+
+def test_what_a_living_cluster_was_sent_is_awaited_after_the_client_has_been_cut_off() -> None:
+    # Given three batches at an open cut: the first is done, its answer behind another one; the second is on its way to
+    # the target; the origin hangs with the third
+    talk = Talk(state(crossings.topic()))
+    answer_metadata = ask_for_metadata(talk)
+    for sequence in (0, 10, 20):
+        crossings.ask(talk, crossings.records(sequence, 10))
+    first, second, _ = talk.asked(EAST)
+    crossings.answer(talk, EAST, first, CUT - 10)
+    crossings.answer(talk, EAST, second, CUT)
+    (write,) = talk.asked(TARGET_LANE)
+    # When a forced end of the crossing gives the origin up
+    talk.follow(state(crossings.topic(fence=FENCE), revision=2))
+    give_up(talk)
+    # Then it still waits for the target, from which it is to learn where the producer's batches begin there
+    assert Drop(EAST) in talk.others
+    assert holds_back(talk)
+    assert not talk.session.life.connected
+    answer_metadata()
+    assert talk.closed is None
+    # And no longer than until that has answered
+    crossings.answer(talk, TARGET_LANE, write, BASE)
+    assert not holds_back(talk)
+    assert talk.closed == Close(Cause.TAKEN_FOR_DEAD, "east owes an answer, and an operation takes it for dead")
+    assert talk.answers() == []
+
+
+def test_a_living_cluster_that_breaks_is_awaited_no_more() -> None:
+    talk = Talk(state(crossings.topic()))
+    for sequence in (0, 10):
+        crossings.ask(talk, crossings.records(sequence, 10))
+    crossings.answer(talk, EAST, talk.asked(EAST)[0], CUT)
+    talk.follow(state(crossings.topic(fence=FENCE), revision=2))
+    give_up(talk)
+    assert holds_back(talk)
+    talk.lose(TARGET_LANE)
+    talk.wait(0.25)
+    assert not holds_back(talk)
+
+
+def test_of_a_request_that_waits_for_both_clusters_what_the_living_one_says_is_dropped() -> None:
+    # Given a fetch from both clusters, and a commit behind it in the living one
+    talk = Talk(bound("west", moved(100, 7)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 50), ("other", 0, 3)))
+    talk.ask(COMMIT, 7, commit())
+    assert talk.asked(EAST)
+    read, committed = talk.asked(WEST)
+    # When the east is given up
+    talk.follow(bound("west", moved(100, 7), group=Group(name="billing", fence=FENCE)))
+    give_up(talk)
+    # Then what the west says of the fetch is passed over, and the fence waits for the commit
+    talk.answer(WEST, read, fetched(("other", 0, 9, b"")))
+    assert holds_back(talk)
+    assert talk.closed is None
+    talk.answer(WEST, committed, {"topics": []})
+    assert not holds_back(talk)
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.TAKEN_FOR_DEAD
+    assert talk.answers() == []
+
+
+def answered_behind_another(fence: Fence) -> tuple[Talk, Callable[[], None]]:
+    """A produce to a topic with a map that the east has answered, behind a question, when the topic is fenced."""
+    topic = Topic(name="orders", writer="east", partitions={0: identity("east")})
+    talk = Talk(state(topic))
+    answer_metadata = ask_for_metadata(talk)
+    whole(talk)
+    talk.answer(EAST, talk.asked(EAST)[0], produced(("orders", 0, 0, 7)))
+    talk.follow(state(topic.changed(fence=fence), revision=2))
+    return talk, answer_metadata
+
+
+def test_an_answer_of_the_cluster_that_waits_for_its_turn_is_never_given() -> None:
+    # Given an answer that says that a record is in a log which the operation will leave behind
+    talk, answer_metadata = answered_behind_another(FENCE)
+    # Then the operation waits for it
+    assert holds_back(talk)
+    # When the cluster is given up
+    give_up(talk)
+    # Then it waits no more, and the client sends the record again, to where its topic is by then
+    assert not holds_back(talk)
+    answer_metadata()
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.TAKEN_FOR_DEAD
+    assert talk.answers() == []
+
+
+def test_an_answer_whose_turn_comes_before_that_is_given() -> None:
+    talk, answer_metadata = answered_behind_another(FENCE)
+    answer_metadata()
+    assert not holds_back(talk)
+    give_up(talk)
+    assert len(talk.answers()) == 2
+    assert talk.closed is None
+
+
+@pytest.mark.parametrize("fence", [Fence(operation="op-1"), FENCE.changed(taken_for_dead="west")])
+def test_an_answer_of_a_cluster_that_the_operation_reads_to_its_end_may_wait_for_its_turn(fence: Fence) -> None:
+    talk, answer_metadata = answered_behind_another(fence)
+    assert not holds_back(talk)
+    answer_metadata()
+    assert len(talk.answers()) == 2
 
 
 def test_a_fence_says_of_topics_and_of_groups_which_cluster_its_operation_does_without() -> None:
