@@ -22,11 +22,12 @@ FORCED_S = 2.0
 """For a forced move, which clients wait for: what is not read by then is not known."""
 
 
-def too_many_runs(environment: Environment, case: Case, patience_s: float) -> dict[Partition, CopyFacts]:
-    """What is in the copies that the move goes to, where maps may not have room for all of it; else nothing.
+def noted_copies(environment: Environment, case: Case, patience_s: float) -> dict[Partition, CopyFacts]:
+    """What is in the copies that the move goes to, where maps may not have room for all of it, or a lost tail may lie
+    between; else nothing.
 
     Of each copy the newest note, which is some seconds old at most, says how many runs it has; the runs themselves are
-    read only where they are too many.
+    read only where they are needed.
     What cannot be read is said: the switch itself reads it again.
     """
     target, timeout_s = case.request.target, FORCED_S if case.request.mode == "forced" else patience_s
@@ -46,7 +47,8 @@ def too_many_runs(environment: Environment, case: Case, patience_s: float) -> di
         read = partial(_read, environment, admin, copies, timeout_s=timeout_s)
         newest = [notes.progress for notes in read(whole_map=False) if notes.progress is not None]
         # A run is cut in two where an extent of the map ends.
-        if stays + sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest) <= MAX_EXTENTS_AT_ONCE:
+        runs = sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest)
+        if stays + runs <= MAX_EXTENTS_AT_ONCE and not case.tails_in_copies:
             return {}
         return {
             (notes.copy.topic, notes.copy.partition): CopyFacts(notes.progress.source, notes.runs, whole=True)
@@ -54,7 +56,7 @@ def too_many_runs(environment: Environment, case: Case, patience_s: float) -> di
             if notes.progress is not None
         }
     except (KafkaAdminError, CopyDamagedError, RefusedError) as error:
-        environment.say(f"whether maps have room for all that is in the copies is not known: {error}")
+        environment.say(f"what is in the copies, and whether maps have room for it, is not known: {error}")
         return {}
 
 
