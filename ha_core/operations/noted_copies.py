@@ -1,4 +1,6 @@
-"""What copiers have noted of copies, read before a switch goes to them. Copiers may be at work meanwhile."""
+"""What lies in copies, and what copiers have noted of it, read before a switch goes to them. Copiers may be at work
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,8 @@ from ha_core.kafka.takeover import Copy
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.notes import CopyId, Notes
 from ha_core.mirror.progress import PAGE_RUNS, CopyDamagedError
+from ha_core.mirror.side_by_side import visible
+from ha_core.model import LostTail
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.sides import admin_of
@@ -58,6 +62,31 @@ def noted_copies(environment: Environment, case: Case, patience_s: float) -> dic
     except (KafkaAdminError, CopyDamagedError, RefusedError) as error:
         environment.say(f"what is in the copies, and whether maps have room for it, is not known: {error}")
         return {}
+
+
+def committed_tails(environment: Environment, case: Case) -> tuple[LostTail, ...]:
+    """Those in compacted copies that a planned switch goes to, of partitions where committed records are left of them.
+    Aborted ones do no harm, and are counted all the same when a cluster is back. What cannot be read is taken for left.
+    """
+    if case.request.mode == "forced":
+        return case.tails_in_copies
+    return tuple(
+        tail.changed(partitions={p: part for p, part in tail.partitions.items() if _left(environment, case, tail, p)})
+        for tail in case.tails_in_copies
+    )
+
+
+def _left(environment: Environment, case: Case, tail: LostTail, partition: int) -> bool:
+    part, there = tail.partitions[partition], case.facts.topic(tail.cluster, tail.topic)
+    if not part.records or part.start is None or part.end is None:
+        return False
+    end = part.end if there is None else min(part.end, there.ends.get(partition, part.end))
+    try:
+        log = admin_of(environment, tail.cluster).log((tail.topic, partition), part.start, end, committed=True)
+        return any(record.offset >= part.start for record in visible(log))
+    except (KafkaAdminError, RefusedError) as error:
+        environment.say(f"what is left of the tail of {tail.topic}-{partition} is not known: {error}")
+        return True
 
 
 def _read(

@@ -30,7 +30,6 @@ from tests.kafka.mirroring import caught_up, content, wait_until
 
 pytestmark = pytest.mark.stack
 PARTITIONS = 2
-SET = AlterConfigOpType.SET
 
 
 @pytest.fixture
@@ -151,8 +150,8 @@ def test_a_compacted_topic_is_turned_round_only_without_a_tail_that_was_not_mirr
     aborted.flush(30)
     aborted.abort_transaction(30)
     began = bases(environment, mirror)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, mirror.topic)
-    resource.add_incremental_config(ConfigEntry("cleanup.policy", "compact", incremental_operation=SET))
+    compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, mirror.topic, incremental_configs=[compact])
     for cluster in ("east", "west"):
         AdminClient(at(stack, cluster)).incremental_alter_configs([resource])[resource].result(30)
     # When it is turned round, then it is; the aborted record does no harm
