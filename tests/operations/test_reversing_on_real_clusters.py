@@ -153,7 +153,8 @@ def test_a_compacted_topic_is_turned_round_only_without_a_tail_that_was_not_mirr
     compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, mirror.topic, incremental_configs=[compact])
     for cluster in ("east", "west"):
-        AdminClient(at(stack, cluster)).incremental_alter_configs([resource])[resource].result(30)
+        admin = AdminClient(at(stack, cluster))
+        admin.incremental_alter_configs([resource])[resource].result(30)
     # When it is turned round, then it is; the aborted record does no harm
     turn_round(environment, mirror, began, reversed_mirror(mirror, f"a-{mirror.topic}", "2026-11-23T03:00:00Z", "test"))
     # When its source has another record beyond the copy, then it is not, and nothing was begun
