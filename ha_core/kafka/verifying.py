@@ -125,9 +125,11 @@ def compare(source: Admin, target: Admin, key: Partition, span: Range, compacted
     def by_now() -> ByNow:
         # The source first: what the copier takes from it meanwhile is then in the copy at least.
         end = source.ends([key])[key].last_stable
+        held = target.ends([key])[key].high_watermark
         return ByNow(
             source.log(key, span.start, end, committed=True),
-            target.log(key, 0, target.ends([key])[key].high_watermark),
+            target.log(key, 0, held),
+            max(held - span.target_end, 0),
         )
 
     try:

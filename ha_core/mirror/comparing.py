@@ -14,8 +14,9 @@ What only one of them has:
   a difference where the source has an aborted or a control batch, or where no run says that anything was copied; but
   not where the copy was a source before: what it had then, and nobody copied, is its own (`Progress.base`).
 - Where a topic is compacted, what only one of them has is counted, and the last state of its key has to be the same in
-  both, see `key_states`. A compacted copy may lack what its source has, another one may not. What only one of them has
-  of a key is looked at again before it is called different: clusters compact when they like, while logs are read too.
+  both, see `key_states`: to whoever is led to them, so what is a log's own excuses nothing. A compacted copy may lack
+  what its source has, another one may not. What only one of them has of a key is looked at again before it is called
+  different: clusters compact when they like, while logs are read too.
 
 Of a range the first difference is found, by its offset in the source, and nothing behind it is looked at.
 """
@@ -121,6 +122,8 @@ class ByNow(NamedTuple):
 
     source: Log
     copy: Log
+    arrived: int = 0
+    """So many offsets the copy has got behind the range, and so many records of the source at most."""
 
 
 LOOKS = 2
@@ -168,12 +171,16 @@ class Comparison:
             if not digests:
                 return []
             states, logs = KeyStates(digests), by_now()
+            behind_range = 0
             for record in visible(logs.source):
-                own = record.offset < span.source_base and span.place(record.offset) is None
-                if record.offset >= span.start:
-                    states.source(record.rest, record.offset, own or record.offset >= span.end)
+                if record.offset < span.start or span.own_in_source(record.offset):
+                    continue
+                later = record.offset >= span.end
+                behind_range += later
+                states.source(record.rest, record.offset, later, arrived=behind_range <= logs.arrived)
             for record in visible(logs.copy):
-                states.copy(record.rest, record.offset, *span.seen(record.offset))
+                if not span.own_in_copy(record.offset):
+                    states.copy(record.rest, record.offset, *span.seen(record.offset))
             found = {
                 digest: (seen, what)
                 for digest, (seen, what) in states.differing().items()

@@ -89,12 +89,12 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class KeyState:
-    """The last records of a key: of what is compared, and of what came later or is a log's own."""
+    """The last records of a key: of what is compared, and of what came later."""
 
     source: Seen | None = None
     source_later: Seen | None = None
     deleted_later: bool = False
-    """There is a tombstone in the source among what came later."""
+    """There is a tombstone in the source among what came later, and it may have been in the copy."""
     copy: Seen | None = None
     copy_later: Seen | None = None
 
@@ -135,16 +135,17 @@ class KeyStates:
     def __init__(self, digests: Iterable[bytes]) -> None:
         self._of: dict[bytes, KeyState] = {digest: KeyState() for digest in digests}
 
-    def source(self, rest: bytes, offset: int, later: bool) -> None:
+    def source(self, rest: bytes, offset: int, later: bool, arrived: bool) -> None:
         """A record of the source. They come in the order of their offsets.
 
-        :param later: it lies behind what is compared, or is the source's own.
+        :param later: it lies behind what is compared.
+        :param arrived: the copy may have got it, if it is later.
         """
         if state := self._state(rest):
             seen = Seen(offset, _live(rest), offset)
             if later:
                 state.source_later = seen
-                state.deleted_later |= not seen.live
+                state.deleted_later |= arrived and not seen.live
             else:
                 state.source = seen
 

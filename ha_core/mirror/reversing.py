@@ -7,7 +7,9 @@ with a progress that says all of it, copies what the writer has had since it bec
   its own of an earlier stay that no map leads to, as a lost tail: there is nothing to copy below it
   (`Progress.source_base`).
 - In the old source everything below its log's end is its own. What of it no run says (aborted records, a tail that was
-  not mirrored) was never copied, is in no map, and stays as it is (`Progress.base`).
+  not mirrored) was never copied, is in no map, and stays as it is (`Progress.base`). But a cleaner knows nothing of
+  maps: where a topic is compacted, it takes what was mirrored of a key for a later record that was not. So a log with
+  such records becomes no copy.
 
 The producers of the progress are those that wrote to the new source since, so there are none yet: what they had before
 is in the last sequences of the topic.
@@ -20,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from ha_core.mirror.notes import Notes
 from ha_core.mirror.progress import Account, CopyDamagedError, Progress, RunPage, TopicIds, Writer
 from ha_core.mirror.recovery import data_end, recover
+from ha_core.mirror.side_by_side import Log, visible
 from ha_core.model import Run
 from ha_core.wire.copies import CONTROL
 from ha_core.wire.records import Batch
@@ -45,7 +48,13 @@ def copied_below(notes: Notes, tail: Iterable[Batch], base: int) -> tuple[Progre
 
 
 def turned_round(
-    old: Progress, runs: Sequence[Run], base: int, writer: Writer, end: int, last: Iterable[Batch] = ()
+    old: Progress,
+    runs: Sequence[Run],
+    base: int,
+    writer: Writer,
+    end: int,
+    last: Iterable[Batch] = (),
+    cleaned: Log | None = None,
 ) -> tuple[tuple[RunPage, ...], Progress]:
     """What the first copier of the mirror the other way writes down before it copies anything, in this order.
 
@@ -54,9 +63,12 @@ def turned_round(
     :param writer: the new copier, who has fenced the new copy; behind its marker that ends at `end`.
     :param last: the batch of the old source in which its last mirrored record lies, if it is there; read when it is
         known that the log reaches so far.
-    :raises CopyDamagedError: the old source has lost records that were mirrored.
+    :param cleaned: the old source behind that record, where the topic is compacted.
+    :raises CopyDamagedError: the old source has lost records that were mirrored, or its cleaner may take them.
     """
     _require_kept(runs, end, last)
+    if cleaned is not None:
+        _require_no_tail(cleaned, last_mirrored(runs))
     progress = Progress(
         writer,
         source=base,
@@ -85,3 +97,14 @@ def _require_kept(runs: Sequence[Run], end: int, last: Iterable[Batch]) -> None:
         raise CopyDamagedError(f"the record at offset {at} was mirrored, and the log ended at {end - 1} then: {lost}")
     if any(batch.attributes & CONTROL and batch.base_offset <= at <= batch.last_offset for batch in last):
         raise CopyDamagedError(f"the record at offset {at} was mirrored, and a marker lies there: {lost}")
+
+
+def _require_no_tail(log: Log, mirrored: int) -> None:
+    """Aborted records are none: cleaners pass them over."""
+    own = next((record.offset for record in visible(log) if record.offset > mirrored), None)
+    if own is not None:
+        raise CopyDamagedError(
+            f"the record at offset {own} was not mirrored, and the topic is compacted: for its sake brokers take "
+            "away what was mirrored of its key. Fetch what is needed of the tail, delete the topic there, and link it "
+            "anew"
+        )

@@ -46,6 +46,14 @@ class Range(NamedTuple):
     source_base: int = 0
     """What lies below it in the source and in no run is not copied."""
 
+    def own_in_source(self, offset: int) -> bool:
+        """Whether what lies there was never copied, and is in no map: no reader is led to it, from either log."""
+        return offset < self.source_base and self.place(offset) is None
+
+    def own_in_copy(self, target: int) -> bool:
+        """As `own_in_source`, of the copy."""
+        return self.target_start <= target < self.base and not self.origin(target)[1]
+
     def origin(self, target: int) -> tuple[int, bool]:
         """The source offset of what lies there in the copy; or behind which run it lies, and False."""
         at = bisect_right(self.runs, target, key=lambda run: run.target) - 1
@@ -64,7 +72,7 @@ class Range(NamedTuple):
 
     def seen(self, target: int) -> tuple[int, bool]:
         """By which offset of the source a record of the copy is ordered among others of its key, and whether it lies
-        behind the range, or is the copy's own."""
+        behind the range or in no run."""
         if target < self.target_start:
             return -1, False
         if target >= self.target_end:
@@ -135,7 +143,7 @@ class Walk:
             self._lacking(record)
             return True
         at, mapped = self._span.origin(copied.offset)
-        if not mapped and copied.offset < self._span.base:
+        if self._span.own_in_copy(copied.offset):
             self._take(self._copy)
             return True
         if record is not None and record.offset < at:
@@ -163,10 +171,10 @@ class Walk:
         self._take(self._copy)
 
     def _lacking(self, record: Record) -> None:
-        target = self._span.place(record.offset)
-        if target is None and record.offset < self._span.source_base:
+        if self._span.own_in_source(record.offset):
             self._take(self._source)
             return
+        target = self._span.place(record.offset)
         if target is not None and target < self._copy_log.log_start:
             self._gone_in_copy += 1
         elif target is not None and self._compacted.copy:

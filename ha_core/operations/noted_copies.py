@@ -1,4 +1,6 @@
-"""What copiers have noted of copies, read before a switch goes to them. Copiers may be at work meanwhile."""
+"""What lies in copies, and what copiers have noted of it, read before a switch goes to them. Copiers may be at work
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,8 @@ from ha_core.kafka.takeover import Copy
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.notes import CopyId, Notes
 from ha_core.mirror.progress import PAGE_RUNS, CopyDamagedError
+from ha_core.mirror.side_by_side import visible
+from ha_core.model import LostTail
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.sides import admin_of
@@ -22,11 +26,12 @@ FORCED_S = 2.0
 """For a forced move, which clients wait for: what is not read by then is not known."""
 
 
-def too_many_runs(environment: Environment, case: Case, patience_s: float) -> dict[Partition, CopyFacts]:
-    """What is in the copies that the move goes to, where maps may not have room for all of it; else nothing.
+def noted_copies(environment: Environment, case: Case, patience_s: float) -> dict[Partition, CopyFacts]:
+    """What is in the copies that the move goes to, where maps may not have room for all of it, or a lost tail may lie
+    between; else nothing.
 
     Of each copy the newest note, which is some seconds old at most, says how many runs it has; the runs themselves are
-    read only where they are too many.
+    read only where they are needed.
     What cannot be read is said: the switch itself reads it again.
     """
     target, timeout_s = case.request.target, FORCED_S if case.request.mode == "forced" else patience_s
@@ -46,7 +51,8 @@ def too_many_runs(environment: Environment, case: Case, patience_s: float) -> di
         read = partial(_read, environment, admin, copies, timeout_s=timeout_s)
         newest = [notes.progress for notes in read(whole_map=False) if notes.progress is not None]
         # A run is cut in two where an extent of the map ends.
-        if stays + sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest) <= MAX_EXTENTS_AT_ONCE:
+        runs = sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest)
+        if stays + runs <= MAX_EXTENTS_AT_ONCE and not case.tails_in_copies:
             return {}
         return {
             (notes.copy.topic, notes.copy.partition): CopyFacts(notes.progress.source, notes.runs, whole=True)
@@ -54,8 +60,33 @@ def too_many_runs(environment: Environment, case: Case, patience_s: float) -> di
             if notes.progress is not None
         }
     except (KafkaAdminError, CopyDamagedError, RefusedError) as error:
-        environment.say(f"whether maps have room for all that is in the copies is not known: {error}")
+        environment.say(f"what is in the copies, and whether maps have room for it, is not known: {error}")
         return {}
+
+
+def committed_tails(environment: Environment, case: Case) -> tuple[LostTail, ...]:
+    """Those in compacted copies that a planned switch goes to, of partitions where committed records are left of them.
+    Aborted ones do no harm, and are counted all the same when a cluster is back. What cannot be read is taken for left.
+    """
+    if case.request.mode == "forced":
+        return case.tails_in_copies
+    return tuple(
+        tail.changed(partitions={p: part for p, part in tail.partitions.items() if _left(environment, case, tail, p)})
+        for tail in case.tails_in_copies
+    )
+
+
+def _left(environment: Environment, case: Case, tail: LostTail, partition: int) -> bool:
+    part, there = tail.partitions[partition], case.facts.topic(tail.cluster, tail.topic)
+    if not part.records or part.start is None or part.end is None:
+        return False
+    end = part.end if there is None else min(part.end, there.ends.get(partition, part.end))
+    try:
+        log = admin_of(environment, tail.cluster).log((tail.topic, partition), part.start, end, committed=True)
+        return any(record.offset >= part.start for record in visible(log))
+    except (KafkaAdminError, RefusedError) as error:
+        environment.say(f"what is left of the tail of {tail.topic}-{partition} is not known: {error}")
+        return True
 
 
 def _read(

@@ -17,7 +17,7 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import unchanged
 from ha_core.operations.gather import FORCED_S, PATIENCE_S, gather_all
 from ha_core.operations.mirrors import findings, reported_lags
-from ha_core.operations.noted_copies import too_many_runs
+from ha_core.operations.noted_copies import committed_tails, noted_copies
 from ha_core.operations.report import BaseProposal
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
@@ -81,9 +81,11 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
         case = replace(
             case,
             lags=reported_lags(environment, view),
-            copies=too_many_runs(environment, case, patience_s),
             findings=findings(store, request),
+            tails=store.lost_tails(),
         )
+        case = replace(case, tails=committed_tails(environment, case))
+        case = replace(case, copies=noted_copies(environment, case, patience_s))
     moves = case.moves
     other_users: dict[str, tuple[str, ...]] = {}
     for other in found.other_users:

@@ -51,12 +51,13 @@ def turn_round(
     :param still_ours: raises where another executor goes on with it; asked before the copies are fenced.
     :raises KafkaAdminError: a cluster cannot be asked, does not have the topic, or a transaction is open in it.
     :raises CopyDamagedError: the notes of the old mirror do not say what lies where, or the old source has lost some of
-        what was mirrored.
+        what was mirrored, or may lose it to its cleaner.
     """
     writer, standby = (admin_of(environment, name) for name in (new.source, new.target))
     before = {copy.id.partition: copy for copy in copies_of(old, max(bases) + 1) if copy.id.partition in bases}
     notes = _notes(writer, before)
     _require_no_transaction(environment, standby, [(old.topic, partition) for partition in bases])
+    compacted = any(_compacted(admin, old.topic) for admin in (writer, standby))
     ensure_copy_log(standby, new.log, new.log_partitions)
     still_ours()
 
@@ -68,11 +69,18 @@ def turn_round(
         progress, runs = copied_below(known, tail, base)
         at = last_mirrored(runs)
         last = (piece.batch for piece in standby.log((old.topic, partition), at, at + 1))
-        pages, begun = turned_round(progress, runs, base, fenced.writer, fenced.end, last)
+        cleaned = standby.log((old.topic, partition), at + 1, fenced.end, committed=True) if compacted else None
+        pages, begun = turned_round(progress, runs, base, fenced.writer, fenced.end, last, cleaned)
         yield from pages
         yield begun
 
     standby.seed([copy for copy in copies_of(new, max(bases) + 1) if copy.id.partition in bases], first)
+
+
+def _compacted(admin: Admin, topic: str) -> bool:
+    """In either is enough: a copy gets the settings of its source."""
+    found = admin.topics([topic], offsets=False).get(topic)
+    return found is not None and "compact" in found.config.get("cleanup.policy", "")
 
 
 def _require_no_transaction(environment: Environment, standby: Admin, partitions: Collection[Partition]) -> None:

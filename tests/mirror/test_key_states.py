@@ -15,6 +15,7 @@ from ha_core.mirror.key_states import Compacted, Part, Unmatched
 from ha_core.mirror.progress import Copied, Progress, Writer
 from ha_core.mirror.side_by_side import Compared, Difference
 from ha_core.mirror.split import Record
+from ha_core.model import Run
 from tests.mirror.batches import MS
 from tests.mirror.logs import Held, packed
 
@@ -42,8 +43,13 @@ def log(words: str) -> Log:
     return tuple(One(offset, word[0], not word[1:]) for offset, word in several if word != ".")
 
 
-def held(some: Log, log_start: int = 0) -> Held:
-    rows = (Record.of(one.offset, MS, one.key.encode(), b"%d" % one.offset if one.live else None) for one in some)
+def held(some: Log, log_start: int = 0, value: bytes | None = None) -> Held:
+    """:param value: of each record; None: a value of its own."""
+    values = (b"%d" % one.offset if value is None else value for one in some)
+    rows = (
+        Record.of(one.offset, MS, one.key.encode(), v if one.live else None)
+        for one, v in zip(some, values, strict=True)
+    )
     return Held([packed(row.offset, [row]) for row in rows], log_start=log_start)
 
 
@@ -59,17 +65,27 @@ def compare(
     end: int,
     *,
     by_now: Callable[[], tuple[Log, Log]] | None = None,
+    arrived: int | None = None,
     compacted: Compacted = BOTH,
     followed: int = 100,
     starts: tuple[int, int] = (0, 0),
 ) -> Compared:
-    """Of a copy of the offsets below `end`, each in its place."""
+    """Of a copy of the offsets below `end`, each in its place.
+
+    :param arrived: records behind them that were copied meanwhile; None: those that are there.
+    """
     progress = Progress(WRITER, 0, 0).with_batches([Copied(0, end)])
     (span,) = ranges(CopyMap.of(progress), starts[0], end, 1 << 40)
     now = by_now or (lambda: (source, copy))
     below = (one for one in source if one.offset < end), (one for one in copy if one.offset < end)
     comparison = Comparison(span, *map(held, map(tuple, below), starts), compacted, followed)
-    return comparison.run(lambda: ByNow(*map(held, now(), starts)))
+
+    def both() -> ByNow:
+        logs = now()
+        there = sum(one.offset >= end for one in logs[1]) if arrived is None else arrived
+        return ByNow(*map(held, logs, starts), there)
+
+    return comparison.run(both)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +146,7 @@ def test_what_compaction_may_have_taken_is_told_from_what_was_lost(
         (". b c b | .", "a b c b | a-", None),
         ("a b c a- | a", "a b c . | a", None),
         ("a b c a- | a", "a b c . |", Difference(3, 3, DELETED.format(0))),
-        ("a b c b | b- b", "a . c . |", None),
+        ("a b c b | b- b", "a . c . | .", Difference(3, 3, MISSING)),
     ],
     ids=[
         "a later one was copied meanwhile",
@@ -141,7 +157,7 @@ def test_what_compaction_may_have_taken_is_told_from_what_was_lost(
         "the tombstone was copied before it went",
         "it lives again",
         "it lives again, and the copy does not know yet",
-        "deleted by what has come and gone in the copy",
+        "deleted by what is not copied yet",
     ],
 )
 def test_what_came_later_explains_what_is_gone_below_it(source: str, copy: str, first: Difference | None) -> None:
@@ -149,6 +165,15 @@ def test_what_came_later_explains_what_is_gone_below_it(source: str, copy: str, 
     whole = [log(words.replace("|", "")) for words in (source, copy)]
     found = compare(whole[0], whole[1], end)
     assert found.first == first
+
+
+def test_what_was_copied_meanwhile_explains_what_is_gone_also_if_it_is_gone_itself() -> None:
+    # Given a copy without the last value of a key, and a source in which a tombstone came behind it
+    source, copy = log("a b c b d b- b"), log("a . c .")
+    # When the copy has got two records since, then it may have had the tombstone; when one or none, it has not
+    assert compare(source, copy, 4, arrived=2).first is None
+    for arrived in (0, 1):
+        assert compare(source, copy, 4, arrived=arrived).first == Difference(3, 3, MISSING)
 
 
 def test_only_a_compacted_copy_may_lack_what_its_source_has() -> None:
@@ -273,6 +298,74 @@ def test_copies_of_what_was_cleaned_on_both_sides_in_any_way_at_any_time_are_equ
     now_source, now_copy = cleaned(source, later_in_source), cleaned(copy + whole[end:copied], later_in_copy)
     now_source = tuple(sorted({*now_source, *(one for one in whole if one.offset in kept)}))
     # When they are compared while both clusters clean
-    found = compare(tuple(shown_by), copy, end, by_now=lambda: (now_source, now_copy), followed=followed)
+    found = compare(
+        tuple(shown_by), copy, end, by_now=lambda: (now_source, now_copy), arrived=copied - end, followed=followed
+    )
     # Then
     assert found.first is None
+
+
+class Turned(NamedTuple):
+    """A mirror that was turned round: what either log has of its own lies between what was mirrored before and what was
+    mirrored since."""
+
+    before: list[tuple[str, bool]]
+    own_in_source: list[tuple[str, bool]]
+    own_in_copy: list[tuple[str, bool]]
+    since: list[tuple[str, bool]]
+
+    @property
+    def bases(self) -> tuple[int, int]:
+        """Where it goes on in the source, and in the copy, behind a marker in each."""
+        return len(self.before) + len(self.own_in_source) + 1, len(self.before) + len(self.own_in_copy) + 1
+
+    @property
+    def logs(self) -> tuple[Log, Log]:
+        of_source, of_copy = (
+            tuple(One(at + (at >= base - 1), *row) for at, row in enumerate([*self.before, *own, *self.since]))
+            for base, own in zip(self.bases, (self.own_in_source, self.own_in_copy), strict=True)
+        )
+        return of_source, of_copy
+
+    def first(self, source: Log, copy: Log) -> Difference | None:
+        """What their comparison finds."""
+        base, own_base = self.bases
+        runs = (Run(0, 0, len(self.before)),)
+        progress = Progress(WRITER, base, own_base, runs=runs, base=own_base, source_base=base)
+        progress = progress.with_batches([Copied(base, len(self.since))] if self.since else [])
+        (span,) = ranges(CopyMap.of(progress), 0, progress.source, 1 << 40)
+        return Comparison(span, held(source, value=b"v"), held(copy, value=b"v"), BOTH).run().first
+
+    def readers(self, some: Log, base: int) -> dict[str, int]:
+        """As `shown`, to those who are led to it: key → which of the mirrored records it is."""
+        before = len(self.before)
+        behind = (one._replace(offset=one.offset - base + before) for one in some if one.offset >= base)
+        return shown((*(one for one in some if one.offset < before), *behind))
+
+
+tails = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=3)
+turned: Any = st.builds(Turned, entries, tails, tails, tails)
+
+
+@given(turned, st.integers(0, 1 << 24), st.integers(0, 1 << 24))
+@settings(max_examples=400)
+def test_what_is_a_logs_own_says_nothing_of_what_its_readers_have(mirror: Turned, in_source: int, in_copy: int) -> None:
+    # Given any part of the records in the one, and any in the other
+    source, copy = (
+        tuple(one for one in some if mask >> one.offset & 1)
+        for some, mask in zip(mirror.logs, (in_source, in_copy), strict=True)
+    )
+    # When they are compared
+    first = mirror.first(source, copy)
+    # Then they are equal exactly if who is led to the one has the same as who is led to the other
+    base, own_base = mirror.bases
+    assert (first is None) == (mirror.readers(source, base) == mirror.readers(copy, own_base))
+
+
+def test_a_lost_tail_does_not_explain_that_its_cleaner_took_what_was_mirrored() -> None:
+    # Given a copy that was the source, and holds a record of key k that was never mirrored above one that was
+    mirror = Turned([("k", True), ("x", True)], [], [("k", True)], [("x", True)])
+    source, copy = mirror.logs
+    assert mirror.first(source, copy) is None
+    # When its cleaner takes the older one, then k is gone for whoever is led there
+    assert mirror.first(source, Cleaning(9, 0).of(copy)) == Difference(0, 0, MISSING)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.mirror.notes import CopyId, Notes, encode
+from ha_core.mirror.partition import Aborted
 from ha_core.mirror.progress import (
     PAGE_RUNS,
     Account,
@@ -20,8 +21,12 @@ from ha_core.mirror.progress import (
     Writer,
 )
 from ha_core.mirror.reversing import copied_below, turned_round
+from ha_core.mirror.split import Record
 from ha_core.model import Run
 from ha_core.wire.records import Batch
+from tests.mirror import batches
+from tests.mirror.batches import MS, marker
+from tests.mirror.logs import Held, packed
 
 COPY = CopyId("link-1", "orders", 0)
 OLD, NEW = Writer(7, 3), Writer(9, 0)
@@ -130,3 +135,19 @@ def test_what_the_copy_had_before_it_was_one_is_not_read_again_at_every_take_ove
     assert begun.last_record == -1
     # Until the copier has something there
     assert begun.with_batches([Copied(500, 5)]).last_record == 10_000_505
+
+
+def test_a_compacted_log_with_a_tail_that_was_not_mirrored_becomes_no_copy() -> None:
+    # Given a source with three mirrored records, and behind them one of an aborted transaction and one that is a tail
+    runs, old = (Run(0, 0, 3),), Progress(OLD, source=3, target=3, runs=(Run(0, 0, 3),))
+    mirrored = packed(0, [Record.of(at, MS, b"k", b"mirrored") for at in range(3)])
+    aborted = batches.records(3, range(1), producer=500, sequence=0, transactional=True)
+    ended, tail = marker(4, 500, 0), packed(5, [Record.of(5, MS, b"k", b"acknowledged")])
+    # When its mirror is turned round, then its cleaner could take the mirrored one for the tail's
+    with pytest.raises(CopyDamagedError, match="offset 5 was not mirrored, and the topic is compacted") as error:
+        turned_round(old, runs, 4, NEW, end=7, cleaned=Held([mirrored, aborted, ended, tail], (Aborted(500, 3),)))
+    assert "delete the topic there, and link it anew" in str(error.value)
+    # And what was aborted does no harm, nor does any tail in a topic that is not compacted
+    for cleaned in (Held([mirrored, aborted, ended], (Aborted(500, 3),)), None):
+        _, begun = turned_round(old, runs, 4, NEW, end=7, cleaned=cleaned)
+        assert begun.runs == (Run(0, 0, 3),)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.copying import Copying
@@ -334,6 +334,24 @@ def test_a_switch_back_leads_to_the_returned_cluster_and_its_tail_stays_out_of_t
     # And what west has is compared with what it is led to, not with the tail
     copy_all(environment, [view.mirrors[f"{topic}@west"]])
     assert compare_mirrors(environment, [topic], "west", 1.0, 0).equal
+
+
+def test_a_switch_back_to_a_tail_is_refused_when_the_topic_is_compacted_by_then(
+    back: Dead, environment: Environment
+) -> None:
+    # Given a topic whose returned cluster has been made its standby, above its tail
+    topic = "d.at-cut"
+    assert f"{topic}@east" in environment.store.load().mirrors
+    request = make_request([f"topic:{topic}"], "west", "east", reason="back", include_other_users=True)
+    assert "tail-in-copy" not in {one.code for one in plan(environment, request).verdicts}
+    # When the topic becomes compacted
+    compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[compact])
+    west = AdminClient({"bootstrap.servers": bootstrap(back.stack, "west")})
+    west.incremental_alter_configs([resource])[resource].result(30)
+    # Then a switch back is refused, with what lies there
+    (found,) = [one for one in plan(environment, request).verdicts if one.code == "tail-in-copy"]
+    assert (found.level, found.number) == ("error", PARTITIONS * BEYOND)
 
 
 @pytest.mark.parametrize(("topic", "outcome"), [(LESS, "less"), (GONE, "gone")])

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.copying import Copying
@@ -16,6 +17,7 @@ from ha_core.kafka.errors import StandsInTheWayError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.fencing import fence
 from ha_core.kafka.verifying import copies_of
+from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Document, Mirror
 from ha_core.operations.comparing import compare_mirrors
 from ha_core.operations.environment import Environment, EnvironmentSettings, connect
@@ -133,6 +135,36 @@ def test_a_tail_that_was_not_mirrored_stays_where_it_is_and_is_not_judged(
     assert len(content(at(stack, "east"), mirror.topic)) == 300 + 5 + 20
     assert len(content(at(stack, "west"), mirror.topic)) == 300 + 20
     assert equal(environment, new)
+
+
+def test_a_compacted_topic_is_turned_round_only_without_a_tail_that_was_not_mirrored(
+    stack: Stack, environment: Environment, mirror: Mirror
+) -> None:
+    # Given a copy that became the writer, and whose source has an aborted record more; and it is compacted by now
+    with copied(environment, mirror):
+        pass
+    aborted = produce(at(stack, "east"), mirror.topic, 0, transactional_id=f"more-{mirror.topic}")
+    aborted.init_transactions(30)
+    aborted.begin_transaction()
+    aborted.produce(mirror.topic, b"aborted", key=b"k", partition=1)
+    aborted.flush(30)
+    aborted.abort_transaction(30)
+    began = bases(environment, mirror)
+    compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, mirror.topic, incremental_configs=[compact])
+    for cluster in ("east", "west"):
+        admin = AdminClient(at(stack, cluster))
+        admin.incremental_alter_configs([resource])[resource].result(30)
+    # When it is turned round, then it is; the aborted record does no harm
+    turn_round(environment, mirror, began, reversed_mirror(mirror, f"a-{mirror.topic}", "2026-11-23T03:00:00Z", "test"))
+    # When its source has another record beyond the copy, then it is not, and nothing was begun
+    more = Producer(at(stack, "east"))
+    more.produce(mirror.topic, b"acknowledged", key=b"k", partition=1)
+    assert more.flush(30) == 0
+    new = reversed_mirror(mirror, f"b-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
+    for _ in range(2):
+        with pytest.raises(CopyDamagedError, match="was not mirrored, and the topic is compacted"):
+            turn_round(environment, mirror, began, new)
 
 
 def test_no_mirror_is_turned_round_while_a_transaction_is_open_in_what_becomes_its_copy(

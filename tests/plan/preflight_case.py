@@ -11,6 +11,7 @@ from ha_core.model import (
     GatewayRecord,
     Group,
     Lock,
+    LostTail,
     Mask,
     Mirror,
     MoveRequest,
@@ -77,6 +78,7 @@ class Case:
     lags: dict[tuple[str, int], CopyLag] = field(default_factory=dict)
     copies: dict[Partition, CopyFacts] = field(default_factory=dict)
     findings: tuple[SyncFinding, ...] = ()
+    tails: tuple[LostTail, ...] = ()
     locks: tuple[Lock, ...] = ()
     gateways: tuple[GatewayRecord, ...] = (GatewayRecord(id="gw-1", host="h", port=1, node_id=1),)
 
@@ -121,7 +123,7 @@ class Case:
     def judge(self, rules: Iterable[Callable[[Judged], Verdicts]] = RULES) -> list[Verdict]:
         view, request, facts = self.parts()
         found, usage = closure(view, self.usage_by_user, request), self.usage_by_user
-        more = {"lags": self.lags, "copies": self.copies, "findings": self.findings}
+        more = {"lags": self.lags, "copies": self.copies, "findings": self.findings, "tails": self.tails}
         return preflight(Judged(view, request, found, facts, self.locks, self.gateways, usage, **more), rules=rules)
 
     def moved(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

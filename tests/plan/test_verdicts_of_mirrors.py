@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ha_core.model import Crossing, Extent, Mirror, Run, Scope, SyncFinding, Topic
+from ha_core.model import Crossing, Extent, LostTail, Mirror, Run, Scope, SyncFinding, Tail, Topic
 from ha_core.model.extent import identity
 from ha_core.plan.facts import CopyFacts, CopyLag, GroupFacts, Replicas
 from ha_core.plan.preflight import LINK_RULES
@@ -179,6 +179,50 @@ def test_records_of_a_copy_that_a_map_has_no_room_for_are_counted_before_the_swi
     # Where there is room nothing is said
     monkeypatch.setattr("ha_core.plan.preflight.mirrors.MAX_EXTENTS_AT_ONCE", 5)
     assert "no-room-in-map" not in codes(replace(mirrored(LEVEL, forced=forced), copies=copies))
+
+
+@pytest.mark.parametrize(("forced", "level"), [(False, "error"), (True, "warning")])
+def test_a_switch_to_a_compacted_copy_with_a_lost_tail_is_refused_until_the_topic_is_made_anew(
+    forced: bool, level: str
+) -> None:
+    # Given a copy that was the log, with five records of partition 1 that were never mirrored
+    tail = LostTail(
+        key=LostTail.key_of("orders", "west", "switch-1"),
+        topic="orders",
+        cluster="west",
+        target="east",
+        operation="switch-1",
+        since="now",
+        link="link-1",
+        log="copies",
+        log_partitions=1,
+        partitions={
+            0: Tail(mirrored=4, client=4, start=4, end=6, records=0),
+            1: Tail(mirrored=4, client=4, start=4, end=9, records=5),
+        },
+        counted="now",
+    )
+    runs = (Run(0, 0, 4), Run(4, 10, 6))
+    copies = {("orders", p): CopyFacts(20, runs, whole=True) for p in (0, 1)}
+    case = replace(mirrored(LEVEL, LEVEL, forced=forced), tails=(tail,), copies=copies)
+    # When the topic has become compacted, in either cluster
+    log = replace(HERE, ends={0: 10, 1: 20})
+    compacted = replace(log, config={"cleanup.policy": "compact,delete"})
+    for here, there in ((log, compacted), (compacted, log)):
+        cleaned = case.with_topic("east", here).with_topic("west", there)
+        # Then it is told how many they are, and how to get rid of them
+        found = of(cleaned, "tail-in-copy")
+        assert (found.level, found.number, found.unit) == (level, 5, "records")
+        assert "delete the topic there, and link it anew" in found.remedy
+        # And nothing is said when others lie in their place, or nothing does: it is another topic
+        anew = {("orders", 1): CopyFacts(20, (Run(0, 0, 7),), whole=True)}
+        assert "tail-in-copy" not in codes(replace(cleaned, copies=anew))
+        fresh = replace(there, ends={0: 0, 1: 4})
+        assert "tail-in-copy" not in codes(replace(cleaned, copies={}).with_topic("west", fresh))
+        # nor of a tail in another cluster
+        assert "tail-in-copy" not in codes(replace(cleaned, tails=(tail.changed(cluster="north"),)))
+    # And a topic that is not compacted is not judged by it
+    assert "tail-in-copy" not in codes(case.with_topic("east", log).with_topic("west", log))
 
 
 def test_a_switch_past_a_second_mirror_of_the_topic_is_refused() -> None:

@@ -52,6 +52,7 @@ RULES = (
     mirrors.lagging,
     mirrors.standing_still,
     mirrors.no_room_in_map,
+    mirrors.tails_in_copies,
     mirrors.beyond_copies,
     mirrors.not_brought_over,
     clusters.last_seen,

@@ -10,6 +10,7 @@ from ha_core.model import (
     GatewayRecord,
     Identity,
     Lock,
+    LostTail,
     Mirror,
     MoveRequest,
     MoveSet,
@@ -49,6 +50,8 @@ class Case:
     """What is in the copies of mirrored topics, as copiers noted it last."""
     findings: Collection[SyncFinding] = ()
     """What the origin's mirrors in the target have not got besides records, as of the last look."""
+    tails: Collection[LostTail] = ()
+    """What forced switches have left behind, in any cluster."""
 
     @cached_property
     def moves(self) -> MoveSet:
@@ -78,6 +81,23 @@ class Case:
             and mirror.topic not in request.scope.partitions
             and (request.mode == "forced" or request.cut == "barrier" or mirror.topic in self.barriers)
         }
+
+    @cached_property
+    def tails_in_copies(self) -> tuple[LostTail, ...]:
+        """Those with records in the target, of compacted topics that go to their copies there. The topic may have been
+        made anew since."""
+        request = self.request
+        return tuple(
+            tail
+            for tail in self.tails
+            if tail.cluster == request.target
+            and tail.topic in self.to_copies
+            and any(part.records for part in tail.partitions.values())
+            and any(
+                found is not None and found.compacted
+                for found in (self.facts.topic(name, tail.topic) for name in (request.origin, request.target))
+            )
+        )
 
     @cached_property
     def barriers(self) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ha_core.model import View
+from ha_core.model import LostTail, View
 from ha_core.model.extent import Extents, identity
 from ha_core.model.topic import client_end
 from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
@@ -193,6 +193,41 @@ def _left(case: Case, key: Partition, copy: CopyFacts, most: int) -> int:
 def _extents(view: View, origin: str, key: Partition) -> Extents:
     topic = view.mapped(key[0])
     return identity(origin) if topic is None else topic.extents(key[1])
+
+
+def tails_in_copies(case: Case) -> Verdicts:
+    """Copies of compacted topics with records that were never mirrored, from when they were the log: see
+    `mirror/reversing`. Such a log does not become a copy, but a topic may be compacted later."""
+    for tail in case.tails_in_copies:
+        still = dict(_still_there(case, tail))
+        if not still:
+            continue
+        name, cluster = tail.topic, tail.cluster
+        where = listed(f"partition {partition} {records:,}" for partition, records in sorted(still.items()))
+        yield (error if case.request.mode == "planned" else warning)(
+            "tail-in-copy",
+            f"topic {name}",
+            f"Topic {name} is compacted, and its copy in {cluster} has records that were never mirrored, from before "
+            f"operation {tail.operation}: {where}. For their sake {cluster} takes away what was mirrored of their "
+            "keys, which readers would miss there.",
+            f"Fetch what is needed of them (`switchyard mirror reconcile {cluster} --dry-run` says how), `switchyard "
+            f"mirror unlink {name} --to {cluster}`, delete the topic there, and link it anew.",
+            number=sum(still.values()),
+            unit="records",
+        )
+
+
+def _still_there(case: Case, tail: LostTail) -> Iterator[tuple[int, int]]:
+    """(partition, records), unless what lies in their place was copied: then the topic was made anew."""
+    there = case.facts.topic(tail.cluster, tail.topic)
+    for partition, part in tail.partitions.items():
+        copy = case.copies.get((tail.topic, partition))
+        runs = () if copy is None else copy.runs
+        end = None if there is None else there.ends.get(partition)
+        if not part.records or part.start is None or part.end is None or (end is not None and end <= part.start):
+            continue
+        if not any(run.target < part.end and part.start < run.target + run.records for run in runs):
+            yield partition, part.records
 
 
 def beyond_copies(case: Case) -> Verdicts:
