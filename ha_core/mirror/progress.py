@@ -22,8 +22,8 @@ Invariants:
 - So the number of records between the progress and the data end, as sequences have it, says which batches of which
   intents are in the copy. The next source offset follows from the copy itself: no checkpoint can disagree with it.
 - *What is gone is not counted.* Retention or compaction may have taken what lay behind the data end, and nobody can say
-  whether that were records or markers. So the records are copied again, if there were any: the first ones nobody can
-  read any more, so none comes twice.
+  whether that were records or markers. So the records are copied again, if there were any: the first ones are gone, so
+  the copy holds none twice.
 - Intents of another epoch than the newest progress's are of a copier that was taken over before it appended them, or
   after: nothing of them is in the copy above the data end. They are ignored.
 - *Where a record was acknowledged, no marker lies.* A copy that has lost records (an unclean leader) has lost the last
