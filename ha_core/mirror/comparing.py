@@ -105,10 +105,7 @@ def standing(
     try:
         there = behind(tail, progress)
         foreign = there.foreign
-        # Behind the last record are only markers, of copiers that took over and wrote down nothing, and of others.
-        rest = [one.base_offset for one in (*there.markers, foreign) if one is not None]
-        stop = rest[0] if rest else max(end, progress.target)
-        found = recover(progress, intents, DataEnd(stop, there.passed))
+        found = recover(progress, intents, DataEnd(there.last, there.passed))
     except CopyDamagedError as error:
         return progress, Difference(progress.source, progress.target, str(error))
     if foreign is None:

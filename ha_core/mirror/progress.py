@@ -11,16 +11,19 @@ What a copier that takes over does, in this order:
 2. An empty aborted transaction over the copy and its part of the copy log. Its marker carries the epoch into both. From
    there on the broker refuses whatever an older copier still sends, however long that one has stood still.
 3. Asks for the end of the copy, then reads the copy log to its end, and then in the copy, up to that end, the *data
-   end*: the offset of the first marker after the newest progress. A progress of a newer epoch says that it was taken
-   over itself; in this order it cannot see records of a newer copier without the progress of it.
+   end*: where the last record behind the newest progress ends that is still there. A progress of a newer epoch says
+   that it was taken over itself; in this order it cannot see records of a newer copier without the progress of it.
 4. `recover` (`recovery`), and writes the progress that comes of it, in its own epoch. Only then does it append.
 
 Invariants:
 
 - *What lies in the copy is in an intent.* It was written, and acknowledged by all in-sync replicas, before.
 - *Intents are applied in their order, and each batch whole.* One producer epoch appends them, by sequence.
-- So the number of records between the progress and the data end says which batches of which intents are in the copy.
-  The next source offset follows from the copy itself: no checkpoint can disagree with it.
+- So the number of records between the progress and the data end, as sequences have it, says which batches of which
+  intents are in the copy. The next source offset follows from the copy itself: no checkpoint can disagree with it.
+- *What is gone is not counted.* Retention or compaction may have taken what lay behind the data end, and nobody can say
+  whether that were records or markers. So the records are copied again, if there were any: the first ones are gone, so
+  the copy holds none twice.
 - Intents of another epoch than the newest progress's are of a copier that was taken over before it appended them, or
   after: nothing of them is in the copy above the data end. They are ignored.
 - *Where a record was acknowledged, no marker lies.* A copy that has lost records (an unclean leader) has lost the last
@@ -33,7 +36,9 @@ A marker of somebody else may lie between records as well. In a log that was the
 a transaction that had taken the partition in and written nothing yet, or be the repetition of one: coordinators know
 nothing of mirrors. It holds no record, so it is a hole of one offset; a *record* of somebody else is damage. Which
 markers have records of the copier behind them the copy says, and the copier's sequences say that nothing else lay
-between them. A copier whose batch lies further behind than it was to takes itself over to find out.
+between them. They also say how many markers are gone from before a batch that is left. Where those lay nobody can say,
+so the map may have the records that went with them some offsets too low, where nothing is left either. A copier whose
+batch lies further behind than it was to takes itself over to find out.
 
 A fence holds as long as brokers remember it: the coordinator forgets a transactional id that was not used for
 `transactional.id.expiration.ms` (7 days) and gives out another producer id then, and a partition forgets a producer

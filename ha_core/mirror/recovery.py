@@ -32,7 +32,8 @@ class Behind(NamedTuple):
 
 def behind(tail: Iterable[Batch], progress: Progress) -> Behind:
     """
-    :param tail: batches of the copy from the progress on or before.
+    :param tail: the batches of the copy from the progress on or before, as far as retention and compaction have left
+        them.
     :raises CopyDamagedError: batches of the writer do not lie where their sequences say.
     """
     writer, last, passed, markers = progress.writer, progress.target, list[int](), list[Batch]()
@@ -45,15 +46,19 @@ def behind(tail: Iterable[Batch], progress: Progress) -> Behind:
         fenced = any(marker.producer_id == writer.producer_id for marker in markers)
         if fenced or (batch.producer_id, batch.producer_epoch) != writer:
             return Behind(last, tuple(passed), tuple(markers), batch)
-        passed += (at for marker in markers for at in range(marker.base_offset, marker.last_offset + 1))
-        markers.clear()
-        # In the meantime compaction may have taken records, and a marker of somebody else as well.
+        seen = [at for marker in markers for at in range(marker.base_offset, marker.last_offset + 1)]
         records = (batch.base_sequence - progress.sequence) % MODULUS
-        if batch.base_offset - progress.target - len(passed) != records:
+        # What is gone before it were records and markers, and its sequence says how many of each. Which lay where does
+        # not matter, as nobody can read any of them: the markers are taken for the last ones.
+        first = seen[0] if seen else batch.base_offset
+        gone = batch.base_offset - progress.target - records - len(passed) - len(seen)
+        if not 0 <= gone <= first - last:
             raise CopyDamagedError(
                 f"the batch at offset {batch.base_offset} has {records} records of its copier before it, from offset "
-                f"{progress.target} on, and {len(passed)} markers: nobody can say what else lay there"
+                f"{progress.target} on, and {len(passed) + len(seen)} markers: nobody can say what else lay there"
             )
+        passed += (*range(first - gone, first), *seen)
+        markers.clear()
         last = batch.last_offset + 1
     return Behind(last, tuple(passed), tuple(markers))
 
@@ -66,12 +71,12 @@ class DataEnd(NamedTuple):
 
 
 def data_end(tail: Iterable[Batch], progress: Progress, end: int) -> DataEnd:
-    """Where what copiers have appended ends: at the first marker behind the last record after the progress.
+    """Where what copiers have appended ends, as far as it is still there.
 
     :param tail: the batches of the copy from the last record of the progress on, as far as retention and compaction
         have left them.
-    :param end: of the copy.
-    :raises CopyDamagedError: somebody else has written to it, or what was there is gone and nobody can say what it was.
+    :param end: of the copy; below the progress where it has lost records, as `recover` says.
+    :raises CopyDamagedError: somebody else has written to it, or it has lost records.
     """
     found_batches, last = list(tail), progress.last_record
     for batch in found_batches:
@@ -92,22 +97,7 @@ def data_end(tail: Iterable[Batch], progress: Progress, end: int) -> DataEnd:
             f"{where} was written by producer {foreign.producer_id}, epoch {foreign.producer_epoch}, and not by the "
             f"copier ({writer.producer_id}, epoch {writer.epoch}): somebody else writes to the copy"
         )
-    if not found.markers:
-        return DataEnd(end, found.passed)
-    at = found.last
-    for marker in found.markers:
-        # Before the very next copier there were records only. (Nobody can see a log that starts between that marker
-        # and its own repetition.)
-        only_records = at == found.last and marker.producer_id == writer.producer_id
-        if at < marker.base_offset and not (only_records and marker.producer_epoch == writer.epoch + 1):
-            raise CopyDamagedError(
-                f"retention or compaction took what lay between {at} and {marker.base_offset} of the copy, and nobody "
-                "can say whether that were records or markers of copiers"
-            )
-        if marker.producer_id == writer.producer_id:
-            break  # behind it nobody appended
-        at = marker.last_offset + 1
-    return DataEnd(found.markers[0].base_offset, found.passed)
+    return DataEnd(min(found.last, end), found.passed)
 
 
 def recover(progress: Progress, intents: Iterable[Intent], found: DataEnd) -> Progress:

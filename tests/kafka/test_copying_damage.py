@@ -119,17 +119,28 @@ def test_retention_that_overtakes_a_copy_stops_it_and_the_loss_is_counted(
         stopped(job, "begins at 120, and offset 100 would be copied next. 20 offsets are lost")
 
 
+@pytest.mark.parametrize("all_noted", [True, False], ids=["noted", "not noted yet"])
 def test_retention_of_the_copy_is_no_damage(
-    east: Admin, west: Admin, name: str, here: Settings, there: Settings
+    east: Admin, west: Admin, name: str, here: Settings, there: Settings, all_noted: bool
 ) -> None:
-    with copying(east, west, [copy_of(name)]) as job:
+    copy = copy_of(name)
+
+    def noted() -> int:
+        progress = west.read_notes(copy.log, {copy.id: 0})[copy.id].progress
+        return 0 if progress is None else progress.source
+
+    with copying(east, west, [copy]) as job:
         wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        if all_noted:
+            wait_until(lambda: noted() == 100, noted)
+    reached = noted()
     # When nothing is left of what was copied, the markers of its copiers neither
     delete_records(there, name, -1)
     produce(here, name, 5)
-    with copying(east, west, [copy_of(name)]) as job:
+    with copying(east, west, [copy]) as job:
         wait_until(lambda: caught_up(job, {(name, 0): 105}), job.standing)
-    assert content(there, name) == content(here, name)[100:]
+    # Then it goes on behind what was known to be there
+    assert content(there, name) == content(here, name)[reached:]
 
 
 def test_a_note_of_a_copy_that_somebody_else_wrote_to_stops_it(

@@ -320,6 +320,12 @@ def test_what_is_not_in_a_progress_yet_follows_from_intents_and_the_copy() -> No
         assert (found.source, found.target, found.runs, damage) == (15, 10, (Run(5, 0, 10),), None)
 
 
+def test_what_retention_took_of_a_copy_since_its_newest_progress_does_not_count_as_copied() -> None:
+    # Given a marker of somebody else behind three records, as many offsets as were to be appended, and nothing left
+    intent = Intent(WRITER, 0, (Copied(0, 3), Copied(3, 1)))
+    assert standing(START, [intent], [], 4) == (START, None)
+
+
 def test_a_progress_that_is_newer_than_the_look_at_the_copy_stands() -> None:
     progress = START.with_batches([Copied(0, 30)])
     assert standing(progress, [], [header(0, 20)], 20) == (progress, None)

@@ -115,14 +115,42 @@ def test_a_record_of_somebody_else_is_damage_whatever_markers_lie_before_it() ->
         data_end(tail, START, 5)
 
 
-def test_what_compaction_took_among_markers_of_somebody_else_is_not_guessed_at() -> None:
-    # Given a copy in which the sequence of a batch says that something lay before it that is neither record nor marker
+def test_what_is_gone_from_before_a_batch_is_known_by_its_sequence() -> None:
+    # Given a copy of two batches, a marker of somebody else, and two more batches
     writer = Writer(7, 0)
-    with pytest.raises(CopyDamagedError, match="offset 5 has 3 records of its copier before it"):
-        data_end([header(0, 3, writer), foreign(3), header(5, 2, writer, sequence=3)], START, 7)
-    # Or of which nobody can say whether records lay behind the marker
-    with pytest.raises(CopyDamagedError, match="between 4 and 8"):
-        data_end([header(0, 3, writer), foreign(3), marker(8, 1)], START, 9)
+    intents = [Intent(writer, 0, (Copied(0, 3), Copied(3, 2), Copied(9, 4), Copied(13, 2)))]
+    whole = [header(0, 3, writer), header(3, 2, writer, 0, 3), foreign(5), header(6, 4, writer, 0, 5)]
+    whole.append(header(10, 2, writer, 0, 9))
+    # When retention takes the beginning, or compaction something between
+    for left in (whole, whole[2:], whole[3:], whole[4:], [whole[0], whole[3], whole[4]], [whole[0], whole[4]]):
+        found = recover(START, intents, data_end([*left, marker(12, 1)], START, 13))
+        # Then it is known what is there, and where everything lies that is left
+        assert (found.source, found.target, found.sequence) == (15, 12, 11)
+        offsets = {run.source + i: run.target + i for run in found.runs for i in range(run.records)}
+        placed = [offsets[source] for one in intents[0].batches for source in range(one.source, one.after)]
+        assert all(placed[one.base_sequence] == one.base_offset for one in left if one.attributes == 0)
+
+
+def test_a_batch_that_does_not_lie_where_its_sequence_says_is_damage() -> None:
+    writer = Writer(7, 0)
+    for at, sequence in ((4, 5), (5, 3)):  # records before it were lost, or something else came between
+        tail = [header(0, 3, writer), foreign(3), header(4, 1, writer, sequence=3), header(at, 2, writer, 0, sequence)]
+        with pytest.raises(CopyDamagedError, match=f"offset {at} has {sequence} records of its copier before it"):
+            data_end(tail, START, at + 2)
+
+
+def test_what_is_gone_from_behind_the_last_record_does_not_count_as_copied() -> None:
+    # Given a copy with three records, and behind them a marker of somebody else; the fourth record was noted and never
+    # appended
+    writer = Writer(7, 0)
+    intents = [Intent(writer, 0, (Copied(0, 3),)), Intent(writer, 1, (Copied(3, 1, 70, 0, 3),))]
+    whole = [header(0, 3, writer), foreign(3), marker(4, 1)]
+    # When retention takes all below the marker of the next copier, or compaction what lies before it
+    for left, source in ((whole, 3), (whole[:1] + whole[2:], 3), (whole[2:], 0), ([], 0)):
+        found = recover(START, intents, data_end(left, START, 5))
+        # Then nothing counts as copied that is not there, neither for the map nor for its producer
+        assert (found.source, found.producers) == (source, {})
+        assert sum(run.records for run in found.runs) == source
 
 
 def test_a_marker_inside_a_batch_is_damage() -> None:
@@ -139,14 +167,6 @@ def test_data_behind_the_marker_of_a_copier_that_wrote_no_progress_is_somebody_e
     tail = [header(0, 5, Writer(7, 0)), marker(5, 1), header(6, 1, Writer(7, 1)), marker(7, 2)]
     with pytest.raises(CopyDamagedError, match=r"offset 6 .* behind the marker"):
         data_end(tail, START, 8)
-
-
-def test_what_retention_took_before_a_later_marker_may_have_been_markers() -> None:
-    # Given a copy of which only the third marker is left
-    with pytest.raises(CopyDamagedError, match="between 0 and 8"):
-        data_end([marker(8, 3)], START, 9)
-    # Then nothing is guessed, but before the very next copier's there can only have been records
-    assert data_end([marker(8, 1)], START, 9) == DataEnd(8)
 
 
 def test_a_marker_does_not_hide_that_acknowledged_records_were_lost() -> None:
@@ -207,6 +227,12 @@ class World:
     issued: int = 0
     seen_by_copy: int = 0
     seen_by_log: int = 0
+    log_start: int = 0
+    """Of the copy: what lies below is gone."""
+
+    @property
+    def tail(self) -> list[Batch]:
+        return [one for one, _ in self.copy if one.last_offset >= self.log_start]
 
     @property
     def end(self) -> int:
@@ -306,7 +332,7 @@ class Copier:
                 mark(epoch)
                 yield self
         # The end of the copy is asked for before that of its log: whose records are below it has a progress there
-        behind, tail = world.end, [one for one, _ in world.copy]
+        behind, tail = world.end, world.tail
         yield self
         notes = world.notes
         known = notes.progress or START
@@ -345,10 +371,12 @@ class Source:
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.integers(0, 1 << 32), st.sampled_from((0, 0.02, 0.2)))
-def test_copiers_that_die_or_stand_still_anywhere_copy_each_record_once(seed: int, markers: float) -> None:
+@given(st.integers(0, 1 << 32), st.sampled_from((0, 0.02, 0.2)), st.sampled_from((0, 0, 0.02, 0.2)))
+def test_copiers_that_die_or_stand_still_anywhere_copy_each_record_once(
+    seed: int, markers: float, retention: float
+) -> None:
     # Given a source with gaps, and several copiers of which each may stop for as long as it likes, or for ever; and in
-    # the copy markers of somebody else
+    # the copy markers of somebody else; and retention, which takes what it likes of it, also all
     rnd = random.Random(seed)
     source, world, lives = Source(rnd), World(), list[Copier]()
     for _ in range(rnd.randint(5, 150)):
@@ -359,18 +387,26 @@ def test_copiers_that_die_or_stand_still_anywhere_copy_each_record_once(seed: in
             lives.remove(one)
         if rnd.random() < markers:
             world.copy.append((foreign(world.end), None))
+        if rnd.random() < retention:
+            world.log_start = rnd.choice((world.end, rnd.randint(world.log_start, world.end)))
     # When one of them is let go on to the end
     for _ in Copier(world, source, rnd).steps:
         pass
-    # Then the copy holds every batch once and in order, and the map and the producers are right
-    assert [copied for _, copied in world.copy if copied is not None] == source.batches
+    # Then the copy has got every batch, what is left of it is there once and in order, and the map and the producers
+    # are right
+    every = [copied for _, copied in world.copy if copied is not None]
+    left = [(header, copied) for header, copied in world.copy if copied and header.last_offset >= world.log_start]
+    assert every == source.batches or (world.log_start and sorted(set(every)) == source.batches)
+    assert [copied for _, copied in left] == source.batches[len(source.batches) - len(left) :]
     notes = world.notes
     assert notes.progress is not None
-    end = data_end([one for one, _ in world.copy], notes.progress, world.end)
-    notes.progress = recover(notes.progress, notes.intents.values(), end)
-    offsets = {run.source + i: run.target + i for run in notes.runs for i in range(run.records)}
-    expected = {b.source + i: h.base_offset + i for h, b in world.copy if b for i in range(b.records)}
-    assert offsets == expected
+    notes.progress = recover(notes.progress, notes.intents.values(), data_end(world.tail, notes.progress, world.end))
+    placed = [(run.source + i, run.target + i) for run in notes.runs for i in range(run.records)]
+    assert [source for source, _ in placed] == [b.source + i for b in source.batches for i in range(b.records)]
+    expected = [(b.source + i, h.base_offset + i) for h, b in left for i in range(b.records)]
+    assert [one for one in placed if one[1] >= world.log_start] == [
+        one for one in expected if one[1] >= world.log_start
+    ]
     producers = {b.producer_id: (0, b.last_sequence) for b in source.batches if b.producer_id >= 0}
     assert notes.progress.producers == producers
 
