@@ -115,12 +115,15 @@ def listens(remote: str) -> bool:
 def _lost(remote: str, error: Exception) -> str | None:
     """Why a server is of no use any more; None: it is not to blame."""
     import grpc
+    from pyspark.errors import PySparkAssertionError
     from pyspark.errors.exceptions.connect import SparkConnectException
 
-    if not isinstance(error, grpc.RpcError | SparkConnectException):
+    if not isinstance(error, grpc.RpcError | SparkConnectException | PySparkAssertionError):
         return None
     if not listens(remote):
         return "does not answer any more"
-    if isinstance(error, grpc.RpcError) or "INVALID_HANDLE" in str(error) or "UNAVAILABLE" in str(error):
+    # The assertion is the client's: another session has answered than it had opened.
+    known = isinstance(error, grpc.RpcError | PySparkAssertionError)
+    if known or "INVALID_HANDLE" in str(error) or "UNAVAILABLE" in str(error):
         return "has lost the session, as one that was started again"
     return None

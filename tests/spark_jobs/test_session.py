@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkAssertionError
 
 from spark_jobs import session
 from spark_jobs.command import main
@@ -89,3 +90,12 @@ def test_a_job_without_its_server_ends_with_one_line(
     ended = main(["facts", "--clusters", str(clusters), "--history", str(tmp_path / "history"), "--remote", remote])
     said = capsys.readouterr().err
     assert (ended, said.count("\n"), said.startswith(f"error: the Spark Connect server at {remote} ")) == (3, 1, True)
+
+
+def test_an_answer_of_another_session_names_the_server_that_lost_it() -> None:
+    # Given a server that was started again, which opens a session of its own for a name that it does not know
+    with socket.create_server(("127.0.0.1", 0)) as again:
+        remote = f"sc://127.0.0.1:{again.getsockname()[1]}"
+        # When Spark's client sees that it is another one
+        with pytest.raises(SparkConnectError, match="has lost the session"), session.naming(remote):
+            raise PySparkAssertionError("Received incorrect server side session identifier for request.")
