@@ -12,6 +12,8 @@ from ha_core.model import GatewayRecord
 from ha_core.wire import encode, encode_response, read_request_header
 
 TIMEOUT_S = 0.2
+PATIENT_S = 1.0
+"""Enough for one that answers, however busy the machine is."""
 
 
 @asynccontextmanager
@@ -71,7 +73,7 @@ def test_one_silence_is_no_death_and_two_in_a_row_are() -> None:
 
 def test_a_silent_gateway_does_not_delay_the_look_at_the_others() -> None:
     async def look() -> None:
-        answering = Answering("own", TIMEOUT_S)
+        answering = Answering("own", PATIENT_S)
         async with listening() as silent, listening() as port:
             peers = [gateway(f"silent-{n}", silent) for n in range(10)] + [gateway("other", port)]
             await answering.of(peers)
@@ -79,7 +81,7 @@ def test_a_silent_gateway_does_not_delay_the_look_at_the_others() -> None:
             begun = asyncio.get_running_loop().time()
             await answering.of(peers)
             assert await answering.of(peers) == (peers[-1],)
-            assert asyncio.get_running_loop().time() - begun < 10 * TIMEOUT_S
+            assert asyncio.get_running_loop().time() - begun < 10 * PATIENT_S
 
     asyncio.run(look())
 
