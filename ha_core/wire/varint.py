@@ -39,12 +39,7 @@ def write_uvarint(value: int) -> bytes:
         return bytes((value,))
     if not 0 <= value <= _MOST:
         raise LocalProtocolError(f"varint {value}: only 0 to {_MOST} can be written")
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return _in_groups_of_seven(value)
 
 
 def read_varlong(b: Any, p: int) -> tuple[int, int]:
@@ -67,13 +62,7 @@ def write_varlong(value: int) -> bytes:
     """LocalProtocolError unless it fits into 64 bits."""
     if not -(1 << 63) <= value < 1 << 63:
         raise LocalProtocolError(f"varint {value}: it needs more than 64 bits")
-    left = value << 1 if value >= 0 else ~value << 1 | 1
-    out = bytearray()
-    while left > 127:
-        out.append(left & 127 | 128)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
+    return _in_groups_of_seven(value << 1 if value >= 0 else ~value << 1 | 1)
 
 
 def write_tags(tags: Mapping[int, bytes] | None) -> bytes:
@@ -84,3 +73,13 @@ def write_tags(tags: Mapping[int, bytes] | None) -> bytes:
     for tag in sorted(tags):
         parts += (write_uvarint(tag), write_uvarint(len(tags[tag])), tags[tag])
     return b"".join(parts)
+
+
+def _in_groups_of_seven(value: int) -> bytes:
+    """Seven bits a byte, the lowest first; all but the last have the top bit. Not below zero."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
