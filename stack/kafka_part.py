@@ -81,7 +81,7 @@ class BrokerPart:
         return self.address.port
 
     def settings(self) -> dict[str, str]:
-        """The broker's `server.properties`: stock but for ports, replication that fits the size, and quick groups."""
+        """The broker's `server.properties`: stock but for ports, copies and memory that fit, and quick groups."""
         cluster, me = self.cluster, self.address
         copies = min(3, len(cluster.brokers))
         in_sync = max(1, copies - 1)
@@ -107,6 +107,10 @@ class BrokerPart:
             "transaction.state.log.min.isr": in_sync,
             "transaction.state.log.num.partitions": 4,
             "group.initial.rebalance.delay.ms": 0,
+            # Taken from the heap at the start; 128 MiB, the default, are half of a small broker. A cleaner started anew
+            # by a change of its settings then finds no room for them, and that broker never compacts again.
+            "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
+            "log.cleaner.backoff.ms": 500,
         }
         if cluster.version.startswith("4."):
             settings["share.coordinator.state.topic.replication.factor"] = copies

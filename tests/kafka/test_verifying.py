@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
@@ -276,21 +276,9 @@ def test_a_sample_is_a_share_of_the_ranges_and_the_same_for_the_same_seed(
     assert looks[0].ranges == looks[1].ranges != looks[2].ranges
 
 
-@pytest.fixture(scope="module")
-def quick_cleaners(here: Settings, there: Settings) -> None:
-    """Brokers look for what is to be compacted all the time, and not every 15 s."""
-    for base in (here, there):
-        admin = AdminClient(base)
-        quick = ConfigEntry("log.cleaner.backoff.ms", "200", incremental_operation=AlterConfigOpType.SET)
-        for node in admin.list_topics(timeout=30).brokers:
-            broker = ConfigResource(ConfigResource.Type.BROKER, str(node), incremental_configs=[quick])
-            admin.incremental_alter_configs([broker])[broker].result(30)
-
-
 OFTEN = {"min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "1000", "segment.ms": "1000"}
 
 
-@pytest.mark.usefixtures("quick_cleaners")
 def test_a_key_that_was_deleted_and_lives_on_in_a_compacted_copy_is_found(
     east: Admin, west: Admin, here: Settings, there: Settings, fresh: Fresh
 ) -> None:
@@ -342,7 +330,6 @@ def test_a_key_that_was_deleted_and_lives_on_in_a_compacted_copy_is_found(
     assert (third.first, third.gone_in_source) == (None, 2)
 
 
-@pytest.mark.usefixtures("quick_cleaners")
 def test_compacted_copies_are_equal_while_each_cluster_compacts_when_it_likes(
     east: Admin, west: Admin, here: Settings, fresh: Fresh
 ) -> None:
