@@ -107,11 +107,15 @@ class ClientConnection:
             self.host.entered(self)
 
     def _client_gone(self) -> None:
+        self._feed(self.session.client_left)
+
+    def _cut_off(self) -> None:
+        """The client has gone, or is told nothing more; it sees that at once, also while brokers are waited for."""
+        with suppress(OSError):
+            self.client.sock.shutdown(socket.SHUT_WR)
         self.client.want(False)
         self.client.pending.clear()
-        self._feed(self.session.client_left)
-        if not self.ended:
-            self._end_later(Cause.CLIENT_LEFT, "")
+        self._end_later(Cause.CLIENT_LEFT, "")
 
     def _end_later(self, cause: Cause, detail: str) -> None:
         if self._linger is None:
@@ -199,15 +203,10 @@ class ClientConnection:
         """An operation that takes the cluster for dead waits for what is in flight here. A client for whom that waits
         for the cluster is cut off at once, also one that has not taken its last answers; what others were sent is
         awaited nevertheless."""
-        told = self.session.life.connected
         self._feed(self.session.give_up, cluster)
         life = self.session.life
         if isinstance(life, Over):
             self.end(life.cause, life.detail)
-        elif told and not life.connected:
-            with suppress(OSError):
-                self.client.sock.shutdown(socket.SHUT_WR)
-            self._client_gone()
         self.host.progressed(self)
 
     def _feed(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
@@ -217,6 +216,7 @@ class ClientConnection:
     def _carry_out(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
         if self.ended:
             return
+        told = self.session.life.connected
         try:
             commands = event(*arguments, clock.now())
         except Exception:
@@ -245,6 +245,8 @@ class ClientConnection:
         if gone and life.connected:
             self._client_gone()
             return
+        if told and not life.connected:
+            self._cut_off()
         if life.parts and not isinstance(life, Open):
             self._end_later(life.cause, life.detail)
         self._want()

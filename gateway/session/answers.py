@@ -118,15 +118,8 @@ def give_up_unresponsive(session: ConnectionState) -> None:
             cluster, upstream = reachable.get(lane.cluster), session.upstreams.get(lane)
             if upstream is None or (cluster is not None and cluster.reachable and lane.broker in cluster.brokers):
                 continue
-            _discard(upstream, pending)
+            upstream.discard(pending)
             exchange.collect(session, pending, lane, None)
-
-
-def _discard(upstream: Upstream, pending: Gathered) -> None:
-    """What this broker says to it is dropped."""
-    upstream.queue[upstream.queue.index(pending)] = pending.without()
-    if isinstance(upstream.answer, Gathering) and upstream.answer.pending is pending:
-        upstream.answer = upstream.answer.dropped()
 
 
 def drop(session: ConnectionState, cluster: str) -> None:
@@ -135,20 +128,13 @@ def drop(session: ConnectionState, cluster: str) -> None:
     for lane in [lane for lane in session.upstreams if lane.cluster == cluster]:
         dropped = session.upstreams.pop(lane)
         session.emit(Drop(lane))
-        for pending in dropped.queue:
-            if isinstance(pending, InFlight):
-                _forget(session, pending)
+        forget(session, dropped)
     session.flush()
     exchange.proceed(session)
 
 
-def _forget(session: ConnectionState, pending: InFlight) -> None:
-    """It is not answered."""
-    if pending in session.queue:
-        session.queue.remove(pending)
-    if isinstance(pending, Gathered):
-        if pending in session.line:
-            session.line.remove(pending)
-        for upstream in session.upstreams.values():
-            if pending in upstream.queue:
-                _discard(upstream, pending)
+def forget(session: ConnectionState, upstream: Upstream) -> None:
+    """What was sent to a broker whose connection is gone is not answered."""
+    for pending in upstream.queue:
+        if isinstance(pending, InFlight):
+            session.forget(pending)

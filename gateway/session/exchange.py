@@ -70,8 +70,7 @@ def _resume(session: ConnectionState, pending: Gathered, frames: Frames | None) 
         if step.spared:
             pending.due_at = session.now + step.patience_s
             session.wake()
-        for lane, frame in step.frames.items():
-            streaming.forward(session, pending, lane, frame)
+        streaming.forward(session, pending, step.frames)
     elif isinstance(step, StandInLine):
         session.line.append(pending)
         proceed(session)

@@ -61,11 +61,19 @@ class Session(ConnectionState):
 
     def upstream_lost(self, lane: BrokerLane, why: str, now: float) -> list[Command]:
         """A broker's connection was refused or broke. What was in flight there is unknown, so the client's connection
-        ends, and it asks again, unless exchanges go on without that broker."""
+        ends, and it asks again, unless exchanges go on without that broker. What other brokers were sent may yet be
+        appended there: it is awaited, as it is when a client has left."""
         self.now = now
         upstream = self.upstreams.pop(lane, None)
         if upstream is not None and not answers.lost(self, upstream):
-            self.close(Cause.UPSTREAM_LOST, f"{lane.cluster}:{lane.broker}: {why}")
+            detail = f"{lane.cluster}:{lane.broker}: {why}"
+            streaming.forget_rest(self, lane)
+            answers.forget(self, upstream)
+            if self.life.goes_on and self.may_yet_append():
+                self._cut_off(Cause.UPSTREAM_LOST, detail)
+                exchange.proceed(self)
+            else:
+                self.close(Cause.UPSTREAM_LOST, detail)
         return self._decided()
 
     def answered(self, token: Hashable, body: dict[str, Any] | bytes | None, now: float) -> list[Command]:
@@ -144,8 +152,7 @@ class Session(ConnectionState):
         owed = any(lane.cluster == cluster and upstream.owes() for lane, upstream in self.upstreams.items())
         if self.life.goes_on and (owed or any(self._untold(cluster))):
             self.emit(Refresh())
-            streaming.leave(self, Cause.TAKEN_FOR_DEAD, f"{cluster} owes an answer, and an operation takes it for dead")
-            self.life = self.life.client_left()
+            self._cut_off(Cause.TAKEN_FOR_DEAD, f"{cluster} owes an answer, and an operation takes it for dead")
             answers.drop(self, cluster)
         return self._decided()
 
@@ -212,6 +219,12 @@ class Session(ConnectionState):
         return any(streaming.holds_back(upstream, topics, since) for upstream in self.upstreams.values())
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    def _cut_off(self, cause: Cause, detail: str) -> None:
+        """Nobody is told of anything any more."""
+        streaming.leave(self, cause, detail)
+        self.life = self.life.client_left()
+        self.flush()
 
     def _untold(self, cluster: str | None) -> Iterator[InFlight]:
         """What this cluster has done, and the client is yet to be told of."""

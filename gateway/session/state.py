@@ -192,6 +192,10 @@ class ConnectionState:
         """Whether something without an answer may still be on its way."""
         return any(upstream.unsure() for upstream in self.upstreams.values())
 
+    def may_yet_append(self) -> bool:
+        """Whether a broker has something that may change a log or a group, and has not told what became of it."""
+        return self.unsure() or any(isinstance(pending, InFlight) and pending.changes() for pending in self.queue)
+
     def full(self, share: int = 1) -> bool:
         """Whether as much is under way as one connection may have, or one `share`th of it."""
         return (
@@ -307,6 +311,17 @@ class ConnectionState:
         self.enqueue(pending)
         identity = self.routes(request.client_id).identity
         self.emit(Compose(pending, request.api_key, request.api_version, identity, message))
+
+    def forget(self, pending: InFlight) -> None:
+        """It is never answered. What brokers still say of it is dropped."""
+        if pending in self.queue:
+            self.queue.remove(pending)
+        if isinstance(pending, Gathered):
+            if pending in self.line:
+                self.line.remove(pending)
+            for upstream in self.upstreams.values():
+                if pending in upstream.queue:
+                    upstream.discard(pending)
 
     def complete(self, pending: Pending, ready: Ready) -> None:
         """The answer of `pending` is there."""

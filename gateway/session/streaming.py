@@ -10,6 +10,8 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from gateway.session.commands import BrokerLane, Cause, Shut
 from gateway.session.life import Open
 from gateway.session.pending import Discarded, InFlight, concerns
@@ -42,13 +44,19 @@ def go_on(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
     return taken
 
 
-def forward(session: ConnectionState, pending: InFlight, lane: BrokerLane, frame: bytes | memoryview) -> None:
+def forward(session: ConnectionState, pending: InFlight, frames: Mapping[BrokerLane, bytes | memoryview]) -> None:
     """As `session.forward`, but waits while a request to that broker is half sent."""
-    upstream = session.upstreams.get(lane)
-    if upstream is None or upstream.writing is BETWEEN:
-        session.forward(pending, lane, frame)
-    elif isinstance(upstream.writing, HalfSent):
-        upstream.writing.later.append((pending, frame))
+    never = False
+    for lane, frame in frames.items():
+        upstream = session.upstreams.get(lane)
+        if upstream is None or upstream.writing is BETWEEN:
+            session.forward(pending, lane, frame)
+        elif isinstance(upstream.writing, HalfSent):
+            upstream.writing.later.append((pending, frame))
+        else:
+            never = True
+    if never:
+        _leave_unsent(session, (pending,))
 
 
 def probe(session: ConnectionState, everything: bool = False) -> None:
@@ -105,4 +113,23 @@ def give_up_rest(session: ConnectionState) -> None:
             session.queue.remove(half.pending)
         session.upstreams[half.lane].shut(half)
         session.emit(Shut(half.lane))
+        _leave_unsent(session, [pending for pending, _ in half.later])
     probe(session, everything=True)
+
+
+def forget_rest(session: ConnectionState, lane: BrokerLane) -> None:
+    """The connection to that broker is gone: so is what it was sent half, and what waited for the rest."""
+    half = session.reading
+    if isinstance(half, HalfSent) and half.lane == lane:
+        session.reading = None
+        for pending, _ in half.later:
+            session.forget(pending)
+
+
+def _leave_unsent(session: ConnectionState, unsent: Iterable[InFlight]) -> None:
+    """Steps of exchanges that can never be sent. Their requests have no answer, so none that came later may have one:
+    the client is cut off."""
+    for pending in unsent:
+        if pending in session.queue:
+            session.life = session.life.client_left()
+        session.forget(pending)

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gateway.session.arriving import Arriving
+from gateway.session.arriving import Arriving, Gathering
 from gateway.session.commands import BrokerLane
-from gateway.session.pending import Discarded, InFlight
+from gateway.session.pending import Discarded, Gathered, InFlight
 from gateway.session.reading import HalfSent
 
 MAX_UNACKNOWLEDGED = 10_000
@@ -93,6 +93,12 @@ class Upstream:
         if half.pending is not None:
             self.queue.remove(half.pending)
         self.writing = SHUT
+
+    def discard(self, pending: Gathered) -> None:
+        """What this broker says to it is dropped."""
+        self.queue[self.queue.index(pending)] = pending.without()
+        if isinstance(self.answer, Gathering) and self.answer.pending is pending:
+            self.answer = self.answer.dropped()
 
     def unused(self) -> bool:
         return self.writing is BETWEEN and not self.queue and not self.unacknowledged.ever

@@ -1,0 +1,73 @@
+"""A broker's connection breaks: its client asks again, and what other brokers were sent is awaited first."""
+
+from __future__ import annotations
+
+from gateway.session.commands import Cause, Close
+from ha_core.model import Fence
+from tests.gateway.session import crossings
+from tests.gateway.session.crossings import BASE, CUT, TARGET_LANE
+from tests.gateway.session.messages import LARGE, half, state
+from tests.gateway.session.talk import EAST, Talk
+
+LOST = Close(Cause.UPSTREAM_LOST, "east:1: gone")
+
+
+def at_an_open_cut() -> Talk:
+    """A batch on its way to the target, and another one that the origin has not answered."""
+    talk = Talk(state(crossings.topic()))
+    for sequence in (0, 10):
+        crossings.ask(talk, crossings.records(sequence, 10))
+    crossings.answer(talk, EAST, talk.asked(EAST)[0], CUT)
+    return talk
+
+
+def holds_back(talk: Talk) -> bool:
+    return talk.session.holds_back(*crossings.SCOPE, since=2)
+
+
+def test_a_write_on_its_way_to_the_target_holds_a_fence_back_when_the_origin_is_lost() -> None:
+    # Given a cut across which a batch is on its way
+    talk = at_an_open_cut()
+    (write,) = talk.asked(TARGET_LANE)
+    # When the origin's connection breaks
+    talk.lose(EAST)
+    # Then the client is cut off, and a fence waits for the target
+    assert not talk.session.life.connected
+    talk.follow(state(crossings.topic(fence=Fence(operation="op")), revision=2))
+    assert holds_back(talk)
+    assert talk.closed is None
+    # And no longer than until that has answered, of which nobody is told
+    crossings.answer(talk, TARGET_LANE, write, BASE)
+    assert not holds_back(talk)
+    assert talk.closed == LOST
+    assert talk.answers() == []
+
+
+def test_a_write_whose_target_is_lost_as_well_is_sent_again_as_for_any_client() -> None:
+    talk = at_an_open_cut()
+    talk.asked(TARGET_LANE)
+    talk.lose(EAST)
+    talk.lose(TARGET_LANE)
+    talk.wait(0.25)
+    (again,) = talk.asked(TARGET_LANE)
+    crossings.answer(talk, TARGET_LANE, again, BASE)
+    assert talk.closed == LOST
+
+
+def test_who_waits_for_the_lost_broker_alone_is_closed_at_once_and_gets_the_answers_that_are_on_their_way() -> None:
+    talk = Talk(state(crossings.topic()))
+    crossings.ask(talk, crossings.records(0, 10))
+    talk.lose(EAST)
+    assert talk.closed == LOST
+    assert talk.session.life.connected
+
+
+def test_a_request_that_was_half_sent_to_the_lost_broker_is_given_up_with_it() -> None:
+    # Given a write on its way to the target, and the beginning of a request to the origin
+    talk = at_an_open_cut()
+    half(talk, ("other", 0, LARGE), acks=-1)
+    talk.lose(EAST)
+    # Then what was half sent is not awaited, and not what is to follow it
+    assert talk.session.reading is None
+    crossings.answer(talk, TARGET_LANE, talk.asked(TARGET_LANE)[0], BASE)
+    assert talk.closed == LOST
