@@ -23,7 +23,7 @@ class Unsound:
     """Notes, run by run, which tests failed with the verdict of a checker of histories."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._cache = config.cache
+        self._cache = getattr(config, "cache", None)  # -p no:cacheprovider
         self._found: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

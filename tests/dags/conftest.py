@@ -2,6 +2,7 @@ from tests.dags import airflow_home  # noqa: I001  # before anything of airflow
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 import json
 import uuid
@@ -15,10 +16,10 @@ from stack.harness import Stack
 PARTITIONS, RECORDS = 2, 20
 
 
-def read_dags() -> Any:
+def read_dags(path: Path = airflow_home.PROJECT / "dags") -> Any:
     from airflow.dag_processing.dagbag import DagBag
 
-    return DagBag(dag_folder=str(airflow_home.PROJECT / "dags"))
+    return DagBag(dag_folder=str(path))
 
 
 @pytest.fixture(scope="session")
@@ -75,14 +76,16 @@ def run_dag(run_alone: Callable[..., Outcome], airflow_connection: str) -> Calla
 
 
 @pytest.fixture
-def run_alone(metadata_db: None) -> Callable[..., Outcome]:
+def run_alone(metadata_db: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
     """Run a DAG to its end in this process, with `conf` as its form."""
 
     def run(dag_id: str, conf: dict[str, Any], **options: Any) -> Outcome:
         from airflow.models.xcom import XComModel
 
+        file = airflow_home.PROJECT / "dags" / f"{dag_id}.py"
+        monkeypatch.setenv(*airflow_home.bundle(file))
         # A fresh DAG every time: test() leaves the conf of one run in the object's params.
-        found = read_dags().dags[dag_id].test(run_conf=conf, **options)
+        found = read_dags(file).dags[dag_id].test(run_conf=conf, **options)
         tasks = {one.task_id: str(one.state) for one in found.get_task_instances()}
         values = XComModel.get_many(run_id=found.run_id, dag_ids=[dag_id], key="return_value")
         from airflow.utils.session import create_session

@@ -1,4 +1,7 @@
-"""A run of the switch DAG that kills itself (SIGKILL). Arguments: `fenced` or `cut`, user, run_after."""
+"""A run of the switch DAG that kills itself (SIGKILL). Arguments: `fenced` or `cut`, user, run_after.
+
+Its home has Airflow's database already.
+"""
 
 from tests.dags import airflow_home  # noqa: I001  # before anything of airflow
 
@@ -10,7 +13,6 @@ from typing import Any
 
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.dagrun import DagRun
-from airflow.utils.db import initdb
 
 from ha_core.operations.switch.steps import SwitchSteps
 from ha_core.operations.switch.window import Window
@@ -22,14 +24,15 @@ def die(_argument: Any) -> Any:
 
 def main() -> None:
     where, user, run_after = sys.argv[1], sys.argv[2], datetime.fromisoformat(sys.argv[3])
-    initdb()
     DagRun.generate_run_id = lambda **_: user  # type: ignore[assignment, method-assign]
     if where == "fenced":
         Window.read = die  # type: ignore[method-assign]
     else:
         SwitchSteps.verify = die  # type: ignore[method-assign]
     conf = {"scope": [f"user:{user}"], "from": "east", "to": "west", "reason": "a test", "dry_run": False}
-    DagBag(dag_folder=str(airflow_home.PROJECT / "dags")).dags["switch"].test(run_conf=conf, run_after=run_after)
+    file = airflow_home.PROJECT / "dags" / "switch.py"
+    os.environ.update([airflow_home.bundle(file)])
+    DagBag(dag_folder=str(file)).dags["switch"].test(run_conf=conf, run_after=run_after)
 
 
 if __name__ == "__main__":

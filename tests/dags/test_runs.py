@@ -2,9 +2,11 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 
 from ha_core.model import Group, UserBindings
 from ha_core.operations.environment import Environment
+from tests.dags import airflow_home
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
@@ -123,6 +126,8 @@ def test_a_switch_takes_its_locks_only_after_approval(
 def kill_a_run(workload: Workload, where: str, home: Path) -> datetime:
     """Run the switch in another process until it kills itself there; returns its run_after."""
     run_after = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    with closing(sqlite3.connect(airflow_home.DATABASE)) as made, closing(sqlite3.connect(home / "airflow.db")) as copy:
+        made.backup(copy)  # to make another one takes many times as long
     killed = subprocess.run(
         [sys.executable, "-m", "tests.dags.killed_run", where, workload.user, run_after.isoformat()],
         env={**os.environ, "SWITCHYARD_TEST_AIRFLOW_HOME": str(home)},
