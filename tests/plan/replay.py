@@ -132,6 +132,7 @@ class World:
             bindings={"alice": UserBindings(user="alice", cluster="east")},
         )
         self.revision = 0
+        self._accepted: dict[tuple[int, int, str], str | None] = {}
         self.dead = dead
         self.stubborn = False
         """Whether the target refuses to delete topics."""
@@ -298,12 +299,21 @@ class World:
                 self.land(gateway)
 
     def require_one_writer(self) -> None:
+        ways = {"east", self.wished}
         for partition in PARTITIONS:
             writers = {c for g in self.gateways for p, c, _, _ in g.in_flight if p == partition}
-            accepted = [g.accepts(partition, wished) for g in self.gateways for wished in ("east", self.wished)]
-            writers |= {c for c in accepted if c is not None}
+            writers.update(c for g in self.gateways for c in self._accepting(g, partition, ways))
             if len(writers) > 1:
                 raise BrokenError(f"partition {partition} is written in {sorted(writers)}")
+
+    def _accepting(self, gateway: Gateway, partition: int, ways: Iterable[str]) -> Iterator[str]:
+        """The clusters to which its batches go. It is asked after every event, and changes with the revision alone."""
+        for wished in ways:
+            place = gateway.revision, partition, wished
+            if place not in self._accepted:
+                self._accepted[place] = gateway.accepts(partition, wished)
+            if (cluster := self._accepted[place]) is not None:
+                yield cluster
 
     # --- what an executor does
 
