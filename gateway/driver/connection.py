@@ -111,6 +111,10 @@ class ClientConnection:
 
     def _cut_off(self) -> None:
         """The client has gone, or is told nothing more; it sees that at once, also while brokers are waited for."""
+        life = self.session.life
+        if isinstance(life, Over):
+            self.end(life.cause, life.detail)  # only the client was waited for
+            return
         with suppress(OSError):
             self.client.sock.shutdown(socket.SHUT_WR)
         self.client.want(False)
@@ -169,8 +173,12 @@ class ClientConnection:
         self._want()
 
     def _lost(self, broker: BrokerChannel, error: Exception | str) -> None:
+        # First, so that nothing that is decided now is sent by a connection that the session takes for this one.
+        self.follow()
+        if self.ended or self.brokers.get(broker.lane) is not broker:
+            return  # its end was seen already, and there may be another one
         why = (isinstance(error, OSError) and error.strerror) or str(error)
-        self.brokers.pop(broker.lane, None)
+        del self.brokers[broker.lane]
         broker.close()
         self._feed(self.session.upstream_lost, broker.lane, why)
         self.host.progressed(self)

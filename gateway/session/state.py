@@ -334,9 +334,10 @@ class ConnectionState:
         self.flush()
 
     def flush(self) -> None:
-        """Sends every answer made here whose turn and time have come."""
+        """Sends every answer made here whose turn and time have come. Behind the end nobody gets one: what stood before
+        it may be forgotten, or torn."""
         queue = self.queue
-        while queue:
+        while queue and self.life.goes_on:
             ready = queue[0]
             if not isinstance(ready, Ready) or ready.due_at > self.now:
                 return

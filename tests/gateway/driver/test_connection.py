@@ -11,16 +11,18 @@ from gateway.driver.connection import STUCK_S
 from gateway.driver.drains import Drains
 from gateway.driver.farewell import part
 from gateway.session.commands import Cause
-from gateway.session.life import Open
+from gateway.session.life import Open, Over
 from gateway.session.streaming import STALLED_S
 from ha_core.model import Fence
 from ha_core.wire import encode, encode_request, encode_response
 from tests.gateway.driver.loopback import Loopback, frame, played
 from tests.gateway.session.batch import batch
-from tests.gateway.session.crossings import BASE, CUT, topic
+from tests.gateway.session.crossings import BASE, CUT, SCOPE, topic
 from tests.gateway.session.messages import PRODUCE, produce, produced, state
 
 VERSION = 9
+HOLD_S = 0.5
+"""Half of the time that `request` gives its brokers."""
 
 
 def request(correlation: int, payload: bytes = b"x", acks: int = -1) -> bytes:
@@ -262,3 +264,62 @@ async def test_a_brokers_connection_over_which_something_went_without_an_answer_
     await asked(host, request(1, acks=0))
     await asyncio.sleep(0.2)
     assert host.connection.brokers
+
+
+@played
+async def test_a_connection_whose_end_is_read_while_a_write_to_it_fails_takes_no_later_one_with_it(
+    host: Loopback,
+) -> None:
+    # Given two writes to an open cut, which the origin answers when the first has no time left to look for its target
+    host.snapshot = state(topic(), revision=2)
+    host.sock.send(request(1))
+    origin = await host.broker()
+    await asyncio.to_thread(frame, origin)
+    origin.send(answer(1, CUT))
+    await host.until(lambda: len(host.brokers) == 2)
+    await asyncio.to_thread(_taken, host.brokers[1])
+    host.brokers[1].send(answer(1, BASE))
+    await asyncio.to_thread(frame, host.sock)
+    host.sock.send(request(2) + request(3))
+    for _ in range(2):
+        await asyncio.to_thread(frame, origin)
+    await asyncio.sleep(HOLD_S - 0.05)
+    # When the target's connection breaks just then: the first write fails, and the end is read before that is looked at
+    origin.send(answer(2, CUT + 1) + answer(3, CUT + 2))
+    host.brokers[1].close()
+    # Then the second one goes by another connection, whose answer is awaited
+    await host.until(lambda: len(host.brokers) == 3)
+    await asyncio.to_thread(_taken, host.brokers[2])
+    assert host.connection.session.holds_back(*SCOPE, since=3)
+    host.brokers[2].send(answer(3, BASE + 1))
+    for _ in range(2):
+        await asyncio.to_thread(frame, host.sock)
+    assert not host.connection.session.holds_back(*SCOPE, since=3)
+    # And ends with the client's
+    host.connection.end(Cause.SHUTDOWN)
+    assert await asyncio.to_thread(host.brokers[2].recv, 100) == b""
+
+
+@played
+async def test_a_client_that_does_not_take_the_last_of_a_session_that_is_over_holds_no_operation_up(
+    host: Loopback,
+) -> None:
+    # Given a session that ended with a write in flight, behind answers that the client does not read
+    broker = await asked(host, request(1))
+    host.connection.client.send(b"x" * 10_000_000)
+    broker.send(answer(99))
+    await host.until(lambda: isinstance(host.connection.session.life, Over))
+    assert not host.ended
+    assert host.connection.session.holds_back(*SCOPE, since=3)
+    # When an operation waits longer than for a moment
+    host.connection.hurry()
+    with patch.object(clock, "now", return_value=clock.now() + STUCK_S):
+        host.connection.hurry()
+    # Then it ends at once, for brokers are not waited for
+    assert host.causes == [Cause.UPSTREAM_MALFORMED]
+
+
+def _taken(broker: Any) -> bytes:
+    broker.setblocking(True)
+    broker.settimeout(5)
+    return frame(broker)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from gateway.session.commands import Cause, Close
-from ha_core.model import Fence
+from ha_core.model import Fence, Topic
+from ha_core.wire import encode, encode_response
 from tests.gateway.session import crossings
+from tests.gateway.session.batch import batch
 from tests.gateway.session.crossings import BASE, CUT, TARGET_LANE
-from tests.gateway.session.messages import LARGE, half, state
+from tests.gateway.session.messages import LARGE, PRODUCE, half, produce, produced, state
 from tests.gateway.session.talk import EAST, Talk
 
 LOST = Close(Cause.UPSTREAM_LOST, "east:1: gone")
@@ -71,3 +73,23 @@ def test_a_request_that_was_half_sent_to_the_lost_broker_is_given_up_with_it() -
     assert talk.session.reading is None
     crossings.answer(talk, TARGET_LANE, talk.asked(TARGET_LANE)[0], BASE)
     assert talk.closed == LOST
+
+
+def test_behind_a_torn_answer_nothing_is_said_while_the_client_takes_what_it_was_sent_before() -> None:
+    # Given an answer of which the broker has sent the beginning, and behind it one that is held for a fence
+    talk = Talk(state(Topic(name="orders", fence=Fence(operation="op"))))
+    for name in ("other", "orders"):
+        talk.ask(PRODUCE, 9, produce((name, 0, batch())))
+    (write,) = talk.asked(EAST)
+    answer = encode_response(
+        PRODUCE, 9, write.correlation_id, encode(PRODUCE, 9, "response", produced(("other", 0, 0, 5)))
+    )
+    beginning = bytearray(answer[:-20])
+    talk.take(talk.session.receive_upstream(EAST, beginning, len(beginning), talk.now))
+    # When the broker's connection breaks, and the fence goes before the client has taken all
+    talk.lose(EAST)
+    assert talk.closed == LOST
+    talk.follow(state(Topic(name="orders"), revision=2))
+    talk.wait(10)
+    # Then the client does not take the held answer for the rest of the torn one
+    assert bytes(talk.to_client) == answer[:-20]
