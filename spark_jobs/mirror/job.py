@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.security import load_profiles
@@ -98,7 +100,7 @@ def _session(settings: Settings, tasks: int | None, remote: str | None) -> Itera
         def cancel(job: str, slot: int) -> None:
             if remote and not listens(remote):
                 raise SparkConnectError(remote, "does not answer any more")  # its client would go on asking for a while
-            spark.interruptTag(_tag(job, slot))
+            _tags(spark).cancel(_tag(job, slot))
 
         yield Spark(run, partial(_slots, spark, tasks, remote), cancel)
 
@@ -107,10 +109,30 @@ def _tag(job: str, slot: int) -> str:
     return f"mirror-{job}-{slot}"
 
 
+class _Tags(NamedTuple):
+    """How Spark jobs are marked, and ended by any thread.
+
+    A session's own tags are of a thread where Spark runs in this process: `interruptTag` of another one finds nothing,
+    and says nothing. So there the context's are taken, which Spark Connect has not.
+    """
+
+    clear: Callable[[], object]
+    add: Callable[[str], object]
+    cancel: Callable[[str], object]
+
+
+def _tags(spark: Any) -> _Tags:
+    if not isinstance(spark, SparkSession):
+        return _Tags(spark.clearTags, spark.addTag, spark.interruptTag)
+    context = spark.sparkContext
+    return _Tags(context.clearJobTags, context.addJobTag, context.cancelJobsWithTag)
+
+
 def _on_spark(spark: Any, settings: Settings, job: str, slot: int) -> str:
     """A Spark job of one task, for as long as that runs."""
-    spark.clearTags()
-    spark.addTag(_tag(job, slot))  # of this thread
+    tags = _tags(spark)
+    tags.clear()
+    tags.add(_tag(job, slot))  # of this thread
     rows = frame_of(spark, Slot, [Slot(slot)]).coalesce(1)
     answers = map_rows(rows, partial(run_task, settings._replace(job=job)), Slot, Ended)
     ended = list(from_batches(Ended, answers.toArrow().to_batches()))

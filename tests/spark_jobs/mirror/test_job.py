@@ -1,0 +1,54 @@
+"""The job of a slot on Spark: it can be ended from outside, by whoever leads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.mirror import job
+from spark_jobs.mirror.task import Ended, Settings, Slot
+from tests.kafka.mirroring import wait_until
+
+
+def stands_still(file: str, _settings: Settings, slots: Iterator[Slot]) -> Iterator[Ended]:
+    for one in slots:
+        Path(file).write_text(str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGSTOP)
+        yield Ended(one.slot, "it went on")
+
+
+def test_a_task_that_stands_still_is_ended_by_another_thread_than_its_own(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "pid"
+    monkeypatch.setattr(job, "run_task", partial(stands_still, str(file)))
+    settings = Settings("nowhere", "/switchyard", {}, 1.0, 1.0, "")
+    said: list[str] = []
+
+    def keep() -> None:
+        try:
+            job._on_spark(spark, settings, "lead", 3)
+        except Exception as error:
+            said.append(str(error))
+
+    # When a task stands still
+    thread = threading.Thread(target=keep, daemon=True)
+    thread.start()
+    try:
+        wait_until(lambda: file.exists() and bool(file.read_text()), lambda: said, 60)
+        # And the lead cancels it, which runs in a thread of its own
+        job._tags(spark).cancel(job._tag("lead", 3))
+        # Then its Spark job is over, and so is what ran it
+        wait_until(lambda: bool(said), lambda: said, 20)
+        wait_until(lambda: not Path(f"/proc/{file.read_text()}").exists(), file.read_text, 20)
+        assert "cancelled" in said[0]
+    finally:
+        if file.exists() and Path(f"/proc/{file.read_text()}").exists():
+            os.kill(int(file.read_text()), signal.SIGKILL)
