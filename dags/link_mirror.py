@@ -13,8 +13,9 @@ stands; `switchyard mirrors` shows how far each partition is.
 | `report` | the result of the run: in its first line what became of it | it fails where anything failed |
 | `release` | always runs: no lock is left behind | clear the task |
 
-Clients notice nothing: gateways lead nobody to the copy. A topic that is mirrored is not moved until its mirror is
-ended (`unlink_mirror`). The form begins as a **dry run**. Without Airflow: `switchyard mirror link --help`.
+Clients notice nothing: gateways lead nobody to the copy. A `switch` of a mirrored topic goes to its copy; to move it to
+any other cluster, end its mirror first (`unlink_mirror`). The form begins as a **dry run**. Without Airflow:
+`switchyard mirror link --help`.
 """
 
 from ha_core.operators import forms

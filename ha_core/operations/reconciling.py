@@ -125,7 +125,8 @@ def reconcile(
     :param topics: names or patterns; none: all.
     :param mirror: make it their standby; else it is only counted.
     :param accept_loss: the operator does without what cannot be counted; for named topics, also while it is away.
-    :raises RefusedError: unknown or masked cluster, no reason, or a decision of the operator without its topics.
+    :raises RefusedError: unknown or masked cluster, no reason, a decision of the operator without its topics, or topics
+        of which none went on at its copy where others did.
     :raises KafkaAdminError: the cluster cannot be asked.
     """
     if accept_loss:
@@ -141,7 +142,11 @@ def reconcile(
     if registered.masked is not None:
         why = registered.masked.reason
         raise unchanged(f"Cluster {cluster} is masked: {why}. `switchyard unmask {cluster}` when it is healthy.")
-    tails = [one for one in environment.store.lost_tails() if one.cluster == cluster and chosen_by(topics, one.topic)]
+    lost = [one for one in environment.store.lost_tails() if one.cluster == cluster]
+    tails = [one for one in lost if chosen_by(topics, one.topic)]
+    if lost and not tails:
+        there = listed(sorted({one.topic for one in lost}))
+        raise unchanged(f"{listed(topics)} did not go on at a copy without {cluster}: {there} did. Correct the name.")
     if not tails:
         return Reconciled(cluster, registered.bootstrap)
     work = _Reconciling(environment, view, registered, reason)

@@ -42,7 +42,7 @@ _ENDS = ((AirflowSkipException, NOTHING), (RefusedRequestError, REFUSED))
 
 
 class DryRunEnds(AirflowSkipException):  # type: ignore[misc]  # airflow is not typed here
-    """A task that changes something, in a dry run or after a no: what it would do has been told by a task before."""
+    """A task that changes something, in a dry run or after a no: what it would do has been told, by it or before it."""
 
 
 class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow is not typed here

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
+from ha_core.operators.base import MAX_LISTED, DryRunEnds, SwitchyardOperator
 from ha_core.operators.dag_run import base_of, current_id
 from ha_core.operators.forms import Flag, Lines, Text
 
@@ -92,15 +92,18 @@ class ThrottleMirrorOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.throttling import limit_of, throttle, to_throttle
+        from ha_core.present.page import amount
 
         limit = limit_of(self.max_bytes_s)
         if finished := self.finish_own():
             report = finished[-1]
         else:
             others = to_throttle(self.environment, self.topics, self.target, limit)
-            self.would(f"would limit {len(others)} mirrors to {self.max_bytes_s} bytes a second", objections=["none"])
+            self.would(
+                f"would limit {amount(len(others), 'mirror')} to {self.max_bytes_s} bytes a second", objections=["none"]
+            )
             if self.dry_run:
-                raise AirflowSkipException("This is a dry run: nothing is changed.")
+                raise DryRunEnds("This is a dry run: nothing is changed.")
             found = throttle(self.environment, self.topics, self.target, limit, self.reason)
             if found.report is None:
                 raise AirflowSkipException(found.words)
@@ -131,7 +134,7 @@ class UnlinkMirrorOperator(SwitchyardOperator):
             require_mirrored(self.environment, self.topics, self.target)
             self.would(f"would end the mirrors of {len(self.topics)} topics in {self.target}", objections=["none"])
             if self.dry_run:
-                raise AirflowSkipException("This is a dry run: nothing is changed.")
+                raise DryRunEnds("This is a dry run: nothing is changed.")
             report = unlink(self.environment, self.topics, self.target, self.reason)
         self.require_served(report)
         self.done(f"{len(self.topics)} topics are not copied to {self.target} any more, by {report.operation}")
@@ -159,6 +162,7 @@ class ReconcileOperator(SwitchyardOperator):
     def work(self) -> dict[str, Any]:
         from ha_core.operations.reconciling import reconcile
         from ha_core.present.mirrors import reconciled_page
+        from ha_core.present.page import amount
 
         self.finish_own()
         result = reconcile(self.environment, dry_run=self.dry_run, **self.asked)
@@ -172,11 +176,18 @@ class ReconcileOperator(SwitchyardOperator):
                 f"{len(result.open)} partitions of {self.cluster} cannot be counted, {len(result.not_mirrored)} topics "
                 f"are not mirrored to it, {len(result.put_off)} are left: the log says why and what to do."
             )
-        said = f"{result.records:,} records of {len(result.found)} partitions of {self.cluster} lie beyond their copies"
+        counted = len(result.found) - len(result.open)
+        said = f"{amount(result.records, 'record')} of {amount(counted, 'partition')} of {self.cluster} lie beyond"
         if self.dry_run:
-            self.would(f"would keep that {said}, and mirror the topics to it")
+            would = f"would keep that {said} their copies{', and mirror the topics to it' if self.mirror else ''}"
+            if result.open:
+                left = f"{amount(len(result.open), 'partition')} cannot be counted: the log says why and what to do"
+                would = f"{would}; {left}" if counted else left
+            self.would(would)
+        elif result.mirrored:
+            self.done(f"{said} their copies; mirrored to it from now on: {amount(len(result.mirrored), 'topic')}")
         else:
-            self.done(f"{said}; {len(result.mirrored)} topics are mirrored to it from now on")
+            self.done(f"{said} their copies; no further topic is mirrored to it")
         return document
 
 

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from typing import NamedTuple
 
 from ha_core.operations.mirrors import MirrorRow, MirrorsNow
 from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.plan.verdict import duration
 from ha_core.present.colours import FAINT, GREEN, GREY, INK, ORANGE, VERMILION
 from ha_core.present.mirrors import mirrors_page, partitions_of
-from ha_core.present.page import Page, html, number, size
+from ha_core.present.page import MAX_HTML_ROWS, Page, html, number, size
 
 LEVEL_S = 10
 """A copy that could lose no more than this is level with its source."""
 MAX_MIRRORS = 100
 MAX_CELLS = 60
 """In a line. Of more partitions several share a cell, which shows the worst."""
-MAX_TITLE = 36
-"""Characters; the rest is shown where somebody points at it."""
+MAX_TITLE = 34
+"""Characters. Names are shortened for it, never the clusters; all of it is shown where somebody points at it."""
 _STATES = (
     ("stopped", VERMILION, "!", "stopped: somebody has to look"),
     ("unknown", GREY, "?", "nobody reports it, or an operation has it"),
@@ -47,8 +48,8 @@ def svg(found: MirrorsNow, at: str) -> str:
         _text(_LEFT, 28, f"Mirrors, {at}", 18, INK),
         *_legend(),
     ]
-    for index, (title, rows, total) in enumerate(shown):
-        parts += _line(_TOP + index * _LINE, title, rows, total)
+    for index, line in enumerate(shown):
+        parts += _line(_TOP + index * _LINE, line)
     if not shown:
         parts.append(_text(_LEFT, _TOP + 20, "no topic is mirrored", 14, FAINT))
     if len(lines) > len(shown):
@@ -61,6 +62,8 @@ def document(found: MirrorsNow, more: Page, at: str) -> str:
 
     :param more: below the tables of the mirrors.
     """
+    if len(found.rows) > MAX_HTML_ROWS:  # what stands badly must not be what is cut off
+        found = MirrorsNow(sorted(found.rows, key=_worst), found.totals)
     tables = "\n".join([*html(mirrors_page(found)), *html(more)])
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Mirrors</title><style>\n'
@@ -72,19 +75,34 @@ def document(found: MirrorsNow, more: Page, at: str) -> str:
     )
 
 
-_Line = tuple[str, Sequence[MirrorRow], MirrorTotal]
+class _Line(NamedTuple):
+    topic: str
+    route: str
+    rows: Sequence[MirrorRow]
+    total: MirrorTotal
+
+    @property
+    def title(self) -> str:
+        return f"{self.topic}: {self.route}"
+
+    @property
+    def short(self) -> str:
+        room = max(MAX_TITLE - len(f": {self.route}"), 8)
+        topic = self.topic if len(self.topic) <= room else f"{self.topic[: room - 1]}…"
+        return f"{topic}: {self.route}"
 
 
 def _lines(found: MirrorsNow) -> list[_Line]:
-    """The worst first."""
+    """The worst first. What cannot be read has no total, but it is drawn too."""
     rows: dict[tuple[str, str], list[MirrorRow]] = {}
     for row in found.rows:
         rows.setdefault((row.topic, row.target), []).append(row)
+    totals = {(mirror.topic, mirror.target): total for mirror, total in found.totals}
     lines = [
-        (f"{mirror.topic}: {mirror.source} → {mirror.target}", rows[mirror.topic, mirror.target], total)
-        for mirror, total in found.totals
+        _Line(topic, f"{own[0].source} → {target}", own, totals.get((topic, target)) or MirrorTotal.of(()))
+        for (topic, target), own in rows.items()
     ]
-    return sorted(lines, key=lambda line: (min(map(_worst, line[1])), -(line[2].rpo_s or 0), line[0]))
+    return sorted(lines, key=lambda line: (min(map(_worst, line.rows)), -(line.total.rpo_s or 0), line.title))
 
 
 def _state(row: MirrorRow) -> str:
@@ -99,9 +117,9 @@ def _worst(row: MirrorRow) -> int:
     return _WORST_FIRST.index(_state(row))
 
 
-def _line(y: int, title: str, rows: Sequence[MirrorRow], total: MirrorTotal) -> Iterator[str]:
-    short = title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
-    yield f"<g><title>{escape(title)}</title>{_text(_LEFT, y + 12, short, 14, INK)}</g>"
+def _line(y: int, line: _Line) -> Iterator[str]:
+    rows, total = line.rows, line.total
+    yield f"<g><title>{escape(line.title)}</title>{_text(_LEFT, y + 12, line.short, 14, INK)}</g>"
     yield _text(_LEFT, y + 29, partitions_of(total), 11, FAINT)
     share = -(-len(rows) // MAX_CELLS)
     for index, at in enumerate(range(0, len(rows), share)):

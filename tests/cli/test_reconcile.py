@@ -72,6 +72,13 @@ def test_a_cluster_without_a_tail_has_nothing_to_reconcile(monkeypatch: pytest.M
     assert "nothing to reconcile" in shown(*ASKED)
 
 
+def test_a_topic_that_is_misspelt_is_no_proof_that_nothing_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    store(monkeypatch, TAIL)
+    code, answer = run(*ASKED[:3], "order", *ASKED[3:])
+    assert code == BAD_INPUT
+    assert "order did not go on at a copy without east: orders did" in answer["error"]
+
+
 @pytest.mark.parametrize(
     ("east", "words", "why"),
     [

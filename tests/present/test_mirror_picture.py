@@ -9,6 +9,7 @@ from ha_core.operations.mirrors import MirrorRow, MirrorsNow, State
 from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.present.colours import GREEN, GREY, ORANGE, VERMILION
 from ha_core.present.mirror_picture import MAX_CELLS, MAX_MIRRORS, MAX_TITLE, document, svg
+from ha_core.present.page import MAX_HTML_ROWS
 
 SVG = "{http://www.w3.org/2000/svg}"
 AT = "2026-11-23T12:00:00Z"
@@ -80,8 +81,23 @@ def test_of_more_partitions_than_there_is_room_for_several_share_a_cell_which_sh
 def test_a_long_name_does_not_run_into_the_cells_and_is_shown_whole_where_somebody_points_at_it() -> None:
     name = "a-topic-" * 12
     picture = svg(now(row(name, 0, "copying", 1)), AT)
-    assert max(len(one) for one in words(picture) if one.startswith("a-topic-")) == MAX_TITLE
+    (title,) = (one for one in words(picture) if one.startswith("a-topic-"))
+    assert len(title) == MAX_TITLE
+    assert title.endswith("…: east → west")  # which way it is copied, nobody could tell from the name
     assert f"<title>{name}: east → west</title>" in picture
+
+
+def test_a_mirror_that_cannot_be_read_is_drawn_as_one_that_needs_a_look() -> None:
+    lost = MirrorsNow([row("orders", None, "unreadable", None, "its document cannot be read")], [])
+    picture = svg(lost, AT)
+    assert "no topic is mirrored" not in words(picture)
+    assert [colour for colour, _ in cells(picture)] == [GREY]
+
+
+def test_what_stands_badly_is_not_cut_off_from_the_table() -> None:
+    healthy = [row("aaa", number, "copying", 1) for number in range(MAX_HTML_ROWS + 5)]
+    page = document(now(*healthy, row("zzz", 0, "stopped", 400, "retention has overtaken the copy")), [], AT)
+    assert "<td>retention has overtaken the copy</td>" in page
 
 
 def test_there_is_an_end_to_mirrors_that_are_drawn_and_it_is_said() -> None:
