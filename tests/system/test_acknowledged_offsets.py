@@ -12,9 +12,9 @@ from tests.system.watching import client_id_at
 
 pytestmark = pytest.mark.stack
 PARTITIONS = 3
-AT_FULL_SPEED = {
+PRESSING = {
     "idempotence": "on",
-    "rate": 0,
+    "rate": 2000,
     "linger_ms": 0,
     "settings": ("batch.num.messages=7", "queue.buffering.max.messages=300", "reconnect.backoff.max.ms=500"),
 }
@@ -35,7 +35,7 @@ def test_a_record_sent_again_after_a_switch_is_acknowledged_at_the_offset_where_
     stack: Stack, run: Run, name: str
 ) -> None:
     producers = [
-        run.start("confluent-producer", f"w{n}", name, client_id=client_id_at(stack, name, 1), **AT_FULL_SPEED)
+        run.start("confluent-producer", f"w{n}", name, client_id=client_id_at(stack, name, 1), **PRESSING)
         for n in range(2)
     ]
     for origin, target in (("east", "west"), ("west", "east")):
