@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 OURS = ("ha_core", "gateway", "stack", "bench", "spark_jobs", "dags", "plugins")
+CODECS = ("google_crc32c", "kafka", "lz4", "snappy", "zstandard")
 IMPURE = frozenset(
     {"asyncio", "socket", "selectors", "ssl", "time", "random", "secrets", "threading", "multiprocessing", "subprocess"}
     | {"concurrent", "kazoo", "confluent_kafka", "uvloop", "logging.handlers", "http", "urllib.request", "signal"}
@@ -47,7 +48,7 @@ RULES = (
     Rule("ha_core/plan", ("ha_core.model",), (), IMPURE, clock=False),
     Rule("ha_core/wire", (), ("google_crc32c",), IMPURE, clock=False),
     Rule("ha_core/store", ("ha_core.model",), ("kazoo",)),
-    Rule("ha_core/mirror", ("ha_core.model", "ha_core.wire"), ("google_crc32c", "kafka"), IMPURE, clock=False),
+    Rule("ha_core/mirror", ("ha_core.model", "ha_core.wire"), CODECS, IMPURE, clock=False),
     Rule("ha_core/kafka", ("ha_core.model", "ha_core.plan.facts", "ha_core.wire", "ha_core.mirror"), None),
     # What mirrors need besides records is kept by the job and by hand alike.
     Rule("spark_jobs", (*_BELOW_JOBS, "ha_core.metrics", "ha_core.operations.syncing"), None),

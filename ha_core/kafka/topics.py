@@ -20,6 +20,7 @@ TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 OF_THE_TOPIC = 1
 """Config source of what was set on the topic itself."""
 MIN_IN_SYNC = "min.insync.replicas"
+_POLICY = "cleanup.policy"
 MAX_CONFIGS_PER_REQUEST = 1_000
 _AT_ONCE_S = 1.0
 
@@ -107,7 +108,10 @@ def broker_setting(asking: Asking, key: str) -> str | None:
 
 
 class _Config(NamedTuple):
-    """:ivar own: what was set on the topic itself, but for values that brokers keep secret."""
+    """:ivar own: what was set on the topic itself, but for values that brokers keep secret; and that it is compacted, if
+    that is its brokers' default: what compaction takes is gone, whoever has asked for it, and another cluster's default
+    is another one.
+    """
 
     own: Mapping[str, str]
     min_in_sync: int
@@ -130,6 +134,8 @@ def _configs(asking: Asking, names: Collection[str]) -> dict[str, _Config]:
                 raise refusal(asking.cluster, f"read the configuration of topic {name}", code, told["error_message"])
             values = {entry["name"]: entry["value"] for entry in told["configs"] if entry["value"] is not None}
             own = {entry["name"] for entry in told["configs"] if entry["config_source"] == OF_THE_TOPIC}
+            if "compact" in values.get(_POLICY, ""):
+                own.add(_POLICY)
             in_sync = values.get(MIN_IN_SYNC, "")
             config[name] = _Config(
                 {key: value for key, value in values.items() if key in own},

@@ -7,8 +7,7 @@ Compression stays what it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from kafka import codec
 from kafka.record.legacy_records import LegacyRecordBatch
 
 from ha_core.mirror.progress import Copied
+from ha_core.mirror.unpacking import unpack
 from ha_core.wire.copies import COMPRESSION, LOG_APPEND_TIME
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.records import HEADER_BYTES, Batch
@@ -29,13 +29,14 @@ _COVERED = Struct(">hiqqqhii")
 _HEADER = Struct(">qiibI")
 _FIRST_MS_AT, _LARGEST_MS_AT = 27, 35
 
-_Codec = Callable[[Any], bytes]
-_CODECS: dict[int, tuple[_Codec, _Codec]] = {
-    0: (bytes, bytes),
-    1: (codec.gzip_decode, codec.gzip_encode),
-    2: (codec.snappy_decode, codec.snappy_encode),
-    3: (codec.lz4_decode, codec.lz4_encode),
-    4: (codec.zstd_decode, codec.zstd_encode),
+PIECE_BYTES = 4 * 1024 * 1024
+"""Records of about so much are made into a batch at a time, however many another one had."""
+_PACK: dict[int, Callable[[Any], bytes]] = {
+    0: bytes,
+    1: codec.gzip_encode,
+    2: codec.snappy_encode,
+    3: codec.lz4_encode,
+    4: codec.zstd_encode,
 }
 
 
@@ -64,28 +65,33 @@ def split(buf: bytearray | memoryview, batch: Batch, start: int) -> Iterator[tup
 
     :raises RemoteProtocolError: what is in it cannot be read.
     """
-    records = [one for one in read_records(buf, batch) if one.offset >= start]
-    for run in _runs(records):
+    runs = _runs(one for one in read_records(buf, batch) if one.offset >= start)
+    run = next(runs, None)
+    while run is not None:
+        following = next(runs, None)
         first, last = run[0].offset, run[-1].offset
         sequence = -1
         if batch.producer_id >= 0:
             # What compaction took behind the last record was the producer's as well.
-            until = batch.last_offset if last == records[-1].offset else last
+            until = batch.last_offset if following is None else last
             sequence = last_sequence(batch.base_sequence, until - batch.base_offset + 1)
         copied = Copied(first, len(run), batch.producer_id, batch.producer_epoch, sequence)
         yield copied, memoryview(pack(run, batch.attributes & COMPRESSION))
+        run = following
 
 
-def read_records(buf: bytes | bytearray | memoryview, batch: Batch) -> list[Record]:
+def read_records(buf: bytes | bytearray | memoryview, batch: Batch) -> Iterator[Record]:
     """All that is in a batch of any format.
 
-    :raises RemoteProtocolError: what is in it cannot be read.
+    :raises RemoteProtocolError: what is in it cannot be read, or is more than there is room for.
     """
     data = memoryview(buf)[batch.at : batch.end]
     try:
-        return list((_records if batch.magic == 2 else _legacy)(data, batch))
+        yield from (_records if batch.magic == 2 else _legacy)(data, batch)
+    except MemoryError:
+        raise  # says nothing of the batch
     except Exception as error:  # whatever the codecs of five libraries raise
-        raise RemoteProtocolError(f"the batch at offset {batch.base_offset} cannot be read: {error!r}") from error
+        raise RemoteProtocolError(f"the batch at offset {batch.base_offset} cannot be read: {error}") from error
 
 
 def fields(rest: bytes) -> Fields:
@@ -106,15 +112,23 @@ def _unsized(data: bytes, at: int) -> tuple[bytes | None, int]:
     return (None, at) if size < 0 else (data[at : at + size], at + size)
 
 
-def _runs(records: list[Record]) -> Iterator[list[Record]]:
-    ends = [index + 1 for index, (one, following) in enumerate(pairwise(records)) if following.offset != one.offset + 1]
-    for start, end in pairwise([0, *ends, len(records)] if records else []):
-        yield records[start:end]
+def _runs(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Records whose offsets follow each other, not many more than `PIECE_BYTES` of them."""
+    run: list[Record] = []
+    size = 0
+    for one in records:
+        if run and (one.offset != run[-1].offset + 1 or size >= PIECE_BYTES):
+            yield run
+            run, size = [], 0
+        run.append(one)
+        size += len(one.rest)
+    if run:
+        yield run
 
 
 def _records(data: memoryview, batch: Batch) -> Iterator[Record]:
     (first_ms,), (largest_ms,) = _LONG.unpack_from(data, _FIRST_MS_AT), _LONG.unpack_from(data, _LARGEST_MS_AT)
-    body = memoryview(_CODECS[batch.attributes & COMPRESSION][0](bytes(data[HEADER_BYTES:])))
+    body = memoryview(unpack(bytes(data[HEADER_BYTES:]), batch.attributes & COMPRESSION))
     at = 0
     for _ in range(batch.records_count):
         size, at = read_varlong(body, at)
@@ -144,7 +158,7 @@ def pack(run: list[Record], compression: int) -> bytearray:
     for index, one in enumerate(run):
         record = b"\0" + write_varlong(one.time_ms - first.time_ms) + write_varlong(index) + one.rest
         body += write_varlong(len(record)) + record
-    packed = _CODECS[compression][1](bytes(body))
+    packed = _PACK[compression](bytes(body))
     largest_ms = max(one.time_ms for one in run)
     covered = _COVERED.pack(compression, len(run) - 1, first.time_ms, largest_ms, -1, -1, -1, len(run)) + packed
     head = _HEADER.pack(0, len(covered) + 9, -1, 2, google_crc32c.value(covered))

@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, RequestRefusedError, StandsInTheWayError, TopicMissingError
 from ha_core.kafka.facts import LogEnds, TopicSpec
+from ha_core.model import Cluster
 from ha_core.store.errors import FencedOffError
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from tests.kafka.clients import produce, settings
+from tests.kafka.mirroring import wait_until
 
 pytestmark = pytest.mark.stack
 Fresh = Callable[[str], str]
@@ -34,6 +37,32 @@ def test_a_topic_is_created_like_its_original(east: Admin, west: Admin, fresh: F
     assert (copy.partitions, copy.replication) == (5, 1)
     assert copy.config == {"cleanup.policy": "compact", "retention.ms": "3600000", "min.insync.replicas": "1"}
     assert [copy.ends[partition].never_used for partition in range(5)] == [True] * 5
+
+
+def test_a_topic_that_is_compacted_by_its_brokers_default_is_compacted_in_its_copy(
+    east: Admin, west: Admin, fresh: Fresh, clusters: dict[str, Cluster], account: SecurityProfile
+) -> None:
+    # Given a topic without a policy of its own, in a cluster that compacts by default
+    name, everywhere = fresh("keyed"), ConfigResource(ConfigResource.Type.BROKER, "")
+    east.create_topics([TopicSpec(name, 1, 1)])
+    assert not east.topics([name])[name].config
+    brokers = AdminClient(settings(clusters["east"], account))
+
+    def default(how: AlterConfigOpType) -> None:
+        entry = ConfigEntry("log.cleanup.policy", "compact", incremental_operation=how)
+        changed = ConfigResource(everywhere.restype, everywhere.name, incremental_configs=[entry])
+        brokers.incremental_alter_configs([changed])[changed].result(30)
+
+    default(AlterConfigOpType.SET)
+    try:
+        wait_until(lambda: bool(east.topics([name])[name].config), lambda: east.topics([name]))
+        # When it is created in one that does not
+        original = east.topics([name])[name]
+        west.create_topics([original])
+    finally:
+        default(AlterConfigOpType.DELETE)
+    # Then it keeps no less, and no more, of its keys there
+    assert west.topics([name])[name].config == original.config == {"cleanup.policy": "compact"}
 
 
 def test_topic_config_keys_unknown_to_the_cluster_are_dropped_with_a_note(west: Admin, fresh: Fresh) -> None:
