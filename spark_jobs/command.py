@@ -26,13 +26,14 @@ _DEMAND = Demand()
 
 def main(arguments: list[str]) -> int:
     """Runs one job. Exit code 2: the input cannot be used, and nothing was asked or written; 3: the
-    Spark Connect server is not to be reached, and the job can be run again."""
+    Spark Connect server is not to be reached, or Spark's driver is gone, and the job can be run again."""
     options = _parser().parse_args(arguments)
     from ha_core.kafka.errors import SecurityProfileError
     from ha_core.model import UnreadableDocumentError
     from ha_core.store.errors import StoreError
     from spark_jobs.folder import Folder
     from spark_jobs.inputs import InputError
+    from spark_jobs.pulse import SparkGoneError
     from spark_jobs.session import SparkConnectError
 
     try:
@@ -43,7 +44,7 @@ def main(arguments: list[str]) -> int:
     except (InputError, SecurityProfileError, UnreadableDocumentError, StoreError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
-    except SparkConnectError as error:
+    except (SparkConnectError, SparkGoneError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_WITHOUT_SPARK
     print(f"\n{outcome.text}\n", flush=True)

@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
+from spark_jobs.pulse import SparkGoneError, end
+
 log = logging.getLogger(__name__)
 WAIT_S = 60.0
 """So long a Spark Connect server that does not answer is waited for."""
@@ -50,10 +52,14 @@ def open_session(remote: str | None = None) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not remote:
         session = SparkSession.builder.getOrCreate()
+        gone = False
         try:
             yield session
+        except SparkGoneError:
+            gone = True
+            raise
         finally:
-            session.stop()
+            end(session, gone)
         return
     _wait_for(remote)
     with naming(remote):

@@ -60,7 +60,8 @@ def spark_environment(java: Java, full_speed: bool = True) -> dict[str, str]:
     if full_speed:
         return found
     archive = spark_archive(pyspark_jars(), java, found)
-    quick = (*SHORT_LIVED, *(() if archive is None else (f"-XX:SharedArchiveFile={archive}",)))
+    # Java says on stdout, where jobs answer, that Spark opens modules which the archive of its own classes has closed.
+    quick = (*SHORT_LIVED, *(() if archive is None else (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off,aot=off")))
     return {**found, "SPARK_SUBMIT_OPTS": " ".join(quick), "SPARK_LAUNCHER_OPTS": " ".join(SHORT_LIVED)}
 
 

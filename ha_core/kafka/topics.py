@@ -108,9 +108,9 @@ def broker_setting(asking: Asking, key: str) -> str | None:
 
 
 class _Config(NamedTuple):
-    """:ivar own: what was set on the topic itself, but for values that brokers keep secret; and that it is compacted, if
-    that is its brokers' default: what compaction takes is gone, whoever has asked for it, and another cluster's default
-    is another one.
+    """:ivar own: what was set on the topic itself, but for values that brokers keep secret; and that it is compacted,
+    also where that is its brokers' default. What compaction takes is gone, whoever has asked for it, and another
+    cluster's default is another one.
     """
 
     own: Mapping[str, str]

@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
 from ha_core.model import Mirror, MirrorJob, MirrorReport, MirrorShare, MirrorTask, UnreadableDocumentError
@@ -31,6 +32,7 @@ from spark_jobs.mirror.metrics import Metrics
 from spark_jobs.mirror.planning import Key, Placement, partitions, shares, split
 from spark_jobs.mirror.task import NOT_OURS
 from spark_jobs.mirror.telling import Telling
+from spark_jobs.pulse import SparkGoneError, first_line, within
 
 log = logging.getLogger(__name__)
 LOOK_S = 1.0
@@ -55,7 +57,7 @@ class Spark(NamedTuple):
     run: Callable[[str, int], str]
     """Runs the task of a slot for a lead, until it ends; why it did."""
     slots: Callable[[], int]
-    """How many tasks can run at once, as far as is known by now."""
+    """How many tasks can run at once, as far as is known by now. Raises SparkGoneError."""
     cancel: Callable[[str, int], object]
     """Ends what runs for a slot of a lead, also where it hangs."""
 
@@ -157,6 +159,8 @@ class Lead:
         self._threads: dict[int, threading.Thread] = {}
         self._heard_s: dict[int, float] = {}
         """Slot → when its task has reported last; missing before its first report."""
+        self._begun: set[int] = set()
+        """Slots whose task was asked of Spark anew."""
         self._cancelled_s: dict[int, float] = {}
         self._in_vain_s: float | None = None
         self._failed = threading.Event()
@@ -194,9 +198,12 @@ class Lead:
             log.warning("another driver leads: %s", error)
         except StoreError as error:
             log.warning("tasks end with their sessions: %s", error)
+        except SparkGoneError:
+            self._threads.clear()  # nobody is there to end them; who leads next fences what they copy
+            raise
         finally:
             self._over.set()
-            self._cancel(list(self._threads))
+            within(_END_S, partial(self._cancel, list(self._threads)))
             until = time.monotonic() + _END_S
             for thread in list(self._threads.values()):
                 thread.join(max(until - time.monotonic(), 0.0))
@@ -284,6 +291,11 @@ class Lead:
     def _end_silent(self, reports: Collection[int], now_s: float) -> None:
         """A task that hangs keeps what it runs on, and ends by itself never."""
         self._heard_s |= dict.fromkeys(reports, now_s)
+        for slot in list(self._begun):
+            # Before its first report it may wait for a core: cancelled, it would wait at the end of the queue.
+            self._begun.discard(slot)
+            if slot not in reports:
+                self._heard_s.pop(slot, None)
         since = {slot: max(at_s, self._cancelled_s.get(slot, at_s)) for slot, at_s in self._heard_s.items()}
         silent = [slot for slot, at_s in since.items() if now_s - at_s > SILENT_S and slot in self._threads]
         for slot in silent:
@@ -297,7 +309,7 @@ class Lead:
                 self._spark.cancel(self._job, slot)
             except Exception as error:
                 # Whatever Spark raises where its session is gone: then so is the task.
-                log.warning("slot %d cannot be cancelled: %s", slot, _first_line(error))
+                log.warning("slot %d cannot be cancelled: %s", slot, first_line(error))
 
     def _in_vain(self, now_s: float) -> bool:
         if not self._threads or any(now_s - at_s < FAILING_S for at_s in self._heard_s.values()):
@@ -317,11 +329,12 @@ class Lead:
 
     def _keep(self, slot: int) -> None:
         while not self._over.is_set():
+            self._begun.add(slot)
             try:
                 why = self._spark.run(self._job, slot)
             except Exception as error:
                 # Whatever Spark raises for a task that failed or an executor that was lost.
-                why = _first_line(error)
+                why = first_line(error)
                 self._failed.set()
             if self._over.is_set() or self._ending.is_set():
                 return
@@ -332,10 +345,6 @@ class Lead:
                 return
             log.warning("slot %d: its task has ended (%s), the next one begins", slot, why)
             self._over.wait(RESTART_S)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or repr(error)
 
 
 def _now() -> str:

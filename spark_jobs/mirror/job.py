@@ -24,6 +24,7 @@ from spark_jobs.mirror.metrics import Metrics
 from spark_jobs.mirror.syncing import EVERY_S, Syncing
 from spark_jobs.mirror.task import Ended, Settings, Slot
 from spark_jobs.mirror.task import run as run_task
+from spark_jobs.pulse import Pulse
 from spark_jobs.rows import frame_of, from_batches, map_rows
 from spark_jobs.session import SparkConnectError, listens, naming, open_session
 
@@ -102,7 +103,8 @@ def _session(settings: Settings, tasks: int | None, remote: str | None) -> Itera
                 raise SparkConnectError(remote, "does not answer any more")  # its client would go on asking for a while
             _tags(spark).cancel(_tag(job, slot))
 
-        yield Spark(run, partial(_slots, spark, tasks, remote), cancel)
+        with _counting(spark, tasks, remote) as slots:
+            yield Spark(run, slots, cancel)
 
 
 def _tag(job: str, slot: int) -> str:
@@ -139,12 +141,23 @@ def _on_spark(spark: Any, settings: Settings, job: str, slot: int) -> str:
     return ", ".join(one.why for one in ended)
 
 
-def _slots(spark: Any, tasks: int | None, remote: str | None) -> int:
+@contextmanager
+def _counting(spark: Any, tasks: int | None, remote: str | None) -> Iterator[Callable[[], int]]:
     """As many as were asked for, else as Spark runs at once, which grows as executors come.
 
-    A Spark that has ended is an error here, and ends the job: nothing can be started there any more.
+    A Spark that has ended, or stands still, is an error here, and ends the job: nothing can be started there any more.
     """
     if remote:
         assert tasks is not None
-        return tasks
-    return tasks or max(int(spark.sparkContext.defaultParallelism), 1)
+        yield lambda: tasks
+        return
+    pulse = Pulse(lambda: max(int(spark.sparkContext.defaultParallelism), 1))
+
+    def slots() -> int:
+        runs = pulse.answer()  # also where it was said how many: somebody has to run them
+        return runs if tasks is None else tasks
+
+    try:
+        yield slots
+    finally:
+        pulse.stop()

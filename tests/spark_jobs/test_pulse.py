@@ -1,0 +1,116 @@
+"""A job whose Java process has ended, or stands still, says so and ends, in place of waiting for ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.pulse import Pulse, SparkGoneError, first_line, within
+from stack.java import find_java
+from stack.layout import PROJECT
+from stack.spark_java import spark_environment
+
+JOB = """
+import time
+from spark_jobs.pulse import Pulse
+from spark_jobs.session import open_session
+with open_session() as session:
+    pulse = Pulse(lambda: session.sparkContext.defaultParallelism, patience_s=2, every_s=0.2)
+    print(session.sparkContext._gateway.proc.pid, flush=True)
+    while True:
+        pulse.answer()
+        time.sleep(0.1)
+"""
+
+
+def until_it_is_gone(pulse: Pulse) -> str:
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        try:
+            pulse.answer()
+        except SparkGoneError as error:
+            return str(error)
+        time.sleep(0.01)
+    pytest.fail("it was never told")
+
+
+def test_the_last_answer_is_given_at_once() -> None:
+    answers = iter((4, 5, 5, 5))
+    pulse = Pulse(lambda: next(answers, 6), every_s=0.01)
+    assert pulse.answer() in {4, 5, 6}
+    until = time.monotonic() + 10
+    while pulse.answer() != 6:
+        assert time.monotonic() < until
+    pulse.stop()
+
+
+def test_who_does_not_answer_is_given_up_after_a_while() -> None:
+    hangs, first = threading.Event(), iter((4,))
+    pulse = Pulse(lambda: next(first, None) or int(not hangs.wait()), patience_s=0.3, every_s=0.01)
+    assert "has not answered for" in until_it_is_gone(pulse)
+    # And is there again as soon as it has
+    hangs.set()
+    until = time.monotonic() + 10
+    while True:
+        assert time.monotonic() < until
+        try:
+            assert pulse.answer() == 0
+            break
+        except SparkGoneError:
+            time.sleep(0.01)
+    pulse.stop()
+
+
+def test_who_is_not_there_any_more_is_named_with_what_was_said() -> None:
+    pulse = Pulse(iter((4,)).__next__, every_s=0.01)
+    assert "has ended (" in until_it_is_gone(pulse)
+
+
+def test_a_call_that_does_not_come_back_is_not_waited_for() -> None:
+    assert within(5, lambda: None)
+    assert not within(0.05, threading.Event().wait)
+
+
+@pytest.mark.parametrize(
+    ("said", "first"),
+    [
+        ("An error occurred while calling o117.getResult.\n: org.apache.spark.SparkException: lost\n\tat", "lost"),
+        ("it broke\nhere", "it broke"),
+        ("", "Exception('')"),
+    ],
+)
+def test_of_what_java_throws_its_own_words_are_told(said: str, first: str) -> None:
+    assert first_line(Exception(said)).endswith(first)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_job_without_its_java_process_ends_and_leaves_none(number: signal.Signals, tmp_path: Path) -> None:
+    # Given a job whose session is open
+    environment = {**os.environ, **spark_environment(find_java(), full_speed=False), "PYTHONPATH": str(PROJECT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", JOB],
+        env=environment,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as job:
+        assert job.stdout is not None
+        java = int(job.stdout.readline())
+        # When its Java process stops, or ends
+        os.kill(java, number)
+        # Then the job ends, and says why
+        _, said = job.communicate(timeout=60)
+    assert job.returncode
+    assert "SparkGoneError: Spark's driver (the Java process of this job) has " in said
+    until = time.monotonic() + 10
+    while Path(f"/proc/{java}").exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
