@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -91,6 +92,9 @@ def test_quiescing_waits_for_a_gateway_that_has_not_drained_its_transactions(
     # And when it says that there is none any more, the move goes on
     revision = journal.environment.store.load().revision
     registration.update(record.model_copy(update={"revision": revision + 1, "drained": ("op",)}))
+    until = time.monotonic() + 10  # by another thread, and the move's clock does not wait for that
+    while not any(known.drained for known in journal.environment.store.gateways()):
+        assert time.monotonic() < until
     run(journal, Leaders(QUIET))
 
 
