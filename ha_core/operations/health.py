@@ -74,9 +74,27 @@ def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Proble
             yield Problem(
                 f"cluster {state.cluster.name}",
                 f"It {'' if state.found.answers else 'is '}{state.words}",
-                "Repair it or the way to it; if it stays away, `switchyard mask` spares clients the waiting, and "
-                "`switchyard migrate-from-fault` gives its topics a new home.",
+                f"Repair it or the way to it; if it stays away, {_ways_on(view, state.cluster.name)}",
             )
+
+
+def _ways_on(view: View, gone: str) -> str:
+    """What an operator may do without a cluster; topics with a copy go on at once."""
+    new_home = (
+        "`switchyard mask` spares clients the waiting, and `switchyard migrate-from-fault` gives its topics a new home."
+    )
+    copies: dict[str, set[str]] = {}
+    for mirror in view.mirrors.values():
+        if mirror.source == gone:
+            copies.setdefault(mirror.target, set()).add(mirror.topic)
+    if not copies:
+        return new_home
+    ways = "; ".join(
+        f"{len(topics)} of its topics have a copy in {target} ({listed(sorted(topics))}); whoever uses them goes on "
+        f"there after `switchyard switch user:NAME --from {gone} --to {target} --mode forced --unread wait --reason …`"
+        for target, topics in sorted(copies.items())
+    )
+    return f"{ways}. For the others, {new_home}"
 
 
 def _masked(environment: Environment, view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:

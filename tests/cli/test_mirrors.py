@@ -143,6 +143,18 @@ def test_the_status_check_names_mirrors_that_nobody_copies_and_partitions_that_h
     assert found["mirror of orders-1 in west"] == "It is copied no further: retention has overtaken the copy."
 
 
+@pytest.mark.usefixtures("store")
+def test_where_a_cluster_is_away_the_status_check_leads_to_the_copies_of_its_topics() -> None:
+    remedies = {problem["about"]: problem["remedy"] for problem in problems()}
+    # What has a copy goes on there, what has none gets a new home
+    ways = remedies["cluster east"]
+    assert "2 of its topics have a copy in west (orders, payments)" in ways
+    assert "`switchyard switch user:NAME --from east --to west --mode forced --unread wait" in ways
+    assert "For the others, `switchyard mask`" in ways
+    # And of a cluster that has only copies nobody is led to copies
+    assert "have a copy" not in remedies["cluster west"]
+
+
 def test_a_mirror_whose_document_cannot_be_read_is_named_and_hides_no_other(store: MemoryStore) -> None:
     store.client().register(MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9),)))
     store.plant("/mirrors/payments%40west", b"{")
