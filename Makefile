@@ -7,7 +7,7 @@ WORKERS ?= 3
 PURE := tests/test_arrows.py tests/test_circles.py tests/test_how_to_add.py tests/model tests/wire tests/plan tests/history tests/gateway/session \
 	tests/gateway/composed tests/gateway/driver tests/system/nemesis/test_schedule.py
 
-.PHONY: setup demo test again quick soak lint bench lock clean
+.PHONY: setup demo test long again quick soak lint bench lock clean
 
 setup: $(STAMP)
 
@@ -26,9 +26,14 @@ demo: setup
 # Files side by side: most of their time they wait for brokers. Not reordered, so that the short ones of `wire` come last
 # and no stack runs on alone at the end. Each stack takes ports and folders of its own.
 test: setup
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not soak and not long" $(ARGS)
 
-# After `test`: the few that failed, once more and alone; never one that lost a record (tests/again.py).
+# The few files that take minutes each: whole runs in a real Airflow and on Spark, faults in the orders that once cost
+# records. `.ci/run` runs them after the others.
+long: setup
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "long and not soak" $(ARGS)
+
+# After `test` or `long`: the few that failed, once more and alone; never one that lost a record (tests/again.py).
 again: setup
 	$(BIN)/python -m pytest --again $(ARGS)
 

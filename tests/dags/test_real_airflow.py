@@ -15,7 +15,7 @@ from stack.demo.airflow_api import AirflowApi
 from stack.harness import Stack
 from tests.dags.conftest import Workload
 
-pytestmark = [pytest.mark.stack, pytest.mark.airflow]
+pytestmark = [pytest.mark.stack, pytest.mark.airflow, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from stack.java import find_java
 from stack.spark_java import spark_environment
 from tests.dags.conftest import PARTITIONS, Outcome, Workload
 
-pytestmark = [pytest.mark.stack, pytest.mark.airflow]
+pytestmark = [pytest.mark.stack, pytest.mark.airflow, pytest.mark.long]
 
 
 @pytest.fixture

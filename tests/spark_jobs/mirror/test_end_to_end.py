@@ -32,7 +32,7 @@ from tests.kafka.mirroring import content, wait_until
 
 from .live import PARTITIONS, Writer, assert_copied_once, client, goes_on, link, reports
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 SESSION_S = 6.0
 
 

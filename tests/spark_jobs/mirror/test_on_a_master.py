@@ -13,7 +13,7 @@ from stack.harness import Stack
 
 from .live import Writer, assert_copied_once, goes_on, link
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
