@@ -22,7 +22,7 @@ from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_t
 from tests.system.conftest import MakeRun, two_clusters
 from tests.system.watching import acked, assert_ascending, given, led_from, until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 RATE = 100
 
 stack = pytest.fixture(two_clusters, scope="module")
