@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-WORKERS ?= 3
+WORKERS ?= 2
 PURE := tests/test_arrows.py tests/test_circles.py tests/test_how_to_add.py tests/model tests/wire tests/plan tests/history tests/gateway/session \
 	tests/gateway/composed tests/gateway/driver tests/system/nemesis/test_schedule.py
 
