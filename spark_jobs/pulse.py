@@ -93,7 +93,7 @@ def end(session: Any, gone: bool = False) -> None:
 
 def first_line(error: Exception) -> str:
     """What it says first; of what Java has thrown, not by which call."""
-    first, *others = str(error).strip().split("\n") if str(error).strip() else [repr(error)]
+    first, *others = str(error).strip().split("\n")
     if first.startswith("An error occurred while calling") and others:
         return others[0].removeprefix(":").strip()
-    return first
+    return first or repr(error)

@@ -11,11 +11,10 @@ import fcntl
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 from stack.errors import StackError
 from stack.jars import Say
@@ -36,11 +35,12 @@ def class_archive(version: str, jars: Path, java: Java, say: Say) -> Path | None
 
     :raises StackError: a broker does not start.
     """
-    with _recorded(f"kafka-{version}", jars, java) as recording:
-        if recording is not None:
-            say(f"Kafka {version}: archiving its classes, once on this machine")
-            _record(version, jars, java, recording.home, recording.flags)
-    return _archive(f"kafka-{version}", jars, java)
+
+    def run(home: Path, flags: tuple[str, ...]) -> None:
+        say(f"Kafka {version}: archiving its classes, once on this machine")
+        _record(version, jars, java, home, flags)
+
+    return _made(f"kafka-{version}", jars, java, run)
 
 
 def spark_archive(jars: Path, java: Java, spark: Mapping[str, str]) -> Path | None:
@@ -49,15 +49,16 @@ def spark_archive(jars: Path, java: Java, spark: Mapping[str, str]) -> Path | No
     :param spark: the environment of its programs.
     :raises StackError: a session does not start.
     """
-    with _recorded("spark", jars, java) as recording:
-        if recording is not None:
-            program = recording.home / "session.py"
-            program.write_text(_SESSION, "utf-8")
-            options = {"SPARK_SUBMIT_OPTS": " ".join((*SHORT_LIVED, *recording.flags)), "SPARK_LAUNCHER_OPTS": ""}
-            submit = ("spark-submit", "--master", "local[1]", "--conf", "spark.ui.enabled=false", str(program))
-            binary = str(Path(spark["SPARK_HOME"]) / "bin" / submit[0])
-            _run(Command(("bash", binary, *submit[1:]), {**spark, **options}, recording.home))
-    return _archive("spark", jars, java)
+
+    def run(home: Path, flags: tuple[str, ...]) -> None:
+        program = home / "session.py"
+        program.write_text(_SESSION, "utf-8")
+        options = {"SPARK_SUBMIT_OPTS": " ".join((*SHORT_LIVED, *flags))}
+        submit = str(Path(spark["SPARK_HOME"]) / "bin" / "spark-submit")
+        asked = ("--master", "local[1]", "--conf", "spark.ui.enabled=false", str(program))
+        _run(Command(("bash", submit, *asked), {**spark, **options}, home))
+
+    return _made("spark", jars, java, run)
 
 
 _SESSION = """\
@@ -68,41 +69,23 @@ with SparkSession.builder.getOrCreate() as session:
 """
 
 
-class _Recording(NamedTuple):
-    """What is to run in `home`, with these flags, for an archive that is missing."""
-
-    home: Path
-    flags: tuple[str, ...]
-
-
-def _place(name: str, jars: Path, java: Java) -> tuple[Path, str]:
-    """Of the archive, and Java's build."""
+def _made(name: str, jars: Path, java: Java, run: Callable[[Path, tuple[str, ...]], None]) -> Path | None:
+    """:param run: starts and ends the program in a folder, with these flags for Java, where there is no archive yet."""
+    folder = cache_dir() / "classes"
+    folder.mkdir(exist_ok=True)
     # With times: Java refuses an archive of files that were installed anew, though nothing in them has changed.
     release = java.home / "release"
     build = f"{release.resolve()} {release.stat().st_mtime_ns} {release.read_text('utf-8')}"
-    return cache_dir() / "classes" / f"{name}-{_short(build, str(jars), str(jars.stat().st_mtime_ns))}.jsa", build
-
-
-def _archive(name: str, jars: Path, java: Java) -> Path | None:
-    archive, _ = _place(name, jars, java)
-    return archive if archive.stat().st_size else None
-
-
-@contextmanager
-def _recorded(name: str, jars: Path, java: Java) -> Iterator[_Recording | None]:
-    """None: this machine has the archive."""
-    archive, build = _place(name, jars, java)
-    archive.parent.mkdir(exist_ok=True)
+    archive = folder / f"{name}-{_short(build, str(jars), str(jars.stat().st_mtime_ns))}.jsa"
     with _making(archive) as missing:
-        if not missing:
-            yield None
-            return
-        base = _of_java(java, archive.parent / f"java-{_short(build)}.jsa")
-        with tempfile.TemporaryDirectory(dir=archive.parent) as home:
-            unfinished = Path(home) / "classes.jsa"
-            yield _Recording(Path(home), (*base, f"-XX:ArchiveClassesAtExit={unfinished}"))
-            unfinished.touch()
-            unfinished.rename(archive)
+        if missing:
+            base = _of_java(java, folder / f"java-{_short(build)}.jsa")
+            with tempfile.TemporaryDirectory(dir=folder) as home:
+                unfinished = Path(home) / "classes.jsa"
+                run(Path(home), (*base, f"-XX:ArchiveClassesAtExit={unfinished}"))
+                unfinished.touch()
+                unfinished.rename(archive)
+    return archive if archive.stat().st_size else None
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def spark_java(java: Java) -> Java:
     return Java(home, f"{java.found}, without {_MODULE}")
 
 
-def spark_environment(java: Java, full_speed: bool = True) -> dict[str, str]:
+def spark_environment(java: Java, full_speed: bool = False) -> dict[str, str]:
     """What every process of Spark, and whoever submits to it, needs on this machine.
 
     :param full_speed: of the drivers; without it they start sooner, with a third of the work.

@@ -71,6 +71,7 @@ class Session(ConnectionState):
             answers.forget(self, upstream)
             if self.life.goes_on and self.may_yet_append():
                 self._cut_off(Cause.UPSTREAM_LOST, detail)
+                self.flush()
                 exchange.proceed(self)
             else:
                 self.close(Cause.UPSTREAM_LOST, detail)
@@ -224,7 +225,6 @@ class Session(ConnectionState):
         """Nobody is told of anything any more."""
         streaming.leave(self, cause, detail)
         self.life = self.life.client_left()
-        self.flush()
 
     def _untold(self, cluster: str | None) -> Iterator[InFlight]:
         """What this cluster has done, and the client is yet to be told of."""

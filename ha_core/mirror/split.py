@@ -91,7 +91,8 @@ def read_records(buf: bytes | bytearray | memoryview, batch: Batch) -> Iterator[
     except MemoryError:
         raise  # says nothing of the batch
     except Exception as error:  # whatever the codecs of five libraries raise
-        raise RemoteProtocolError(f"the batch at offset {batch.base_offset} cannot be read: {error}") from error
+        why = error if isinstance(error, RemoteProtocolError) else repr(error)
+        raise RemoteProtocolError(f"the batch at offset {batch.base_offset} cannot be read: {why}") from error
 
 
 def fields(rest: bytes) -> Fields:

@@ -15,6 +15,7 @@ import zstandard
 from lz4.frame import LZ4FrameDecompressor
 
 from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.varint import read_uvarint
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
 """Of one batch. Broker's own limit is 1 MB compressed, so this is text at its best two hundred times over."""
@@ -28,7 +29,7 @@ def unpack(data: bytes, compression: int, max_bytes: int = MAX_UNPACKED_BYTES) -
     :raises RemoteProtocolError: it holds more. What the codecs raise is raised as it is.
     """
     body = _UNPACK[compression](data, max_bytes + 1)
-    if len(body) > max_bytes:
+    if body is None or len(body) > max_bytes:
         raise RemoteProtocolError(f"it holds more than {max_bytes >> 20} MiB unpacked")
     return body
 
@@ -57,11 +58,13 @@ def _pieces(read: Callable[[int], bytes], at_most: int) -> Iterator[bytes]:
         yield piece
 
 
-def _snappy(data: bytes, at_most: int) -> bytes:
-    """Java's clients write blocks, each with its size before it; librdkafka one without."""
+def _snappy(data: bytes, at_most: int) -> bytes | None:
+    """Java's clients write blocks, each with its size before it; librdkafka one without. None: too much is declared, by
+    the number with which each block begins.
+    """
     blocks = list(_blocks(data)) if data.startswith(_XERIAL) else [data]
-    if sum(map(_declared, blocks)) >= at_most:
-        return bytes(at_most)  # not worth more: it is refused
+    if sum(read_uvarint(block, 0)[0] for block in blocks) >= at_most:
+        return None
     return b"".join(map(snappy.uncompress, blocks))
 
 
@@ -76,19 +79,9 @@ def _blocks(data: bytes) -> Iterator[bytes]:
         at += size
 
 
-def _declared(block: bytes) -> int:
-    """What a block says that it holds: a varint in front."""
-    size = 0
-    for place, byte in enumerate(block[:5]):
-        size |= (byte & 0x7F) << (7 * place)
-        if not byte & 0x80:
-            break
-    return size
-
-
 def _plain(data: bytes, at_most: int) -> bytes:
     return data[:at_most]
 
 
-_UNPACK: dict[int, Callable[[bytes, int], bytes]] = {0: _plain, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+_UNPACK: dict[int, Callable[[bytes, int], bytes | None]] = {0: _plain, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
 """By the codec of the attributes. None gives more than it is asked for."""

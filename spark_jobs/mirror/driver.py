@@ -341,7 +341,7 @@ class Lead:
             if why == NOT_OURS:
                 # Nothing is begun before the documents were written once more, which says who leads.
                 self._doubted.set()
-                del self._threads[slot]
+                self._threads.pop(slot, None)
                 return
             log.warning("slot %d: its task has ended (%s), the next one begins", slot, why)
             self._over.wait(RESTART_S)

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.airflow, pytest.mark.long]
 
 @pytest.fixture
 def spark_at_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    for key, value in spark_environment(find_java(), full_speed=False).items():
+    for key, value in spark_environment(find_java()).items():
         monkeypatch.setenv(key, value)
     monkeypatch.setenv("SWITCHYARD_HISTORY", str(tmp_path / "history"))
     return tmp_path / "history"

@@ -29,7 +29,7 @@ def test_a_mirror_that_is_not_copied_fails_the_run_and_one_that_is_equal_does_no
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    for key, value in spark_environment(find_java(), full_speed=False).items():
+    for key, value in spark_environment(find_java()).items():
         monkeypatch.setenv(key, value)
     monkeypatch.setenv("SWITCHYARD_HISTORY", str(tmp_path / "history"))
     # Given a mirror of which nothing is copied

@@ -19,7 +19,7 @@ def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     with pytest.MonkeyPatch.context() as patch:
-        for key, value in spark_environment(find_java(), full_speed=False).items():
+        for key, value in spark_environment(find_java()).items():
             patch.setenv(key, value)
         settings = {
             "spark.ui.enabled": "false",

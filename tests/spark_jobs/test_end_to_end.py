@@ -88,7 +88,7 @@ def submit(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
     memory = ("--driver-memory", "512m", "--executor-memory", "512m")
     return subprocess.run(
         ["spark-submit", "--master", master, *memory, *settings, str(PROJECT / "spark_jobs/__main__.py"), *arguments],
-        env={**os.environ, **spark_environment(find_java(), full_speed=False), "SWITCHYARD_ZOOKEEPER": stack.zookeeper},
+        env={**os.environ, **spark_environment(find_java()), "SWITCHYARD_ZOOKEEPER": stack.zookeeper},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

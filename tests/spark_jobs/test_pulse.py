@@ -93,7 +93,7 @@ def test_of_what_java_throws_its_own_words_are_told(said: str, first: str) -> No
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_job_without_its_java_process_ends_and_leaves_none(number: signal.Signals, tmp_path: Path) -> None:
     # Given a job whose session is open
-    environment = {**os.environ, **spark_environment(find_java(), full_speed=False), "PYTHONPATH": str(PROJECT)}
+    environment = {**os.environ, **spark_environment(find_java()), "PYTHONPATH": str(PROJECT)}
     with subprocess.Popen(
         [sys.executable, "-c", JOB],
         env=environment,

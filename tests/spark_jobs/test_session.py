@@ -38,12 +38,7 @@ def test_no_setting_in_code_stands_above_the_operators(tmp_path: Path) -> None:
     # When a job opens its session
     done = subprocess.run(
         [sys.executable, "-c", SAYS],
-        env={
-            **os.environ,
-            **spark_environment(find_java(), full_speed=False),
-            "PYSPARK_SUBMIT_ARGS": submit,
-            "PYTHONPATH": str(PROJECT),
-        },
+        env={**os.environ, **spark_environment(find_java()), "PYSPARK_SUBMIT_ARGS": submit, "PYTHONPATH": str(PROJECT)},
         cwd=tmp_path,
         capture_output=True,
         text=True,

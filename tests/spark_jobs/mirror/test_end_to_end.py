@@ -51,9 +51,7 @@ def store(stack: Stack) -> Iterator[Store]:
 
 @contextmanager
 def second_job(stack: Stack, folder: Path, metrics_port: int) -> Iterator[subprocess.Popen[bytes]]:
-    part = MirrorPart(
-        folder, stack.zookeeper, "/switchyard", spark_environment(find_java(), full_speed=False), None, None, 0
-    )
+    part = MirrorPart(folder, stack.zookeeper, "/switchyard", spark_environment(find_java()), None, None, 0)
     command = part.command()
     with open(folder / "second.log", "wb") as log:
         job = subprocess.Popen(

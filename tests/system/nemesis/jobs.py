@@ -34,13 +34,7 @@ class Job:
         self.log = folder / f"{name}.log"
         self._stack = stack
         self._part = MirrorPart(
-            folder / name,
-            stack.zookeeper,
-            ZOOKEEPER_ROOT,
-            spark_environment(find_java(), full_speed=False),
-            None,
-            master,
-            _free_port(),
+            folder / name, stack.zookeeper, ZOOKEEPER_ROOT, spark_environment(find_java()), None, master, _free_port()
         )
         self._part.prepare()
         self._process: subprocess.Popen[bytes] | None = None
