@@ -32,6 +32,7 @@ NAMES = (
     "spark_jobs",
     "mirror",
     "mirror_failover",
+    "mirror_switch",
     "mirror_memory",
 )
 

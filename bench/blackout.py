@@ -28,7 +28,7 @@ def run(scale: Scale, say: Say) -> Outcome:
     chance = random.Random(scale.seed)
     with up(2, say) as stack, tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
         create_topic(direct(stack, "east"), TOPIC, PARTITIONS)
-        clients = _clients(stack, Path(folder))
+        clients = at_work(stack, Path(folder))
         try:
             for client in clients:
                 client.wait_for(50, "acknowledged" if client.kind.endswith("producer") else "delivered", 90.0)
@@ -45,7 +45,7 @@ def run(scale: Scale, say: Say) -> Outcome:
     return _outcome(clients, moved, usual, reports, moves)
 
 
-def _clients(stack: Stack, folder: Path) -> list[Client]:
+def at_work(stack: Stack, folder: Path) -> list[Client]:
     """One producer and one consumer in a group of its own of each kind, all on one topic."""
     found = []
     for kind in KINDS:

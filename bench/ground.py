@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,12 +62,18 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
     raise BenchError(f"{topic} at {bootstrap} has no leader for each of its {partitions} partitions after 30 s")
 
 
-def switch(stack: Stack, scope: str, origin: str, target: str) -> dict[str, Any]:
-    """A planned move by the `switchyard` command; its report. Raises BenchError when it did not succeed."""
+FORCED = ("--mode", "forced", "--unread", "wait")
+
+
+def switch(stack: Stack, scope: str, origin: str, target: str, how: Sequence[str] = ()) -> dict[str, Any]:
+    """A move by the `switchyard` command; its report. Raises BenchError when it did not succeed.
+
+    :param how: further words of it, `FORCED` where the origin is dead; without any it is a planned one.
+    """
     program = str(Path(sys.executable).with_name("switchyard"))
     route = ["--from", origin, "--to", target, "--reason", "benchmark", "--yes", "--include-other-users"]
     done = subprocess.run(
-        [program, "switch", scope, *route, "--json", "--zookeeper", stack.zookeeper],
+        [program, "switch", scope, *route, *how, "--json", "--zookeeper", stack.zookeeper],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

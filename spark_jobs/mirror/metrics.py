@@ -135,3 +135,5 @@ def _lags(partitions: Iterable[tuple[Pair, PartitionReport]]) -> Iterable[Metric
     losses = {labels: one.rpo_s for labels, one in told.items() if one.rpo_s is not None}
     text = "What was acknowledged in so many seconds would be lost of a partition with its source, an estimate."
     yield _gauge("rpo_seconds", text, losses, *_PARTITION)
+    speeds = {labels: one.bytes_s for labels, one in told.items()}
+    yield _gauge("bytes_per_second", "Bytes of a partition that were copied in a second of late.", speeds, *_PARTITION)

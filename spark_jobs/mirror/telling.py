@@ -1,4 +1,4 @@
-"""What the driver says in its log: each change of how mirrors stand, and their lag now and then."""
+"""What the driver says in its log: each change of how mirrors stand, and now and then how far their partitions are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from ha_core.plan.mirror_total import MirrorTotal
 
 log = logging.getLogger(__name__)
 EVERY_S = 60.0
+MAX_PARTITIONS = 20
+"""Of a mirror, that are told one by one: the worst. All are in `switchyard mirrors` and in the metrics."""
 _REASONS = 3
 
 
@@ -37,7 +39,12 @@ class Telling:
             its = found[mirror.key]
             said = states(mirror, counts, its)
             if due or self._told.get(mirror.key) != said:
-                log.info("%s: %s; %s%s", mirror.key, said, behind(MirrorTotal.of(its)), worst(its))
+                log.info("%s: %s; %s", mirror.key, said, behind(MirrorTotal.of(its)))
+            if due:
+                for one in worst(its):
+                    log.info(
+                        "%s: partition %d %s; %s", mirror.key, one.partition, one.state, behind(MirrorTotal.of([one]))
+                    )
             self._told[mirror.key] = said
         for gone in self._told.keys() - found.keys():
             log.info("%s: no mirror any more", gone)
@@ -51,12 +58,11 @@ def behind(total: MirrorTotal) -> str:
     return f"{records} records, {size} bytes, {lag} s behind, RPO {rpo} s, {total.bytes_s / 1e6:.1f} MB/s"
 
 
-def worst(found: Collection[PartitionReport]) -> str:
-    """The partition of which most would be lost with the source, beside others; empty: there are no others."""
+def worst(found: Collection[PartitionReport]) -> list[PartitionReport]:
+    """Those of which most would be lost with the source, the worst first; none where there are no others beside it."""
     if len(found) < 2:
-        return ""
-    one = max(found, key=lambda it: (it.rpo_s or 0, it.lag_records))
-    return f"; most of partition {one.partition}: {behind(MirrorTotal.of([one]))}"
+        return []
+    return sorted(found, key=lambda it: (-(it.rpo_s or 0), -it.lag_records, it.partition))[:MAX_PARTITIONS]
 
 
 def states(mirror: Mirror, counts: Mapping[tuple[str, str], int], found: Collection[PartitionReport]) -> str:

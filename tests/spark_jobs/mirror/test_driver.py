@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ from ha_core.store.commits import Change
 from spark_jobs.mirror import task as task_module
 from spark_jobs.mirror.driver import Driver, Spark
 from spark_jobs.mirror.task import Settings, Task
-from spark_jobs.mirror.telling import behind, states, worst
+from spark_jobs.mirror.telling import Telling, behind, states
 from stack.memory_store import MemoryStore
 
 AT = "2026-11-23T02:00:00Z"
@@ -376,9 +377,31 @@ def test_a_driver_says_by_how_much_a_mirror_is_behind_and_what_it_cannot_know() 
     assert behind(MirrorTotal.of([copying, copying, stopped])) == (
         "8 records, 800 bytes, 1.5 s behind, RPO 70 s, 4.0 MB/s"
     )
-    assert worst([copying, stopped]) == "; most of partition 1: ? records, ? bytes, ? s behind, RPO 70 s, 0.0 MB/s"
-    assert worst([copying]) == ""
     assert behind(MirrorTotal.of([])) == "? records, ? bytes, ? s behind, RPO ? s, 0.0 MB/s"
+
+
+def test_a_driver_says_each_minute_how_far_each_of_the_worst_partitions_is(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given three partitions, one of which has stopped and one of which lags
+    monkeypatch.setattr("spark_jobs.mirror.telling.MAX_PARTITIONS", 2)
+    mirror = Mirror.of("orders", "east", "west", "link-1", AT, "ann")
+    lags = {"source_end": 9, "lag_records": 4, "lag_bytes": 400, "lag_ms": 1_500, "rpo_s": 3, "bytes_s": 2_000_000}
+    lagging = PartitionReport(mirror=mirror.key, topic="orders", partition=0, state="copying", **lags)
+    stopped = PartitionReport(mirror=mirror.key, topic="orders", partition=1, state="stopped", rpo_s=70)
+    level = lagging.changed(partition=2, lag_records=0, rpo_s=0)
+    reports = {0: MirrorReport(slot=0, job="j", partitions=(lagging, stopped, level))}
+    telling = Telling()
+    # When it tells of them twice within a minute
+    with caplog.at_level(logging.INFO):
+        telling.tell([mirror], {}, reports, 100.0)
+        telling.tell([mirror], {}, reports, 101.0)
+    # Then the two worst are told once, the one of which most would be lost first
+    told = [record.message for record in caplog.records if ": partition " in record.message]
+    assert told == [
+        "orders@west: partition 1 stopped; ? records, ? bytes, ? s behind, RPO 70 s, 0.0 MB/s",
+        "orders@west: partition 0 copying; 4 records, 400 bytes, 1.5 s behind, RPO 3 s, 2.0 MB/s",
+    ]
 
 
 def test_a_task_whose_session_was_lost_takes_its_partitions_over_anew(store: MemoryStore) -> None:

@@ -30,7 +30,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
 def part(partition: int, lag: int = 0) -> PartitionReport:
     return PartitionReport(
         mirror=ORDERS.key, topic="orders", partition=partition, state="copying", source_end=lag,
-        lag_records=lag, lag_bytes=100 * lag, lag_ms=1_500, rpo_s=2,
+        lag_records=lag, lag_bytes=100 * lag, lag_ms=1_500, rpo_s=2, bytes_s=300,
     )  # fmt: skip
 
 
@@ -48,6 +48,7 @@ def test_lags_are_shown_of_each_partition_and_of_all_that_goes_from_one_cluster_
     of_one = {**PAIR, "topic": "orders", "partition": "0"}
     found = [value(metrics, f"lag_{unit}", **of_one) for unit in ("records", "bytes", "seconds")]
     assert found == [4, 400, 1.5]
+    assert value(metrics, "bytes_per_second", **of_one) == 300
     assert value(metrics, "rpo_seconds", **{**of_one, "partition": "1"}) == 70
     assert value(metrics, "lag_records", **{**of_one, "partition": "1"}) is None
     assert value(metrics, "total_lag_records", **PAIR) == 10

@@ -1,0 +1,203 @@
+"""A mirrored topic under load: planned switches to its copy and back, then its cluster is killed, again and again.
+
+A forced switch counts from its trigger, by the command or by Airflow, to the first acknowledgement of the copy's
+cluster. The clients are those of `blackout`; nobody restarts one.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.blackout import KINDS, RATE, SETTLE_S, at_work, fence_to_cut_ms
+from bench.figures import Outcome, Table, spread
+from bench.ground import CLUSTERS, FORCED, BenchError, Say, Scale, create_topic, direct, switch
+from bench.mirror_sides import command
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
+from stack.clients.process import Client, history_of
+from stack.demo.airflow_api import AirflowApi, AirflowError, tell_tasks
+from stack.demo.workload import ROOT
+from stack.harness import Stack
+from stack.history.blackout import Move, blackouts
+from stack.history.events import Acked
+
+TOPIC = "orders"
+"""As in `blackout`, whose clients these are."""
+PARTITIONS = 3
+USER = "user:anonymous"
+GO_ON = 50
+PATIENCE_S = 180.0
+GOALS_S = {"command": 3.0, "Airflow": 15.0}
+GOAL_MS = 1000.0
+
+
+class Forced(NamedTuple):
+    """Seconds from the trigger; `ended_s` of the command, or of the whole run."""
+
+    by: str
+    first_ack_s: float
+    everybody_s: float
+    """Until the last of the producers has its first."""
+    ended_s: float
+
+
+def run(scale: Scale, say: Say) -> Outcome:
+    chance = random.Random(scale.seed)
+    say("starting two clusters, two gateways, Airflow and the job that copies mirrors")
+    with (
+        Stack.up(CLUSTERS, gateways=2, airflow=True, mirror=True, record_facts_s=5, full_speed=True) as stack,
+        tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder,
+    ):
+        store = connect(stack.zookeeper, root=ROOT)
+        create_topic(direct(stack, "east"), TOPIC, PARTITIONS)
+        clients = at_work(stack, Path(folder))
+        try:
+            _go_on(clients)
+            command(stack, "mirror", "link", TOPIC, "--from", "east", "--to", "west")
+            moves, reports = _planned(stack, store, scale.pick(10, 2), chance, say)
+            forced = _forced(stack, store, clients, scale, say)
+            for client in clients:
+                client.stop()
+        finally:
+            for client in clients:
+                client.kill()
+            store.close()
+    return _outcome(blackouts(history_of(clients), moves, SETTLE_S), reports, forced)
+
+
+def _planned(
+    stack: Stack, store: Store, switches: int, chance: random.Random, say: Say
+) -> tuple[list[Move], list[dict[str, Any]]]:
+    """There and back, so an even number of them ends where it began."""
+    moves, reports = [], []
+    origin, target = "east", "west"
+    for number in range(switches):
+        _mirrored(store, target)
+        begun = time.time()
+        report = switch(stack, USER, origin, target)
+        moves.append(Move(begun, time.time()))
+        reports.append(report)
+        say(f"switch {number + 1}/{switches}, {origin} → {target}: {fence_to_cut_ms(report['steps']):.0f} ms fenced")
+        origin, target = target, origin
+        time.sleep(SETTLE_S + chance.random())
+    return moves, reports
+
+
+def _forced(stack: Stack, store: Store, clients: Sequence[Client], scale: Scale, say: Say) -> list[Forced]:
+    ways: dict[str, Callable[[], object]] = {
+        "command": partial(switch, stack, USER, "east", "west", FORCED),
+        "Airflow": partial(_by_airflow, stack, say),
+    }
+    found = []
+    for way, trigger in ways.items():
+        for _ in range(scale.pick(5, 1)):
+            _mirrored(store, "west")
+            stack.kill("cluster/east")
+            begun = time.time()
+            trigger()
+            ended_s = time.time() - begun
+            _go_on(clients)
+            first = _first_acks(store, clients, begun)
+            found.append(Forced(way, min(first), max(first), ended_s))
+            say(f"forced by {way}: first acknowledgement after {min(first):.2f} s, all after {max(first):.2f} s")
+            _home_again(stack, store)
+    return found
+
+
+def _by_airflow(stack: Stack, say: Say) -> None:
+    assert stack.airflow is not None
+    airflow = AirflowApi(stack.airflow["url"], stack.airflow["user"], stack.airflow["password"])
+    run_id = f"bench-{time.time_ns()}"
+    conf = {
+        **{"scope": [USER], "from": "east", "to": "west", "mode": "forced", "unread": "wait"},
+        **{"reason": "benchmark", "dry_run": False, "include_other_users": True},
+    }
+    airflow.trigger("switch", run_id, conf)
+    try:
+        tell_tasks(airflow, "switch", run_id, say)
+    except AirflowError as error:
+        raise BenchError(str(error)) from error
+
+
+def _first_acks(store: Store, clients: Sequence[Client], begun: float) -> list[float]:
+    """Of each producer, when the first record was acknowledged above the cut."""
+    cuts = {partition: extents[-1].start for partition, extents in store.load().topics[TOPIC].partitions.items()}
+    known = history_of([client for client in clients if client.kind.endswith("producer")]).clients
+    return [
+        min(one.t for one in events if isinstance(one, Acked) and one.offset >= cuts[one.partition]) - begun
+        for events in known.values()
+    ]
+
+
+def _home_again(stack: Stack, store: Store) -> None:
+    """East is the standby, then it serves again, and west is the standby."""
+    stack.restart("cluster/east")
+    stack.wait_ready("cluster/east")
+    command(stack, "mirror", "reconcile", "east")
+    _mirrored(store, "east")
+    switch(stack, USER, "west", "east")
+
+
+def _mirrored(store: Store, target: str) -> None:
+    """Waits until the copy there hardly lags. :raises BenchError: it does not come to that."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        reports = [one for report in store.mirror_reports().values() for one in report.partitions]
+        found = [one for one in reports if one.mirror == f"{TOPIC}@{target}"]
+        if len(found) == PARTITIONS and all(one.state == "copying" and one.lag_records < RATE for one in found):
+            return
+        if time.monotonic() > until:
+            raise BenchError(f"{TOPIC} is not mirrored to {target} after {PATIENCE_S:.0f} s: {found}")
+        time.sleep(0.2)
+
+
+def _go_on(clients: Sequence[Client]) -> None:
+    """Until each has done something more."""
+    whats = ["acknowledged" if client.kind.endswith("producer") else "delivered" for client in clients]
+    wanted = [client.count(what) + GO_ON for client, what in zip(clients, whats, strict=True)]
+    for client, count, what in zip(clients, wanted, whats, strict=True):
+        client.wait_for(count, what, PATIENCE_S)
+
+
+def _outcome(
+    moved: dict[str, tuple[float | None, ...]], reports: Sequence[dict[str, Any]], forced: Sequence[Forced]
+) -> Outcome:
+    everything = [one for found in moved.values() for one in found if one is not None]
+    fenced = [fence_to_cut_ms(report["steps"]) for report in reports]
+    planned = {"blackout_ms": spread(everything), "fence_to_cut_ms": spread(fenced)}
+    rows = [(name, *(f"{one[key]:.0f}" for key in ("p50", "p99", "max"))) for name, one in planned.items()]
+    by: dict[str, Any] = {}
+    lines = []
+    for way, goal_s in GOALS_S.items():
+        runs = [one for one in forced if one.by == way]
+        by[way] = {name: spread([getattr(one, name) for one in runs]) for name in Forced._fields[1:]}
+        cells = (f"{by[way][name]['p50']:.2f} / {by[way][name]['max']:.2f}" for name in Forced._fields[1:])
+        lines.append((way, str(len(runs)), *cells, f"{goal_s:g}"))
+    tables = (
+        Table(
+            f"{len(reports)} planned switches of a mirrored topic, {len(KINDS)} kinds of clients at {RATE:g} records/s",
+            ("", "p50 ms", "p99 ms", "max ms"),
+            (("blackout of a client", *rows[0][1:]), ("fence to cut", *rows[1][1:])),
+        ),
+        Table(
+            "Forced switches, the cluster killed: seconds from the trigger, p50 / max",
+            (
+                "by",
+                "times",
+                "first acknowledgement",
+                "every producer has one",
+                "command or run ended",
+                "goal of the first",
+            ),
+            tuple(lines),
+        ),
+    )
+    over = sum(one > GOAL_MS for one in everything)
+    remark = f"Blackouts over {GOAL_MS:g} ms in planned switches: {over} of {len(everything)}."
+    return Outcome({**planned, "forced_s": by}, tables, (remark,))
