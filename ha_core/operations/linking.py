@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import LinkOperation, LinkRequest, MoveRequest, Operation
 from ha_core.model.portions import portions
 from ha_core.operations.creating import Startable
@@ -17,6 +18,8 @@ from ha_core.operations.moving import MoveKind, MoveSteps
 from ha_core.operations.report import BaseProposal
 from ha_core.operations.requests import make_request
 from ha_core.operations.revisions import MAX_REVISION_BYTES, Touched, commit_now
+from ha_core.operations.syncing.groups import Memory
+from ha_core.operations.syncing.passes import sync
 from ha_core.operations.syncing.topics import alter, settings_due
 from ha_core.plan.closure import closure
 from ha_core.plan.linking import BACK, link_change, mirrors, resume, unlink_change
@@ -24,6 +27,7 @@ from ha_core.plan.preflight import LINK_RULES, Case, preflight
 from ha_core.plan.revision import FINAL
 from ha_core.plan.syncing import OF_A_COPY, as_copy
 from ha_core.plan.verdict import listed
+from ha_core.store.errors import StoreError
 
 STAMPS = "message.timestamp.type"
 SETTINGS_S, SETTINGS_PAUSE_S = 10.0, 0.1
@@ -136,6 +140,23 @@ class LinkSteps(MoveSteps[LinkOperation]):
     def record(self) -> None:
         count = len(self.journal.moves.topics)
         self.journal.finish("succeeded", f"{count} topics are mirrored: `switchyard mirrors` shows how far they are")
+        self._bring_rights()
+
+    def let_writers_in(self) -> None:
+        """Nobody writes to what becomes a copy."""
+
+    def _bring_rights(self) -> None:
+        """At once, what else each sync brings: where that cannot be now, the next one does."""
+        journal, environment = self.journal, self.environment
+        sides = journal.origin, journal.target
+        try:
+            found = sync(environment.store, sides, "topics", environment.now(), Memory(), journal.moves.topics)
+        except (KafkaAdminError, StoreError) as error:
+            environment.say(f"rights are brought over later: {error}")
+            return
+        for one in found.findings:
+            if one.what == "rights":
+                environment.say(f"{one.about}: {one.reason}")
 
     def unlink(self) -> None:
         commit_now(self.journal, unlink_change, "unlink")

@@ -23,6 +23,7 @@ from ha_core.operations.journal import Journal
 from ha_core.operations.report import Report, report_of
 from ha_core.operations.sides import admin_of
 from ha_core.operations.single import SERVED, Expected, OneRevision, beginning, commit_single, unserved
+from ha_core.operations.syncing.rights import let_writers_in
 from ha_core.plan.facts import Partition, is_live
 from ha_core.plan.syncing import homes
 from ha_core.plan.unlinking import needed
@@ -106,6 +107,7 @@ class Unlink(OneRevision):
         why, evidence = unserved(journal), journal.operation.evidence
         for mirror in evidence.mirrors:
             _refuse_copiers(journal.environment, mirror)
+        _let_writers_in(journal)
         if why or not evidence.deletes_in:
             journal.finish("failed" if why else "succeeded", why or SERVED)
             return
@@ -119,6 +121,22 @@ class Unlink(OneRevision):
             journal.finish("failed", f"The mirrors have ended, and not every copy is deleted: {error} {left}")
         else:
             journal.finish("succeeded", f"{SERVED}; copies deleted in {target.cluster.name}")
+
+
+def _let_writers_in(journal: Journal[SingleOperation]) -> None:
+    """Into what is no copy any more: who writes there next is refused by no rule of ours."""
+    by_target: dict[str, list[str]] = {}
+    for mirror in journal.operation.evidence.mirrors:
+        by_target.setdefault(mirror.target, []).append(mirror.topic)
+    for name, topics in by_target.items():
+        try:
+            target = admin_of(journal.environment, name)
+            let_writers_in(target, target.access_rules(), topics, journal.still_ours)
+        except (KafkaAdminError, RefusedError) as error:
+            journal.environment.say(
+                f"rules of {name} that let nobody write to {listed(topics)} may be left: {error} `switchyard mirror "
+                "sync` takes them away when it answers."
+            )
 
 
 def _deletable(environment: Environment, mirrors: Collection[Mirror], target: str) -> dict[str, str]:

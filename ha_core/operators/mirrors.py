@@ -212,9 +212,9 @@ class SyncMirrorsOperator(SwitchyardOperator):
         from ha_core.operations.syncing.by_hand import sync_mirrors
         from ha_core.present.mirrors import synced_page
 
-        if not self.environment.store.load().mirrors:
-            raise AirflowSkipException("No topic is mirrored.")
         found = sync_mirrors(self.environment, self.topics, self.target, self.dry_run)
+        if not found.parts:
+            raise AirflowSkipException("No topic is mirrored.")
         self.say(synced_page(found), MAX_LISTED)
         if found.stops and not self.dry_run:
             first = found.stops[0]

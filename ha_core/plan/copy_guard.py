@@ -1,11 +1,10 @@
 """The access rules that keep ordinary writers out of a copy, where its cluster has an authoriser.
 
 A rule that denies WRITE to everybody stands above all that allow it, and brokers ask none of a super user. So one rule
-for a copy is enough, and who copies goes on, where the account that copies is a super user; anybody else would be denied
-as well. Beside it stands a marker, a rule for a user that nobody is, by which the rule is known for one of these: what
-says whose it is and what it says cannot disagree, whoever has died or stood still, and of clusters that are left alone
-by the store. A rule that is left behind locks out all writers, so whoever makes a copy the writer takes both away, and
-so does whoever finds them where there is no mirror.
+for a copy is enough where the account that copies is a super user; any other account would be denied as well. Beside it
+stands a marker, a rule for a user that nobody is, by which the rule is known for one of these: it is where the rule is,
+whoever has died or stood still. A rule that is left behind locks out all writers, so whoever makes a copy the writer
+takes both away, and so does whoever finds them where there is no mirror.
 """
 
 from __future__ import annotations
