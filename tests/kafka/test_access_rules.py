@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 from confluent_kafka import KafkaError
@@ -44,8 +44,7 @@ def test_rules_are_read_back_as_they_were_added(either: Admin, fresh: Fresh) -> 
 def test_rules_that_are_taken_away_are_gone_at_every_broker_and_no_other_ones(either: Admin, fresh: Fresh) -> None:
     topic = fresh("rules")
     kept, gone = rule(topic, READ), rule(topic, WRITE)
-    either.add_access_rules({kept, gone}, lambda: None)
-    either.await_access_rules(there={kept, gone})
+    add(either, {kept, gone})
     # When one is taken away, twice
     for _ in range(2):
         either.remove_access_rules({gone}, lambda: None)
@@ -69,17 +68,23 @@ def test_where_the_account_that_copies_is_no_super_user_it_is_not_kept_out_and_w
     topic = fresh("open")
     for admin in (east, west):
         admin.create_topics([TopicSpec(topic, 1, 1)])
-    west.add_access_rules({rule(topic, WRITE, "User:eve")}, lambda: None)
-    east.add_access_rules({rule(topic, WRITE), rule(topic, READ)}, lambda: None)
+    add(west, {rule(topic, WRITE, "User:eve")})
+    add(east, {rule(topic, WRITE), rule(topic, READ)})
     store = MemoryStore()
     mirrored(store, topic)
     with Admin(clusters["west"], ordinary(running), timeout_s=20) as admin:
         found = synced(store, east, admin)
     # Then there is neither a guard nor, without it, a right to write
     assert of(west, topic) == {rule(topic, WRITE, "User:eve"), rule(topic, READ)}
-    (told,) = [one.reason for one in found.findings if one.about == "cluster west"]
+    (told,) = [one.reason for one in found.findings if (one.what, one.about) == ("rights", "cluster west")]
     assert "no super user" in told
     assert "do not refuse User:eve" in told
+
+
+def add(admin: Admin, rules: Collection[AccessRule]) -> None:
+    """Until all brokers go by them."""
+    admin.add_access_rules(rules, lambda: None)
+    admin.await_access_rules(there=rules)
 
 
 def mirrored(store: MemoryStore, topic: str) -> Mirror:
@@ -107,7 +112,7 @@ def test_a_mirror_brings_rights_to_its_copy_and_lets_nobody_write_there(
         admin.create_topics([TopicSpec(topic, 1, 1)])
     bob = AccessRule("prefixed", f"{prefix}-", "User:bob", "*", ALL, True)
     ours = rule(topic, WRITE, f"User:{ORDINARY_USER}")
-    east.add_access_rules({rule(topic, READ), ours, rule(other, READ), bob}, lambda: None)
+    add(east, {rule(topic, READ), ours, rule(other, READ), bob})
     store = MemoryStore()
     mirrored(store, topic)
     # When it is brought in sync, twice
@@ -125,7 +130,7 @@ def test_a_mirror_brings_rights_to_its_copy_and_lets_nobody_write_there(
     assert len([one for one in first.changes if one.what == "rights"]) == 7
     assert [one for one in second.changes if one.what == "rights"] == []
     # And a right that only the standby gives is told
-    west.add_access_rules({rule(topic, READ, "User:eve")}, lambda: None)
+    add(west, {rule(topic, READ, "User:eve")})
     third = synced(store, east, west)
     (told,) = [one.reason for one in third.findings if one.what == "rights"]
     assert told.startswith("User:eve may READ it in west only.")
@@ -143,8 +148,8 @@ def test_a_guard_that_is_left_where_no_mirror_is_any_more_is_taken_away_by_the_n
     topic, half, copied, elses = (fresh(name) for name in ("late", "half", "copied", "elses"))
     for admin in (east, west):
         admin.create_topics([TopicSpec(copied, 1, 1)])
-        admin.add_access_rules(guards([topic, copied]), lambda: None)
-        admin.add_access_rules([guard(half)[0], guard(elses)[1]], lambda: None)
+        add(admin, guards([topic, copied]))
+        add(admin, [guard(half)[0], guard(elses)[1]])
     store = MemoryStore()
     mirrored(store, copied)
     # When the pair is looked at
@@ -162,7 +167,7 @@ def test_a_rule_of_somebody_else_that_lets_nobody_write_is_told_and_left(
     topic = fresh("elses")
     for admin in (east, west):
         admin.create_topics([TopicSpec(topic, 1, 1)])
-    west.add_access_rules([guard(topic)[1]], lambda: None)
+    add(west, [guard(topic)[1]])
     store = MemoryStore()
     mirrored(store, topic)
     found = synced(store, east, west)

@@ -76,9 +76,10 @@ def test_nobody_but_its_copier_writes_to_a_copy_until_it_is_the_writer(
     switched(environment, topic, mode)
     # Then it is written to as any topic, and what becomes the copy is not
     assert error_of_writing(running, "west", topic) is None
-    sync_mirrors(environment, ())
+    found = sync_mirrors(environment, ())
     assert error_of_writing(running, "west", topic) is None
     if mode == "planned":
+        assert guarded(admin_of(environment, "east"), topic), found.to_json()
         assert error_of_writing(running, "east", topic) == DENIED
     # And a rule that somebody placed who had stood still since before is taken away by the next look
     west.add_access_rules(guards([topic]), lambda: None)
