@@ -1,9 +1,9 @@
 """
 ### Keep a copy of topics in another cluster
 
-A **mirror** is a topic of the same name, partitions and configuration in another cluster, to which every record is
-copied as it was written: key, value, headers, time, compression. The job `mirror` on Spark copies as long as the mirror
-stands; `switchyard mirrors` shows how far each partition is.
+A **mirror** is a topic of the same name, partitions, configuration and access rules in another cluster, to which every
+record is copied as it was written: key, value, headers, time, compression. The job `mirror` on Spark copies as long as
+the mirror stands; `switchyard mirrors` shows how far each partition is.
 
 | task | what it does | if it fails |
 |---|---|---|

@@ -8,7 +8,8 @@ while the job is away; run it by hand to have it done at once.
 |---|---|
 | partitions | the standby grows as its source; more there than in the source is for a human |
 | settings | as in the source, but for those that only name brokers or that a copy must not have |
-| access rules | rights to read, topic by topic, where both clusters have an authoriser; never rights to write |
+| access rules | as in the source, topic by topic, where both clusters have an authoriser |
+| writers | a rule of the standby's brokers lets nobody write to a copy, and none where there is no mirror any more |
 | groups' offsets | commits on mirrored topics, never backwards, never for groups that live on the standby |
 
 The run fails where somebody has to do something, and says what. The rest (a group that has members on the standby, a

@@ -1,11 +1,13 @@
 """
 ### End the copy of topics in another cluster
 
-The mirrors of the topics end in one revision: from then on nobody copies. The copies stay as they are; delete them with
-Kafka's own tools when nobody needs them, before the same topics are mirrored to that cluster again.
+The mirrors of the topics end in one revision: from then on nobody copies. The copies stay as they are, or are deleted
+with all that they hold. They have to be gone before the same topics are mirrored to that cluster again.
 
-A topic without a mirror there is refused by name, and nothing is changed. Without Airflow:
-`switchyard mirror unlink TOPIC… --to CLUSTER --reason …`.
+A topic without a mirror there is refused by name, and so is the deletion of a copy that is needed: the topic's map
+leads there, somebody is bound to it, a group that is at home there would lose its offsets, or the cluster was lost once
+and nobody has counted what it holds beyond its copy. Nothing is changed then. Without Airflow:
+`switchyard mirror unlink TOPIC… --to CLUSTER --reason … [--delete-copy]`.
 """
 
 from ha_core.operators import forms
@@ -16,13 +18,14 @@ PARAMS = {
     forms.FIRST: forms.dry_run("Only look whether they are mirrored there."),
     "topics": forms.topics("Names, one a line."),
     "cluster": forms.cluster("Cluster", "The cluster that has the copies."),
+    "delete_copy": forms.decision("Delete the copies", "Delete the topics there, with all their records."),
     "reason": forms.reason(),
 }
 
 with switchyard_dag(
     "unlink_mirror",
     "Unlink a mirror",
-    "Ends the copy of topics in another cluster; what was copied stays.",
+    "Ends the copy of topics in another cluster; what was copied stays, or is deleted.",
     __doc__,
     "mirror",
     PARAMS,

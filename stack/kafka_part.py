@@ -17,6 +17,8 @@ from stack.zookeeper_part import LOG4J1, LOG4J2
 
 _FULL_SPEED = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 SERVICE_USER = "switchyard"
+ORDINARY_USER = "ordinary"
+"""Who may do in a cluster what its access rules say: for tests that go past the gateways. Its password is the same."""
 """The account that gateways and operators use where brokers want SASL."""
 
 
@@ -121,7 +123,7 @@ class BrokerPart:
             settings["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = (
                 "org.apache.kafka.common.security.plain.PlainLoginModule required"
                 f' username="{SERVICE_USER}" password="{cluster.service_password}"'
-                f' user_{SERVICE_USER}="{cluster.service_password}";'
+                f' user_{SERVICE_USER}="{cluster.service_password}" user_{ORDINARY_USER}="{cluster.service_password}";'
             )
             # Controllers are reached without a login. Whatever has no access rule is open to every account.
             settings["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
-from ha_core.kafka.brokers import Brokers
-from ha_core.kafka.errors import refusal
+from ha_core.kafka.brokers import Asking, Brokers
+from ha_core.kafka.connection import BlockingConnection
+from ha_core.kafka.errors import ClusterUnreachableError, NotReadyError, refusal
 from ha_core.plan.facts import AccessRule
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -16,39 +19,24 @@ _DENY, _ALLOW = 2, 3
 _PATTERNS: dict[int, Literal["literal", "prefixed"]] = {3: "literal", 4: "prefixed"}
 _NUMBERS = {pattern: number for number, pattern in _PATTERNS.items()}
 _MAX_PER_REQUEST = 500
+_METADATA_VERSION = 12
+_LOOK_PAUSE_S = 0.05
+_PROBE = AccessRule("literal", "switchyard-probe", "User:*", "*", 8, False)
+_ALL_RULES: Mapping[str, Any] = {
+    "resource_type_filter": _TOPIC_RESOURCE,
+    "resource_name_filter": None,
+    "pattern_type_filter": _ANY,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": _ANY,
+    "permission_type": _ANY,
+}
 
 
 class Access(Brokers):
     def access_rules(self, timeout_s: float | None = None) -> frozenset[AccessRule] | None:
         """All rules for topics; None: the cluster has no authoriser, and everybody may do everything."""
-        asking = self.asking(timeout_s)
-        message = {
-            "resource_type_filter": _TOPIC_RESOURCE,
-            "resource_name_filter": None,
-            "pattern_type_filter": _ANY,
-            "principal_filter": None,
-            "host_filter": None,
-            "operation": _ANY,
-            "permission_type": _ANY,
-        }
-        answer = asking.call(None, ApiKey.DESCRIBE_ACLS, message)
-        if answer["error_code"] == ErrorCode.SECURITY_DISABLED:
-            return None
-        if code := answer["error_code"]:
-            raise refusal(asking.cluster, "read the access rules of topics", code, answer["error_message"])
-        return frozenset(
-            AccessRule(
-                _PATTERNS[resource["pattern_type"]],
-                resource["resource_name"],
-                rule["principal"],
-                rule["host"],
-                rule["operation"],
-                rule["permission_type"] == _ALLOW,
-            )
-            for resource in answer["resources"]
-            if resource["pattern_type"] in _PATTERNS
-            for rule in resource["acls"]
-        )
+        return _rules(self.asking(timeout_s), None)
 
     def add_access_rules(
         self, rules: Collection[AccessRule], still_ours: Callable[[], None], timeout_s: float | None = None
@@ -68,6 +56,96 @@ class Access(Brokers):
                 if code := told["error_code"]:
                     raise refusal(asking.cluster, "add access rules of topics", code, told["error_message"])
 
+    def remove_access_rules(
+        self, rules: Collection[AccessRule], still_ours: Callable[[], None], timeout_s: float | None = None
+    ) -> None:
+        """Takes these rules away, and no others; one that is not there is none.
+
+        :param still_ours: raises if they must not be taken away any more; asked next to each request.
+        """
+        asking = self.asking(timeout_s)
+
+        def message(some: Sequence[AccessRule]) -> dict[str, Any]:
+            still_ours()
+            return {"filters": [_as_filter(rule) for rule in some]}
+
+        for _, answer in asking.calls(None, ApiKey.DELETE_ACLS, sorted(rules), _MAX_PER_REQUEST, message):
+            for result in answer["filter_results"]:
+                for told in (result, *result["matching_acls"]):
+                    if code := told["error_code"]:
+                        raise refusal(asking.cluster, "take access rules of topics away", code, told["error_message"])
+
+    def await_access_rules(
+        self, there: Collection[AccessRule] = (), gone: Collection[AccessRule] = (), timeout_s: float | None = None
+    ) -> None:
+        """Until every broker that answers goes by them: each has its own copy of all rules.
+
+        :raises NotReadyError: it took too long.
+        """
+        asking = self.asking(timeout_s)
+        asking.metadata()
+        for node in [*asking.nodes]:
+            with suppress(ClusterUnreachableError):  # it hears of them before it serves again
+                while (rules := _rules(asking, node)) is not None and (
+                    not rules.issuperset(there) or not rules.isdisjoint(gone)
+                ):
+                    _pause(asking)
+
+    def bypasses_rules(self, timeout_s: float | None = None) -> bool:
+        """Whether the account is a super user, tried out: everybody is denied to see a topic that nobody has.
+
+        What accounts a cluster takes for super users no request tells. The rule stays: it concerns nothing.
+        """
+        asking = self.asking(timeout_s)
+
+        def talk(connection: BlockingConnection) -> bool:
+            for told in connection.call(ApiKey.CREATE_ACLS, {"creations": [_as_asked(_PROBE)]})["results"]:
+                if code := told["error_code"]:
+                    raise refusal(asking.cluster, "add access rules of topics", code, told["error_message"])
+            while _PROBE not in (_told(asking, connection.call(ApiKey.DESCRIBE_ACLS, _ALL_RULES)) or ()):
+                _pause(asking)
+            wanted = {"topics": [{"name": _PROBE.name}], "allow_auto_topic_creation": False}
+            (topic,) = connection.call(ApiKey.METADATA, wanted, _METADATA_VERSION)["topics"]
+            return bool(topic["error_code"] != ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+        return asking.converse(None, talk)
+
+
+def _rules(asking: Asking, node: int | None) -> frozenset[AccessRule] | None:
+    """As this broker has them; None: any."""
+    return _told(asking, asking.call(node, ApiKey.DESCRIBE_ACLS, _ALL_RULES))
+
+
+def _told(asking: Asking, answer: Mapping[str, Any]) -> frozenset[AccessRule] | None:
+    if answer["error_code"] == ErrorCode.SECURITY_DISABLED:
+        return None
+    if code := answer["error_code"]:
+        raise refusal(asking.cluster, "read the access rules of topics", code, answer["error_message"])
+    return frozenset(
+        AccessRule(
+            _PATTERNS[resource["pattern_type"]],
+            resource["resource_name"],
+            rule["principal"],
+            rule["host"],
+            rule["operation"],
+            rule["permission_type"] == _ALLOW,
+        )
+        for resource in answer["resources"]
+        if resource["pattern_type"] in _PATTERNS
+        for rule in resource["acls"]
+    )
+
+
+def _pause(asking: Asking) -> None:
+    """:raises NotReadyError: the time is over."""
+    if asking.deadline.left_s <= _LOOK_PAUSE_S:
+        raise NotReadyError(
+            asking.cluster,
+            f"does not show its access rules as they are to be after {asking.deadline.seconds:g} s. Look whether its "
+            "brokers are healthy, then try again.",
+        )
+    time.sleep(_LOOK_PAUSE_S)
+
 
 def _as_asked(rule: AccessRule) -> dict[str, Any]:
     return {
@@ -76,6 +154,18 @@ def _as_asked(rule: AccessRule) -> dict[str, Any]:
         "resource_pattern_type": _NUMBERS[rule.pattern],
         "principal": rule.principal,
         "host": rule.host,
+        "operation": rule.operation,
+        "permission_type": _ALLOW if rule.allows else _DENY,
+    }
+
+
+def _as_filter(rule: AccessRule) -> dict[str, Any]:
+    return {
+        "resource_type_filter": _TOPIC_RESOURCE,
+        "resource_name_filter": rule.name,
+        "pattern_type_filter": _NUMBERS[rule.pattern],
+        "principal_filter": rule.principal,
+        "host_filter": rule.host,
         "operation": rule.operation,
         "permission_type": _ALLOW if rule.allows else _DENY,
     }

@@ -60,6 +60,28 @@ class Deletion(Brokers):
 
         return _delete(self.asking(timeout_s), names, holding, still_ours)
 
+    def topic_ids(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, str]:
+        """Ids of those that exist, in hexadecimal; "" where brokers have none (before 2.8)."""
+        found = _ids(self.asking(timeout_s), names)
+        return {name: "" if topic_id == _NO_ID else topic_id.hex() for name, topic_id in sorted(found.items())}
+
+    def delete_topics(
+        self, ids: Mapping[str, str], still_ours: Callable[[], None], timeout_s: float | None = None
+    ) -> tuple[str, ...]:
+        """Deletes topics, whatever they hold. One that is gone, or was made again since, is left.
+
+        :param ids: as `topic_ids` told them.
+        :param still_ours: raises if they must not be deleted any more; asked next to each request.
+        """
+        asking = self.asking(timeout_s)
+        wanted = {name: bytes.fromhex(topic_id) or _NO_ID for name, topic_id in ids.items()}
+        there = _ids(asking, wanted) if wanted else {}
+        return _delete_by_id(asking, {name: there[name] for name in there if there[name] == wanted[name]}, still_ours)
+
+
+def _ids(asking: Asking, names: Collection[str]) -> dict[str, bytes]:
+    return {topic["name"]: topic["topic_id"] for topic in asking.metadata(names)["topics"] if not topic["error_code"]}
+
 
 def _delete(
     asking: Asking, names: Collection[str], kept: Callable[[LogEnds | None], str], still_ours: Callable[[], None]
@@ -68,13 +90,17 @@ def _delete(
     if not names:
         return ()
     # In this order: an id that is read first cannot be that of a topic which was made after the look at its log.
-    known = {topic["name"]: topic["topic_id"] for topic in asking.metadata(names)["topics"] if not topic["error_code"]}
+    known = _ids(asking, names)
     found = {name: topic for name, topic in sorted(describe(asking, names).items()) if name in known}
     for name, topic in found.items():
         for index in range(topic.partitions):
             if why := kept(topic.ends.get(index)):
                 raise StandsInTheWayError(asking.cluster, f"topic {name} is not deleted: partition {index} {why}")
-    ids = {name: known[name] for name in found}
+    return _delete_by_id(asking, {name: known[name] for name in found}, still_ours)
+
+
+def _delete_by_id(asking: Asking, ids: Mapping[str, bytes], still_ours: Callable[[], None]) -> tuple[str, ...]:
+    """Until every broker that answers shows none of them."""
     for some in pages([*ids], _MAX_PER_REQUEST):
         _request(asking, {name: ids[name] for name in some}, still_ours)
 

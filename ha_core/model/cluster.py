@@ -8,6 +8,8 @@ from pydantic import Field
 
 from ha_core.model.document import Document, Part
 
+NO_PROFILE = "none"
+"""The security profile of a cluster that wants no login."""
 UserName = Annotated[str, Field(min_length=1, max_length=255)]
 
 
@@ -29,7 +31,7 @@ class Cluster(Document):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
     bootstrap: str = Field(min_length=3)
     """`host:port[,host:port…]` of the brokers, as the gateways and tasks reach them."""
-    security: str = "none"
+    security: str = NO_PROFILE
     default: bool = False
     """Serves identities without a binding whose topic exists nowhere yet. At most one cluster has it."""
     zone: str | None = Field(default=None, min_length=1, max_length=255)

@@ -146,7 +146,12 @@ class SingleEvidence(Evidence):
     about: tuple[str, ...] = ()
     """The first ones of its lock keys."""
     deletes_in: str = ""
-    """The cluster in which it deletes topics, those that it locks; such an operation has no revision."""
+    """The cluster in which it deletes topics: those of `topic_ids`. Where these are not named, all that it locks, and
+    it has no revision."""
+    topic_ids: dict[str, str] = {}
+    """Topics that it deletes there → their ids when they were judged."""
+    mirrors: tuple[Mirror, ...] = ()
+    """Those that it ends, as they were."""
 
 
 class MoveEvidence(Evidence):

@@ -10,5 +10,8 @@ from ha_core.operations.lifecycle.aging import Age
 from ha_core.operations.linking import Link
 from ha_core.operations.single import OneRevision
 from ha_core.operations.switch.steps import Switch
+from ha_core.operations.unlinking import Unlink
 
-KINDS: Mapping[str, Kind] = {name: kind() for kind in (OneRevision, Age, Switch, Migrate, Link) for name in kind.names}
+_KINDS: tuple[type[Kind], ...] = (OneRevision, Age, Unlink, Switch, Migrate, Link)
+"""A later one takes its names from an earlier one."""
+KINDS: Mapping[str, Kind] = {name: kind() for kind in _KINDS for name in kind.names}

@@ -1,4 +1,4 @@
-"""Mirrors made and taken away: what is judged, and the steps of `ha_core.plan.linking` on store and clusters."""
+"""Mirrors made: what is judged, and the steps of `ha_core.plan.linking` on store and clusters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.verifying import copies_of
-from ha_core.model import LinkOperation, LinkRequest, Mirror, MoveRequest, Operation
+from ha_core.model import LinkOperation, LinkRequest, MoveRequest, Operation
 from ha_core.model.portions import portions
 from ha_core.operations.creating import Startable
 from ha_core.operations.environment import Environment
@@ -16,11 +15,11 @@ from ha_core.operations.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.gather import gather
 from ha_core.operations.journal import ASKED_FOR, Journal
 from ha_core.operations.moving import MoveKind, MoveSteps
-from ha_core.operations.report import BaseProposal, Report
+from ha_core.operations.report import BaseProposal
 from ha_core.operations.requests import make_request
 from ha_core.operations.revisions import MAX_REVISION_BYTES, Touched, commit_now
-from ha_core.operations.sides import admin_of
-from ha_core.operations.single import Expected, run_single
+from ha_core.operations.syncing.groups import Memory
+from ha_core.operations.syncing.passes import sync
 from ha_core.operations.syncing.topics import alter, settings_due
 from ha_core.plan.closure import closure
 from ha_core.plan.linking import BACK, link_change, mirrors, resume, unlink_change
@@ -28,6 +27,7 @@ from ha_core.plan.preflight import LINK_RULES, Case, preflight
 from ha_core.plan.revision import FINAL
 from ha_core.plan.syncing import OF_A_COPY, as_copy
 from ha_core.plan.verdict import listed
+from ha_core.store.errors import StoreError
 
 STAMPS = "message.timestamp.type"
 SETTINGS_S, SETTINGS_PAUSE_S = 10.0, 0.1
@@ -140,6 +140,23 @@ class LinkSteps(MoveSteps[LinkOperation]):
     def record(self) -> None:
         count = len(self.journal.moves.topics)
         self.journal.finish("succeeded", f"{count} topics are mirrored: `switchyard mirrors` shows how far they are")
+        self._bring_rights()
+
+    def let_writers_in(self) -> None:
+        """Nobody writes to what becomes a copy."""
+
+    def _bring_rights(self) -> None:
+        """At once, what else each sync brings: where that cannot be now, the next one does."""
+        journal, environment = self.journal, self.environment
+        sides = journal.origin, journal.target
+        try:
+            found = sync(environment.store, sides, "topics", environment.now(), Memory(), journal.moves.topics)
+        except (KafkaAdminError, StoreError) as error:
+            environment.say(f"rights are brought over later: {error}")
+            return
+        for one in found.findings:
+            if one.what == "rights":
+                environment.say(f"{one.about}: {one.reason}")
 
     def unlink(self) -> None:
         commit_now(self.journal, unlink_change, "unlink")
@@ -171,53 +188,3 @@ class Link(MoveKind):
                 f"{operation.request.target}` ends them."
             )
         self.take_back(journal, ASKED_FOR)
-
-
-def require_mirrored(environment: Environment, topics: Collection[str], target: str) -> Expected:
-    """The mirrors of `topics` there, with their versions.
-
-    :raises RefusedError: one has none.
-    """
-    found = {name: environment.store.read(Mirror, f"{name}@{target}") for name in topics}
-    if missing := sorted(name for name, stored in found.items() if stored is None):
-        raise unchanged(f"{listed(missing)} has no mirror in {target}. `switchyard mirrors` lists them.")
-    return {(Mirror, stored[0].key): stored[1] for stored in found.values() if stored is not None}
-
-
-def unlink(environment: Environment, topics: Collection[str], target: str, reason: str) -> Report:
-    """End mirrors in one revision, and have the target's brokers refuse whoever copies them still. The copies stay.
-
-    :raises RefusedError: a topic has no mirror there, or no reason was given.
-    :raises LockedError: an operation works on one of them.
-    """
-    if not reason.strip():
-        raise RefusedError("Ending a mirror needs a reason. Say --reason.")
-    expected = require_mirrored(environment, topics, target)
-    detail = {"topics": sorted(topics), "target": target, "reason": reason}
-    ended = _read(environment, expected)
-    report = run_single(environment, "unlink", reason, (), expected, detail)
-    if report.result == "succeeded":
-        for mirror in ended:
-            _refuse_copiers(environment, mirror)
-    return report
-
-
-def _read(environment: Environment, expected: Expected) -> list[Mirror]:
-    found = (environment.store.read(Mirror, key) for _, key in expected)
-    return [stored[0] for stored in found if stored is not None]
-
-
-def _refuse_copiers(environment: Environment, mirror: Mirror) -> None:
-    """A task that stands still, or whose driver does, copies by what it knows. Nobody takes the copy back: the mirror
-    is gone."""
-    try:
-        target = admin_of(environment, mirror.target)
-        there = target.topics([mirror.topic], offsets=False)
-        copies = copies_of(mirror, there[mirror.topic].partitions) if mirror.topic in there else []
-        logs = target.leaderships({copy.log for copy in copies})
-        list(environment.pool.map(target.fence, [copy for copy in copies if copy.log in logs]))
-    except (KafkaAdminError, RefusedError) as error:
-        environment.say(
-            f"nobody could tell {mirror.target} to refuse those who copy {mirror.topic}: {error} A job that stands "
-            "still may append there when it goes on. Let nobody write to the copy before that job is gone."
-        )

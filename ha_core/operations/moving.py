@@ -22,6 +22,7 @@ from ha_core.operations.journal import Journal
 from ha_core.operations.kind import Kind, Steps
 from ha_core.operations.revisions import Touched, bounded, in_batches
 from ha_core.operations.sides import DYING_S, described, in_origin, last_words, origin_of
+from ha_core.operations.writers import open_to_writers
 from ha_core.plan.bypass import past_gateways
 from ha_core.plan.facts import Partition
 from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
@@ -80,6 +81,7 @@ class MoveSteps(Steps[AnyMove]):
     def prepare(self) -> None:
         """Create the topics that are missing in the target; which ones is remembered before the first is created."""
         journal = self.journal
+        self.let_writers_in()
         with journal.step("prepare") as seen:
             known = journal.operation.evidence
             missing = tuple(name for name in journal.moves.topics if name not in self._there)
@@ -102,6 +104,10 @@ class MoveSteps(Steps[AnyMove]):
             seen.update(created=list(made.created), existing=list(made.existing), notes=list(made.notes))
             for note in made.notes:
                 self.environment.say(note)
+
+    def let_writers_in(self) -> None:
+        """:raises StepFailedError: the target keeps a rule that lets nobody write to what moves. A forced move goes."""
+        open_to_writers(self.journal, must=self.journal.request.mode == "planned")
 
     def verify(self) -> None:
         """Where it fails, the operation has failed: the cut stays in force.

@@ -19,6 +19,7 @@ from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.tails import Counted, count
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import Cluster, Document, LostTail, Mirror, MoveOperation, Tail, Topic, View
+from ha_core.model.cluster import NO_PROFILE
 from ha_core.model.extent import live
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError, unchanged
@@ -32,6 +33,8 @@ from ha_core.plan.verdict import listed
 from ha_core.store.errors import ConflictError, LockedError
 
 LOOK_S = 30.0
+LOGIN = "LOGIN.properties"
+"""Where a cluster wants one: in place of the file with a client's settings for it, which nobody here knows."""
 Outcome = Literal["counted", "less", "gone", "other", "unknown"]
 """`less`: its log ends below what was mirrored. `gone`: it does not have the topic any more. `other`: the topic was
 deleted and made again. `unknown`: its leader does not answer yet, or its replicas have not caught up."""
@@ -74,6 +77,8 @@ class Reconciled:
     put_off: tuple[str, ...] = ()
     """In words: what a rerun has to do."""
     reports: tuple[Report, ...] = ()
+    security: str = NO_PROFILE
+    """The name of the security profile by which the cluster is reached."""
 
     @property
     def open(self) -> tuple[TailFound, ...]:
@@ -92,10 +97,16 @@ class Reconciled:
         """The command that shows the records."""
         if not one.records:
             return ""
+        login = f"--consumer.config {LOGIN} " if self.wants_login else ""
         return (
-            f"kafka-console-consumer --bootstrap-server {self.bootstrap} --topic {one.topic} --partition "
+            f"kafka-console-consumer --bootstrap-server {self.bootstrap} {login}--topic {one.topic} --partition "
             f"{one.partition} --offset {one.start} --max-messages {one.records}"
         )
+
+    @property
+    def wants_login(self) -> bool:
+        """Whether `LOGIN` has to be put in place."""
+        return self.security != NO_PROFILE
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -148,7 +159,7 @@ def reconcile(
         there = listed(sorted({one.topic for one in lost}))
         raise unchanged(f"{listed(topics)} did not go on at a copy without {cluster}: {there} did. Correct the name.")
     if not tails:
-        return Reconciled(cluster, registered.bootstrap)
+        return Reconciled(cluster, registered.bootstrap, security=registered.security)
     work = _Reconciling(environment, view, registered, reason)
     for tail in sorted(tails, key=lambda one: (one.topic, one.since)):
         work.take(tail, mirror=mirror, accept_loss=accept_loss, dry_run=dry_run)
@@ -183,6 +194,7 @@ class _Reconciling:
             self._not_mirrored,
             tuple(self._put_off),
             tuple(self._reports),
+            self._cluster.security,
         )
 
     def take(self, tail: LostTail, *, mirror: bool, accept_loss: bool, dry_run: bool) -> None:

@@ -26,6 +26,7 @@ from ha_core.store.errors import ConflictError, LockedError
 MAX_NAMED = 20
 """Of what an operation is about, in its own document."""
 Expected = Mapping[Key, int | None]
+SERVED = "served by every gateway"
 
 
 LOCKS: Mapping[type[Document], Callable[[str], str]] = {
@@ -122,11 +123,15 @@ class OneRevision(Kind):
 
     def advance(self, journal: Journal[SingleOperation], at_once: bool = False) -> None:
         if journal.operation.state == "cut":
-            await_served(journal)
+            self.end(journal)
         elif journal.operation.state in FINAL:
             journal.release()
         else:
             journal.finish("undone", "interrupted before anything was changed")
+
+    def end(self, journal: Journal[SingleOperation]) -> None:
+        """What is left behind its revision."""
+        await_served(journal)
 
     def take_back(self, journal: Journal[SingleOperation], why: str) -> bool:
         journal.finish("undone", why)
@@ -135,17 +140,23 @@ class OneRevision(Kind):
 
 def await_served(journal: Journal[SingleOperation]) -> None:
     """From the committed change to the end: wait for the gateways, write the result, release the locks."""
+    if why := unserved(journal):
+        journal.finish("failed", why)
+    else:
+        journal.finish("succeeded", SERVED)
+
+
+def unserved(journal: Journal[SingleOperation]) -> str:
+    """Waits for the gateways; empty: all serve the change. Else what is to be done about it."""
     revision = journal.cut_revision()
     with journal.step("serve") as seen:
         late = wait_for_all(journal.environment, serves(revision), SERVED_S)
         seen["behind"] = [gateway.id for gateway in late]
     if not late:
-        journal.finish("succeeded", "served by every gateway")
-        return
-    journal.finish(
-        "failed",
+        return ""
+    return (
         f"Revision {revision} is in force, but not every gateway serves it yet: {name_them(late)}. "
-        "Look at these gateways; they apply it, or stop serving when their lease ends.",
+        "Look at these gateways; they apply it, or stop serving when their lease ends."
     )
 
 

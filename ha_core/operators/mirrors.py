@@ -114,30 +114,36 @@ class ThrottleMirrorOperator(SwitchyardOperator):
 
 
 class UnlinkMirrorOperator(SwitchyardOperator):
-    """Have topics copied no more, in one revision. The copies stay as they are. A mirror that is none fails.
+    """Have topics copied no more, in one revision. The copies stay as they are, or are deleted. A mirror that is none
+    fails, and so does a copy that is to go and is needed.
 
     :param topics: names, one a line.
     :param target: the cluster that has the copies.
+    :param delete_copy: delete the copies.
     """
 
     topics: Any = Lines()
     target: Any = Text(name="cluster")
+    delete_copy: Any = Flag()
     reason: Any = Text()
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.linking import require_mirrored, unlink
+        from ha_core.operations.unlinking import judged, unlink
 
         finished = self.finish_own()
+        copies = "the copies there are deleted" if self.delete_copy else "the copies stay"
         if finished:
             report = finished[-1]
         else:
-            require_mirrored(self.environment, self.topics, self.target)
-            self.would(f"would end the mirrors of {len(self.topics)} topics in {self.target}", objections=["none"])
+            judged(self.environment, self.topics, self.target, self.delete_copy)
+            would = f"would end the mirrors of {len(self.topics)} topics in {self.target}"
+            self.would(f"{would}, and delete the copies there" if self.delete_copy else would, objections=["none"])
             if self.dry_run:
                 raise DryRunEnds("This is a dry run: nothing is changed.")
-            report = unlink(self.environment, self.topics, self.target, self.reason)
+            report = unlink(self.environment, self.topics, self.target, self.reason, self.delete_copy)
         self.require_served(report)
-        self.done(f"{len(self.topics)} topics are not copied to {self.target} any more, by {report.operation}")
+        ended = f"{len(self.topics)} topics are not copied to {self.target} any more"
+        self.done(f"{ended}, and {copies}, by {report.operation}")
         return report.to_json()
 
 
@@ -206,9 +212,9 @@ class SyncMirrorsOperator(SwitchyardOperator):
         from ha_core.operations.syncing.by_hand import sync_mirrors
         from ha_core.present.mirrors import synced_page
 
-        if not self.environment.store.load().mirrors:
-            raise AirflowSkipException("No topic is mirrored.")
         found = sync_mirrors(self.environment, self.topics, self.target, self.dry_run)
+        if not found.parts:
+            raise AirflowSkipException("No topic is mirrored.")
         self.say(synced_page(found), MAX_LISTED)
         if found.stops and not self.dry_run:
             first = found.stops[0]

@@ -2,8 +2,9 @@
 
 A copy is not its source in three things. Times of records are the source's, so whatever stamps or refuses records by
 their time is off in the copy, and comes with the switch that makes it the writer (`as_writer`). Nobody may write to it:
-only rights to read are carried over, topic by topic, so that a rule for a prefix opens nothing else in the target. And
-what names brokers, or trades records for uptime, is the target's own affair.
+rights are carried over topic by topic, so that a rule for a prefix opens nothing else in the target, and those to write
+only under a guard that lets nobody use them (`copy_guard`). And what names brokers, or trades records for uptime, is
+the target's own affair.
 """
 
 from __future__ import annotations
@@ -89,8 +90,9 @@ def _named(key: str, patterns: Collection[str]) -> bool:
     return any(fnmatchcase(key, pattern) for pattern in patterns)
 
 
-READ, ALL, DESCRIBE, DESCRIBE_CONFIGS = 3, 2, 8, 10
+READ, WRITE, ALL, DESCRIBE, DESCRIBE_CONFIGS = 3, 4, 2, 8, 10
 _TO_READ = (READ, DESCRIBE, DESCRIBE_CONFIGS)
+_TO_USE = (*_TO_READ, WRITE)
 _ALL_TOPICS = "*"
 
 
@@ -104,10 +106,19 @@ class RulesDue:
     alone: frozenset[AccessRule]
 
 
-def rules_due(source: Collection[AccessRule], target: Collection[AccessRule], topics: Collection[str]) -> RulesDue:
+def rules_due(
+    source: Collection[AccessRule],
+    target: Collection[AccessRule],
+    topics: Collection[str],
+    guarded: Collection[str] = (),
+) -> RulesDue:
     """What the target lacks of the rules of these topics. Rules are added and never taken away: nobody can tell which
-    of the target are its own."""
-    wanted = {rule for topic in topics for rule in _of_copy(source, topic)}
+    of the target are its own.
+
+    :param guarded: topics to which nobody may write there, whatever rules allow it: those come along.
+    """
+    every = {rule for topic in topics for rule in _of_copy(source, topic)}
+    wanted = {rule for rule in every if rule.operation != WRITE or rule.name in guarded}
     there = {topic: {_who(rule) for rule in target if covers(rule, topic)} for topic in topics}
     missing = frozenset(rule for rule in wanted if _who(rule) not in there[rule.name])
     alone = frozenset(
@@ -115,7 +126,13 @@ def rules_due(source: Collection[AccessRule], target: Collection[AccessRule], to
         for rule in target
         if rule.pattern == "literal" and rule.name in there and rule.allows and rule.operation in _TO_READ
     )
-    return RulesDue(missing, alone - wanted)
+    return RulesDue(missing, alone - every)
+
+
+def writers(rules: Collection[AccessRule], topics: Collection[str]) -> frozenset[str]:
+    """Who may write to one of the topics, by what the rules allow."""
+    allowing = [rule for rule in rules if rule.allows and rule.operation in (ALL, WRITE)]
+    return frozenset(rule.principal for rule in allowing if any(covers(rule, topic) for topic in topics))
 
 
 def covers(rule: AccessRule, topic: str) -> bool:
@@ -128,9 +145,9 @@ def covers(rule: AccessRule, topic: str) -> bool:
 def _of_copy(source: Collection[AccessRule], topic: str) -> Iterator[AccessRule]:
     for rule in source:
         if covers(rule, topic):
-            operations = _TO_READ if rule.operation == ALL else (rule.operation,)
+            operations = _TO_USE if rule.operation == ALL else (rule.operation,)
             for operation in operations:
-                if operation in _TO_READ:
+                if operation in _TO_USE:
                     yield rule._replace(pattern="literal", name=topic, operation=operation)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from ha_core.model import MirrorSync, SyncFinding
 from ha_core.operations.linking import LinkProposal
 from ha_core.operations.mirrors import MirrorsNow
-from ha_core.operations.reconciling import Reconciled
+from ha_core.operations.reconciling import LOGIN, Reconciled
 from ha_core.operations.syncing.by_hand import MirrorsSynced
 from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.plan.verdict import duration, listed
@@ -55,7 +55,8 @@ def reconciled_page(result: Reconciled) -> Page:
     yield f"{result.records:,} records of {result.cluster} were not mirrored: no client ever gets them"
     commands = [(fetch,) for one in counted if (fetch := result.fetch(one))]
     if commands:
-        yield "fetch them there:"
+        login = f" ({LOGIN}: a client's settings for the security profile {result.security})"
+        yield f"fetch them there{login if result.wants_login else ''}:"
         yield Table(("command",), commands, line="  {}".format, most=MAX_ROWS)
     for one in result.open:
         told = _TOLD[one.outcome].format(cluster=result.cluster, end=one.end, mirrored=one.mirrored)

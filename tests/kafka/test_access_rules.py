@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
+from confluent_kafka import KafkaError
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
-from ha_core.model import Document, Mirror
+from ha_core.model import Cluster, Document, Mirror
 from ha_core.operations.syncing.groups import Memory
+from ha_core.operations.syncing.pair import Synced
 from ha_core.operations.syncing.passes import sync
+from ha_core.operations.syncing.rights import let_writers_in
+from ha_core.plan.copy_guard import guard, guards
 from ha_core.plan.facts import AccessRule
 from ha_core.store.commits import Change
+from stack.harness import Stack
+from stack.kafka_part import ORDINARY_USER
 from stack.memory_store import MemoryStore
+from tests.kafka.accounts import error_of_writing, ordinary
 
 pytestmark = pytest.mark.stack
 READ, WRITE, ALL, DESCRIBE, DESCRIBE_CONFIGS = 3, 4, 2, 8, 10
@@ -34,34 +41,136 @@ def test_rules_are_read_back_as_they_were_added(either: Admin, fresh: Fresh) -> 
     assert {one for one in found if one.name == topic} == added
 
 
-def test_a_mirror_brings_rights_to_read_to_its_copy_and_none_to_write(east: Admin, west: Admin, fresh: Fresh) -> None:
+def test_rules_that_are_taken_away_are_gone_at_every_broker_and_no_other_ones(either: Admin, fresh: Fresh) -> None:
+    topic = fresh("rules")
+    kept, gone = rule(topic, READ), rule(topic, WRITE)
+    add(either, {kept, gone})
+    # When one is taken away, twice
+    for _ in range(2):
+        either.remove_access_rules({gone}, lambda: None)
+    either.await_access_rules(gone={gone})
+    # Then the other one stays
+    assert {one for one in either.access_rules() or () if one.name == topic} == {kept}
+
+
+def test_an_account_is_a_super_user_where_a_rule_against_everybody_does_not_concern_it(
+    east: Admin, west: Admin, clusters: dict[str, Cluster], running: Stack
+) -> None:
+    for name, service in (("east", east), ("west", west)):
+        assert service.bypasses_rules()
+        with Admin(clusters[name], ordinary(running), timeout_s=20) as admin:
+            assert not admin.bypasses_rules()
+
+
+def test_where_the_account_that_copies_is_no_super_user_it_is_not_kept_out_and_what_stays_open_is_told(
+    east: Admin, west: Admin, clusters: dict[str, Cluster], fresh: Fresh, running: Stack
+) -> None:
+    topic = fresh("open")
+    for admin in (east, west):
+        admin.create_topics([TopicSpec(topic, 1, 1)])
+    add(west, {rule(topic, WRITE, "User:eve")})
+    add(east, {rule(topic, WRITE), rule(topic, READ)})
+    store = MemoryStore()
+    mirrored(store, topic)
+    with Admin(clusters["west"], ordinary(running), timeout_s=20) as admin:
+        found = synced(store, east, admin)
+    # Then there is neither a guard nor, without it, a right to write
+    assert of(west, topic) == {rule(topic, WRITE, "User:eve"), rule(topic, READ)}
+    (told,) = [one.reason for one in found.findings if (one.what, one.about) == ("rights", "cluster west")]
+    assert "no super user" in told
+    assert "do not refuse User:eve" in told
+
+
+def add(admin: Admin, rules: Collection[AccessRule]) -> None:
+    """Until all brokers go by them."""
+    admin.add_access_rules(rules, lambda: None)
+    admin.await_access_rules(there=rules)
+
+
+def mirrored(store: MemoryStore, topic: str) -> Mirror:
+    mirror = Mirror.of(topic, "east", "west", "link", "2026-01-01T00:00:00Z", "test")
+    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None}
+    store.commit(Change(change_id=f"link {topic}", puts=(mirror,), expected=expected))
+    return mirror
+
+
+def synced(store: MemoryStore, east: Admin, west: Admin) -> Synced:
+    return sync(store.client(), (east, west), "topics", "2026-01-01T00:00:00Z", Memory())
+
+
+def of(admin: Admin, prefix: str) -> set[AccessRule]:
+    return {one for one in admin.access_rules() or () if one.name.startswith(prefix)}
+
+
+def test_a_mirror_brings_rights_to_its_copy_and_lets_nobody_write_there(
+    east: Admin, west: Admin, fresh: Fresh, running: Stack
+) -> None:
     # Given a mirrored topic, with rules for it, for a prefix of it, and for another topic
     prefix = fresh("pre")
     topic, other = f"{prefix}-orders", f"{prefix}x"
     for admin in (east, west):
         admin.create_topics([TopicSpec(topic, 1, 1)])
     bob = AccessRule("prefixed", f"{prefix}-", "User:bob", "*", ALL, True)
-    east.add_access_rules({rule(topic, READ), rule(topic, WRITE), rule(other, READ), bob}, lambda: None)
+    ours = rule(topic, WRITE, f"User:{ORDINARY_USER}")
+    add(east, {rule(topic, READ), ours, rule(other, READ), bob})
     store = MemoryStore()
-    mirror = Mirror.of(topic, "east", "west", "link", "2026-01-01T00:00:00Z", "test")
-    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None}
-    store.commit(Change(change_id="link", puts=(mirror,), expected=expected))
+    mirrored(store, topic)
     # When it is brought in sync, twice
-    first = sync(store.client(), (east, west), "topics", "2026-01-01T00:00:00Z", Memory())
-    second = sync(store.client(), (east, west), "topics", "2026-01-01T00:00:00Z", Memory())
-    # Then whoever may read may do so there, this topic and nothing else
-    rules = west.access_rules()
-    assert rules is not None
-    assert {one for one in rules if one.name.startswith(prefix)} == {
+    first, second = synced(store, east, west), synced(store, east, west)
+    # Then whoever may read or write may do so there, this topic and nothing else, and nobody may write
+    assert of(west, prefix) == {
         rule(topic, READ),
+        ours,
         rule(topic, READ, "User:bob"),
+        rule(topic, WRITE, "User:bob"),
         rule(topic, DESCRIBE, "User:bob"),
         rule(topic, DESCRIBE_CONFIGS, "User:bob"),
+        *guard(topic),
     }
-    assert len([one for one in first.changes if one.what == "rights"]) == 4
+    assert len([one for one in first.changes if one.what == "rights"]) == 7
     assert [one for one in second.changes if one.what == "rights"] == []
     # And a right that only the standby gives is told
-    west.add_access_rules({rule(topic, READ, "User:eve")}, lambda: None)
-    third = sync(store.client(), (east, west), "topics", "2026-01-01T00:00:00Z", Memory())
+    add(west, {rule(topic, READ, "User:eve")})
+    third = synced(store, east, west)
     (told,) = [one.reason for one in third.findings if one.what == "rights"]
     assert told.startswith("User:eve may READ it in west only.")
+    # And brokers refuse who may write by these rules, until the guard is taken away
+    assert error_of_writing(running, "west", topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert error_of_writing(running, "east", topic) is None
+    let_writers_in(west, west.access_rules(), [topic], lambda: None)
+    assert error_of_writing(running, "west", topic) is None
+
+
+def test_a_guard_that_is_left_where_no_mirror_is_any_more_is_taken_away_by_the_next_look(
+    east: Admin, west: Admin, fresh: Fresh
+) -> None:
+    # Given guards in both clusters, placed by somebody who stood still, one of them by halves, and one of a mirror
+    topic, half, copied, elses = (fresh(name) for name in ("late", "half", "copied", "elses"))
+    for admin in (east, west):
+        admin.create_topics([TopicSpec(copied, 1, 1)])
+        add(admin, guards([topic, copied]))
+        add(admin, [guard(half)[0], guard(elses)[1]])
+    store = MemoryStore()
+    mirrored(store, copied)
+    # When the pair is looked at
+    synced(store, east, west)
+    # Then they are gone, but for that of the mirror and what somebody else has denied
+    for admin, left in ((east, []), (west, [copied])):
+        assert [name for name in (topic, half, copied) if of(admin, name)] == left
+        assert of(admin, elses) == {guard(elses)[1]}
+        admin.remove_access_rules([guard(elses)[1]], lambda: None)
+
+
+def test_a_rule_of_somebody_else_that_lets_nobody_write_is_told_and_left(
+    east: Admin, west: Admin, fresh: Fresh
+) -> None:
+    topic = fresh("elses")
+    for admin in (east, west):
+        admin.create_topics([TopicSpec(topic, 1, 1)])
+    add(west, [guard(topic)[1]])
+    store = MemoryStore()
+    mirrored(store, topic)
+    found = synced(store, east, west)
+    assert any("somebody else's rule" in one.reason for one in found.findings if one.about == f"topic {topic}")
+    assert let_writers_in(west, west.access_rules(), [topic], lambda: None) == []
+    assert of(west, topic) == {guard(topic)[1]}

@@ -10,19 +10,22 @@ from itertools import takewhile
 import pytest
 
 from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
-from ha_core.model import LinkOperation
+from ha_core.model import LinkOperation, UserBindings
 from ha_core.operations import engine
 from ha_core.operations.creating import begin
 from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.journal import holding
-from ha_core.operations.linking import LinkSteps, link_request, plan_link, unlink
+from ha_core.operations.linking import LinkSteps, link_request, plan_link
 from ha_core.operations.proposal import plan
 from ha_core.operations.requests import make_request
 from ha_core.operations.sides import admin_of
+from ha_core.operations.unlinking import Unlink, unlink
 from ha_core.plan.linking import STEPS
+from ha_core.store.commits import Change
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import caught_up, content, copying, states, wait_until
@@ -171,4 +174,117 @@ def test_who_still_copies_a_mirror_that_was_ended_is_refused(
         produce(at(stack, "east"), topic, 10)
         # Then it has stopped when it wants to append, and what was produced since is not in the copy
         wait_until(lambda: "stopped" in states(job), job.standing)
+    assert len(content(at(stack, "west"), topic)) == 50
+
+
+def at_west(environment: Environment, topic: str) -> dict[str, str]:
+    return admin_of(environment, "west").topic_ids([topic])
+
+
+def test_a_copy_is_deleted_with_its_mirror_and_what_is_made_under_its_name_later_stays(
+    environment: Environment, topic: str
+) -> None:
+    linked(environment, topic)
+    # When the mirror is ended and its copy with it
+    assert unlink(environment, [topic], "west", "not needed", delete_copy=True).result == "succeeded"
+    # Then the topic is in its source alone, and to say it again changes nothing
+    assert at_west(environment, topic) == {}
+    assert topic in admin_of(environment, "east").topics([topic])
+    # And who says it once more deletes no topic that somebody has made since
+    admin_of(environment, "west").create_topics([TopicSpec(topic, 2, 1)])
+    made = at_west(environment, topic)
+    assert unlink(environment, [topic], "west", "once more", delete_copy=True).result == "succeeded"
+    assert at_west(environment, topic) == made
+
+
+def test_the_deletion_of_a_copy_that_died_is_gone_on_with(
+    environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a process that died right behind the revision
+    linked(environment, topic)
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Unlink, "end", dies)
+    with pytest.raises(KeyboardInterrupt):
+        unlink(environment, [topic], "west", "not needed", delete_copy=True)
+    monkeypatch.undo()
+    (left,) = {lock.operation for lock in environment.store.locks() if lock.key == f"topic:{topic}"}
+    assert at_west(environment, topic) != {}
+    # When somebody goes on with it
+    assert engine.resume(environment, left).result == "succeeded"
+    # Then neither mirror, copy nor lock is left
+    assert at_west(environment, topic) == {}
+    assert f"{topic}@west" not in environment.store.load().mirrors
+    assert f"topic:{topic}" not in environment.store.lock_keys()
+
+
+def test_a_copy_that_could_not_be_deleted_is_deleted_when_it_is_asked_for_again(
+    environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a cluster that refuses to delete
+    linked(environment, topic)
+    west = admin_of(environment, "west")
+
+    def refuses(*_: object) -> None:
+        raise KafkaAdminError("west", "not now.")
+
+    with monkeypatch.context() as away:
+        away.setattr(west, "delete_topics", refuses)
+        report = unlink(environment, [topic], "west", "not needed", delete_copy=True)
+    assert (report.result, "not now" in report.error) == ("failed", True)
+    # When the same is asked for again
+    assert unlink(environment, [topic], "west", "not needed", delete_copy=True).result == "succeeded"
+    # Then it is gone
+    assert at_west(environment, topic) == {}
+
+
+def test_a_copy_beside_which_a_group_keeps_its_offsets_is_not_deleted_and_its_mirror_stands(
+    environment: Environment, topic: str
+) -> None:
+    # Given a group that is bound to the standby, with offsets of the topic
+    linked(environment, topic)
+    admin_of(environment, "west").set_group_offsets(f"g-{topic}", {(topic, 0): (3, "")})
+    user = UserBindings(user=f"user-{topic}", groups={f"g-{topic}": "west"})
+    environment.store.commit(Change(change_id=topic, puts=(user,), expected={(UserBindings, user.user): None}))
+    before = environment.store.load()
+    # When the copy is to go
+    with pytest.raises(RefusedError, match=f"Nothing was changed.*g-{topic} commits offsets of it there"):
+        unlink(environment, [topic], "west", "not needed", delete_copy=True)
+    # Then nothing was changed
+    assert environment.store.load() == before
+    assert at_west(environment, topic) != {}
+
+
+def test_a_topic_that_was_made_again_under_the_name_of_a_copy_is_not_deleted_for_it(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    # Given a copy that somebody deleted, and made a topic of his own of its name
+    linked(environment, topic)
+    mirror = environment.store.load().mirrors[f"{topic}@west"]
+    east, west = admin_of(environment, "east"), admin_of(environment, "west")
+    ensure_copy_log(west, mirror.log, mirror.log_partitions)
+    with copying(east, west, copies_of(mirror, 2)) as job:
+        wait_until(lambda: caught_up(job, {(topic, 0): 50, (topic, 1): 0}), job.standing)
+    west.delete_topics(west.topic_ids([topic]), lambda: None)
+    west.create_topics([TopicSpec(topic, 2, 1)])
+    # Then it is not deleted
+    with pytest.raises(RefusedError, match="another one than that which was copied"):
+        unlink(environment, [topic], "west", "not needed", delete_copy=True)
+
+
+def test_behind_a_switch_the_copy_in_the_old_source_is_deleted_and_clients_find_all_records(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    # Given a mirrored topic that has gone to its copy, and is mirrored back
+    linked(environment, topic)
+    move = make_request([f"topic:{topic}"], "east", "west", reason="drill", include_other_users=True)
+    assert engine.resume(environment, engine.start(environment, plan(environment, move)).id).result == "succeeded"
+    assert environment.store.load().mirrors[f"{topic}@east"].source == "west"
+    # When that ends, with its copy
+    assert unlink(environment, [topic], "east", "moved for good", delete_copy=True).result == "succeeded"
+    # Then the old source has nothing of it, and the copy everything
+    assert admin_of(environment, "east").topic_ids([topic]) == {}
+    assert environment.store.load().topics[topic].clusters == {"west"}
     assert len(content(at(stack, "west"), topic)) == 50

@@ -13,7 +13,7 @@ assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.sdk.exceptions import AirflowSkipException  # noqa: E402
 
-from ha_core.operations import linking, reconciling, throttling  # noqa: E402
+from ha_core.operations import reconciling, throttling, unlinking  # noqa: E402
 from ha_core.operations.reconciling import Reconciled, TailFound  # noqa: E402
 from ha_core.operators.mirrors import (  # noqa: E402
     ReconcileOperator,
@@ -21,6 +21,7 @@ from ha_core.operators.mirrors import (  # noqa: E402
     UnlinkMirrorOperator,
 )
 from ha_core.operators.outcome import DRY_RUN, TOLD  # noqa: E402
+from ha_core.present.mirrors import reconciled_page  # noqa: E402
 
 COUNTED = TailFound("orders", 0, "switch-1", "counted", 20, 20, 25, 5, 900)
 
@@ -58,16 +59,21 @@ def test_what_is_not_asked_for_or_was_done_before_is_not_told_as_done(monkeypatc
     ("operator", "asked", "line"),
     [
         (ThrottleMirrorOperator, {"max_bytes_s": "2048", "target": ""}, "would limit 1 mirror to 2048 bytes a second"),
-        (UnlinkMirrorOperator, {"target": "west"}, "would end the mirrors of 1 topics in west"),
+        (UnlinkMirrorOperator, {"target": "west", "delete_copy": False}, "would end the mirrors of 1 topics in west"),
+        (
+            UnlinkMirrorOperator,
+            {"target": "west", "delete_copy": True},
+            "would end the mirrors of 1 topics in west, and delete the copies there",
+        ),
     ],
 )
 def test_the_last_word_of_a_dry_run_is_what_it_would_do(
-    monkeypatch: pytest.MonkeyPatch, operator: type[Any], asked: dict[str, str], line: str
+    monkeypatch: pytest.MonkeyPatch, operator: type[Any], asked: dict[str, Any], line: str
 ) -> None:
     """And not that there is nothing to do."""
     pushed = dict[str, Any]()
     monkeypatch.setattr(throttling, "to_throttle", lambda *_: ["orders@west"])
-    monkeypatch.setattr(linking, "require_mirrored", lambda *_: None)
+    monkeypatch.setattr(unlinking, "judged", lambda *_: None)
     monkeypatch.setattr(operator, "finish_own", lambda _: ())
     monkeypatch.setattr(operator, "environment", None, raising=False)
     dag = SimpleNamespace(task_ids=[], params={})
@@ -82,3 +88,11 @@ def test_the_last_word_of_a_dry_run_is_what_it_would_do(
     with pytest.raises(AirflowSkipException):
         task.execute(context)
     assert (pushed[TOLD]["kind"], pushed[TOLD]["text"]) == (DRY_RUN, line)
+
+
+def test_the_command_that_fetches_a_lost_tail_says_where_a_login_belongs() -> None:
+    plain = Reconciled("east", "b:1", (COUNTED,))
+    login = Reconciled("east", "b:1", (COUNTED,), security="sasl")
+    assert "--consumer.config" not in plain.fetch(COUNTED)
+    assert "--bootstrap-server b:1 --consumer.config LOGIN.properties --topic orders" in login.fetch(COUNTED)
+    assert any("security profile sasl" in str(line) for line in reconciled_page(login))

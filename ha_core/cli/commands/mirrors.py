@@ -24,11 +24,13 @@ from ha_core.cli.command import (
 )
 from ha_core.cli.exits import ATTENTION, SUCCESS
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.linking import link_request, plan_link, unlink
+from ha_core.operations.given_up import end_interrupted
+from ha_core.operations.linking import link_request, plan_link
 from ha_core.operations.mirrors import mirrors_now, synced
 from ha_core.operations.reconciling import reconcile
 from ha_core.operations.syncing.by_hand import sync_mirrors
 from ha_core.operations.throttling import UNLIMITED, limit_of, throttle
+from ha_core.operations.unlinking import unlink
 from ha_core.present.mirror_picture import document, svg
 from ha_core.present.mirrors import link_page, mirrors_page, reconciled_page, synced_page, syncs_page
 
@@ -70,16 +72,21 @@ def limit(
     return of_report(found.report)
 
 
-@command("mirror unlink", "Copy topics no more. The copies stay as they are.")
+@command("mirror unlink", "Copy topics no more. The copies stay as they are, or are deleted.")
 def end(
     session: Session,
     topics: Topics,
     target: Annotated[str, option("Cluster that has the copies.", "--to")],
     reason: Reason,
+    delete_copy: Annotated[
+        bool, option("Delete the copies, where nobody needs anything of them.", "--delete-copy")
+    ] = False,
     yes: Yes = False,
 ) -> Answer:
-    session.confirm(yes, f"End the mirrors of {', '.join(topics)} in {target}?")
-    return of_report(unlink(session.environment, topics, target, reason))
+    end_interrupted(session.environment, "unlink")
+    further = ", and delete the copies" if delete_copy else ""
+    session.confirm(yes, f"End the mirrors of {', '.join(topics)} in {target}{further}?")
+    return of_report(unlink(session.environment, topics, target, reason, delete_copy))
 
 
 @command(

@@ -34,6 +34,7 @@ from ha_core.operations.switch.outcome import of_copies
 from ha_core.operations.switch.settings import become_sources, without_settings
 from ha_core.operations.switch.turning import leave_unturned, turn_all_round, without_copy
 from ha_core.operations.switch.window import Window
+from ha_core.operations.writers import open_to_writers
 from ha_core.plan.closure import closure
 from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, fitting, held, hold_change, to_hold
 from ha_core.plan.move import TASKS, UNDO, Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
@@ -215,6 +216,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
     def verify(self) -> None:
         """Once: from the first step of `reverse` on the origin grows by what is copied to it."""
         if not self.journal.operation.evidence.verified:
+            open_to_writers(self.journal, must=False)
             become_sources(self.journal)  # from the mirror turned round on the origin has the settings of a copy
             super().verify()
             if self.journal.operation.evidence.ended:

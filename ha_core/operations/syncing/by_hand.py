@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ha_core.model import SyncFinding
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import SyncFinding, View
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.sides import answering
 from ha_core.operations.syncing.groups import Memory
 from ha_core.operations.syncing.pair import SyncChange, Synced
 from ha_core.operations.syncing.passes import PARTS, keep, sync
+from ha_core.operations.syncing.rights import sweep
 from ha_core.plan.mirrored import NoSuchMirrorError, named
 
 
@@ -51,7 +54,8 @@ class MirrorsSynced:
 def sync_mirrors(
     environment: Environment, topics: Collection[str], target: str = "", dry_run: bool = False
 ) -> MirrorsSynced:
-    """Bring the mirrors of `topics`, see `ha_core.plan.mirrored`, in sync with their sources.
+    """Bring the mirrors of `topics`, see `ha_core.plan.mirrored`, in sync with their sources. Where none are named, no
+    cluster keeps a guard of what is no copy any more either.
 
     :param dry_run: only find out.
     :raises RefusedError: a topic has no mirror, or several and none is named; a cluster is not registered.
@@ -75,4 +79,18 @@ def sync_mirrors(
             if not dry_run and not topics:
                 keep(environment.store, one)
             found.append(one)
+    if not topics:
+        found += _swept(environment, view, dry_run)
     return MirrorsSynced(tuple(found), dry_run)
+
+
+def _swept(environment: Environment, view: View, dry_run: bool) -> Iterator[Synced]:
+    """What had to be taken away."""
+    for admin in answering(environment, view.clusters.values()).values():
+        try:
+            one = sweep(environment.store, admin, environment.now(), dry_run)
+        except KafkaAdminError as error:
+            environment.say(f"whether rules keep writers out of {admin.cluster.name} is not known: {error}")
+        else:
+            if one.changes or one.findings:
+                yield one

@@ -117,6 +117,21 @@ class Pair:
         """Raises OvertakenError when the mirrors of these topics are not what they were."""
         return partial(self._require, {self.mirrors[topic].key: self.mirrors[topic].link for topic in topics}, "")
 
+    def is_free(self, topic: str, cluster: str) -> bool:
+        """Whether nothing mirrors the topic to the cluster, and nobody works on it, of those that are looked at."""
+        ours = self.topics is None or topic in self.topics
+        return ours and f"{topic}@{cluster}" not in self.view.mirrors and f"topic:{topic}" not in self._state.locks
+
+    def still_free(self, topics: Collection[str], cluster: str) -> Callable[[], None]:
+        """Raises OvertakenError when one of them is not `is_free` any more."""
+
+        def require() -> None:
+            self._renew()
+            if taken := [topic for topic in topics if not self.is_free(topic, cluster)]:
+                raise OvertakenError(f"topic {taken[0]} is mirrored to {cluster} by now, or worked on")
+
+        return require
+
     def group_unchanged(self, group: str, topics: Collection[str]) -> Callable[[], None]:
         """The same, also when somebody works on the group or is led to it in the target."""
         return partial(self._require, {self.mirrors[topic].key: self.mirrors[topic].link for topic in topics}, group)
@@ -162,10 +177,14 @@ class Pair:
             return f"operation {mirror.held} has taken the copy of {mirror.topic} for itself"
         return f"an operation works on topic {mirror.topic}" if f"topic:{mirror.topic}" in self._state.locks else ""
 
-    def _require(self, links: Mapping[str, str], group: str) -> None:
+    def _renew(self) -> None:
+        """:raises OvertakenError: what was seen of the clusters is too old."""
         self.require_young()
         if now_s() - self._state.asked_s > FRESH_S:
             self._state = _State.read(self.store, self._state)
+
+    def _require(self, links: Mapping[str, str], group: str) -> None:
+        self._renew()
         for key, link in links.items():
             mirror = self.view.mirrors.get(key)
             if mirror is None or mirror.link != link:

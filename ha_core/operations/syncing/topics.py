@@ -8,11 +8,10 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Mirror
 from ha_core.operations.syncing.pair import OvertakenError, Pair, Synced
+from ha_core.operations.syncing.rights import sync_rights
 from ha_core.plan.facts import Setting
-from ha_core.plan.syncing import SettingsDue, as_copy, as_writer, rules_due
+from ha_core.plan.syncing import SettingsDue, as_copy, as_writer
 from ha_core.plan.verdict import listed
-
-_OPERATIONS = {3: "READ", 8: "DESCRIBE", 10: "DESCRIBE_CONFIGS"}
 
 
 def sync_topics(pair: Pair) -> Synced:
@@ -22,7 +21,7 @@ def sync_topics(pair: Pair) -> Synced:
     """
     for topic, why in pair.held.items():
         pair.tell("settings", f"topic {topic}", f"{why}: it is left alone until that has ended")
-    for part in (_grow, _set, _allow):
+    for part in (_grow, _set, sync_rights):
         pair.looked_anew()
         try:
             part(pair, list(pair.mirrors))
@@ -135,25 +134,4 @@ def become_writers(
     return alter(target, {topic: one.changes for topic, one in due.items() if one.changes}, still_ours)
 
 
-def _allow(pair: Pair, topics: Collection[str]) -> None:
-    here, there = pair.source.access_rules(), pair.target.access_rules()
-    for cluster, rules in ((pair.source.cluster.name, here), (pair.target.cluster.name, there)):
-        if rules is None:
-            pair.tell("rights", f"cluster {cluster}", "it has no authoriser: there are no access rules to bring over")
-    if here is None or there is None:
-        return
-    due = rules_due(here, there, topics)
-    if due.missing and not pair.dry_run:
-        pair.target.add_access_rules(due.missing, pair.topics_unchanged({rule.name for rule in due.missing}))
-    for rule in sorted(due.missing):
-        verb = "may" if rule.allows else "may not"
-        pair.changed("rights", f"topic {rule.name}", f"{rule.principal} {verb} {_OPERATIONS[rule.operation]}")
-    for rule in sorted(due.alone):
-        text = (
-            f"{rule.principal} may {_OPERATIONS[rule.operation]} it in {pair.target.cluster.name} only. If that was "
-            "revoked in the source, delete the rule there too."
-        )
-        pair.tell("rights", f"topic {rule.name}", text)
-
-
-_WHAT: Mapping[object, str] = {_grow: "partitions", _set: "settings", _allow: "rights"}
+_WHAT: Mapping[object, str] = {_grow: "partitions", _set: "settings", sync_rights: "rights"}

@@ -1,0 +1,119 @@
+"""Who writes to a copy past the gateways is refused by its brokers, until a switch has made it the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.verifying import copies_of
+from ha_core.operations import engine
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.linking import link_request, plan_link
+from ha_core.operations.proposal import plan
+from ha_core.operations.requests import make_request
+from ha_core.operations.sides import admin_of
+from ha_core.operations.syncing.by_hand import sync_mirrors
+from ha_core.operations.unlinking import unlink
+from ha_core.plan.copy_guard import guards, marked
+from ha_core.wire.sasl import SecurityProfile
+from stack.harness import Stack
+from tests.kafka.accounts import error_of_writing
+from tests.kafka.mirroring import caught_up, copying, wait_until
+
+pytestmark = pytest.mark.stack
+DENIED = KafkaError.TOPIC_AUTHORIZATION_FAILED
+Fresh = Callable[[str], str]
+
+
+@pytest.fixture
+def environment(running: Stack, account: SecurityProfile) -> Iterator[Environment]:
+    settings = EnvironmentSettings(running.zookeeper, session_timeout_s=6.0)
+    with connect(settings, by="test:operator", profiles={"sasl": account}) as opened:
+        yield opened
+
+
+@pytest.fixture
+def topic(running: Stack, environment: Environment, fresh: Fresh) -> str:
+    """One of the east that is mirrored to the west, with a record that its copy has."""
+    name = fresh("orders")
+    east, west = admin_of(environment, "east"), admin_of(environment, "west")
+    east.create_topics([TopicSpec(name, 1, 1)])
+    assert error_of_writing(running, "east", name) is None
+    linked = engine.start(environment, plan_link(environment, link_request([name], "east", "west", "a standby")))
+    assert engine.resume(environment, linked.id).result == "succeeded"
+    mirror = environment.store.load().mirrors[f"{name}@west"]
+    ensure_copy_log(west, mirror.log, mirror.log_partitions)
+    with copying(east, west, copies_of(mirror, 1)) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 1}), job.standing, 60)
+    return name
+
+
+def switched(environment: Environment, topic: str, mode: Literal["planned", "forced"]) -> str:
+    forced = {"mode": "forced", "unread": "wait", "force": True} if mode == "forced" else {}
+    request = make_request([f"topic:{topic}"], "east", "west", reason="drill", include_other_users=True, **forced)
+    operation = engine.start(environment, plan(environment, request))
+    assert engine.resume(environment, operation.id).result == "succeeded"
+    return operation.id
+
+
+def look(environment: Environment) -> None:
+    """At all mirrors, and again where what was seen was too old by the time."""
+    for _ in range(5):
+        found = sync_mirrors(environment, ())
+        if not any("the next look goes on" in one.reason for part in found.parts for one in part.findings):
+            return
+
+
+def guarded(admin: Admin, topic: str) -> bool:
+    return topic in marked(admin.access_rules() or ())
+
+
+@pytest.mark.parametrize("mode", ["planned", "forced"])
+def test_nobody_but_its_copier_writes_to_a_copy_until_it_is_the_writer(
+    running: Stack, environment: Environment, topic: str, west: Admin, mode: Literal["planned", "forced"]
+) -> None:
+    # Given a copy to which its copier has written, and nobody else may
+    assert error_of_writing(running, "west", topic) == DENIED
+    # When a switch goes to it
+    switched(environment, topic, mode)
+    # Then it is written to as any topic, and what becomes the copy is not
+    assert error_of_writing(running, "west", topic) is None
+    look(environment)
+    assert error_of_writing(running, "west", topic) is None
+    if mode == "planned":
+        assert error_of_writing(running, "east", topic) == DENIED
+    # And a rule that somebody placed who had stood still since before is taken away by the next look
+    west.add_access_rules(guards([topic]), lambda: None)
+    west.await_access_rules(there=guards([topic]))
+    assert error_of_writing(running, "west", topic) == DENIED
+    look(environment)
+    assert error_of_writing(running, "west", topic) is None
+
+
+def test_a_switch_that_is_undone_leaves_a_copy_that_the_next_look_guards_again(
+    environment: Environment, topic: str, west: Admin
+) -> None:
+    # Given a switch that died when writers were let in
+    request = make_request([f"topic:{topic}"], "east", "west", reason="drill", include_other_users=True)
+    operation = engine.start(environment, plan(environment, request))
+    engine.run_task(environment, operation.id, "prepare")
+    assert not guarded(west, topic)
+    # When it is undone, and mirrors are looked at
+    assert engine.undo(environment, operation.id).result == "undone"
+    look(environment)
+    # Then nobody may write to the copy
+    assert guarded(west, topic)
+
+
+def test_a_copy_that_stays_when_its_mirror_ends_keeps_no_rule_of_it(
+    running: Stack, environment: Environment, topic: str, west: Admin
+) -> None:
+    assert unlink(environment, [topic], "west", "no longer needed").result == "succeeded"
+    assert not guarded(west, topic)
+    assert error_of_writing(running, "west", topic) is None

@@ -1,0 +1,69 @@
+"""Which copies may be deleted when their mirrors end: those of which nobody needs anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from ha_core.model import LostTail, Tail, Topic, UserBindings, View
+from ha_core.model.extent import Extent
+from ha_core.plan.unlinking import needed
+
+IDENTITY = Topic(
+    name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, end=None, base=0, term=0),)}
+)
+HELD = Topic(
+    name="orders",
+    writer="east",
+    partitions={
+        0: (
+            Extent(cluster="west", start=0, end=5, base=0, term=0),
+            Extent(cluster="east", start=5, end=None, base=0, term=1),
+        )
+    },
+)
+
+
+def view(*topics: Topic, bindings: tuple[UserBindings, ...] = ()) -> View:
+    return View(0, topics={one.name: one for one in topics}, bindings={one.user: one for one in bindings})
+
+
+def tail(cluster: str, counted: str | None) -> LostTail:
+    return LostTail(
+        key=LostTail.key_of("orders", cluster, "switch-1"),
+        topic="orders",
+        cluster=cluster,
+        target="east",
+        operation="switch-1",
+        since="2026-01-01T00:00:00Z",
+        link="link-1",
+        log="switchyard-copies",
+        log_partitions=16,
+        partitions={0: Tail(mirrored=5, client=5)},
+        counted=counted,
+    )
+
+
+BOUND = UserBindings(user="ann", topics={"orders": "west"})
+ELSEWHERE = UserBindings(user="bob", cluster="west", read="west", topics={"orders": "east", "bills": "west"})
+WHEN = "2026-01-02T00:00:00Z"
+
+
+def test_a_copy_goes_where_everybody_is_led_to_the_source_whoever_else_is_bound_there() -> None:
+    tails = [tail("west", WHEN), tail("east", None)]
+    assert needed(view(IDENTITY, bindings=(ELSEWHERE,)), "orders", "west", tails, ()) == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "tails", "groups", "why"),
+    [
+        (view(), [], (), "its map is gone"),
+        (view(HELD), [], (), "its map leads there"),
+        (view(IDENTITY), [tail("west", None)], (), "nobody has counted them: `switchyard mirror reconcile west`"),
+        (view(IDENTITY, bindings=(BOUND,)), [], (), "ann#orders is bound to west"),
+        (view(IDENTITY), [], ("tills",), "group tills commits offsets of it there"),
+    ],
+)
+def test_a_copy_of_which_something_is_needed_stays_and_what_it_is_is_named(
+    state: View, tails: list[LostTail], groups: tuple[str, ...], why: str
+) -> None:
+    assert why in needed(state, "orders", "west", tails, groups)
