@@ -174,6 +174,8 @@ class MoveEvidence(Evidence):
     """The origin's own offsets at the cut."""
     mirrored: tuple[str, ...] = ()
     """Topics that go to where their copies are, which the operation holds."""
+    also_mirrored: dict[str, tuple[Mirror, ...]] = {}
+    """Further mirrors of these topics, as they stood at the hold: a forced cut ends them with its own."""
     stayed: dict[str, str] = {}
     """Topics that a forced move left in the origin, since their copies are damaged → why."""
     verified: bool = False
@@ -189,6 +191,11 @@ class MoveEvidence(Evidence):
     @property
     def went_to_copies(self) -> tuple[str, ...]:
         return tuple(name for name in self.mirrored if name not in self.stayed)
+
+    @property
+    def ended_too(self) -> tuple[Mirror, ...]:
+        """Behind a forced cut: further mirrors that have ended with it."""
+        return tuple(one for name in self.went_to_copies for one in self.also_mirrored.get(name, ()))
 
 
 class PlannedCuts(Part):
@@ -358,6 +365,7 @@ class SwitchOperation(MoveOperation):
             *super().writes,
             *((Mirror, f"{topic}@{cluster}") for topic in mirrored for cluster in (target, origin)),
             *((LostTail, LostTail.key_of(topic, origin, self.id)) for topic in mirrored),
+            *((Mirror, one.key) for some in self.evidence.also_mirrored.values() for one in some),
         )
 
 

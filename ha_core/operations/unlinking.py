@@ -23,6 +23,7 @@ from ha_core.operations.journal import Journal
 from ha_core.operations.report import Report, report_of
 from ha_core.operations.sides import admin_of
 from ha_core.operations.single import SERVED, Expected, OneRevision, beginning, commit_single, unserved
+from ha_core.operations.switch.copies import refuse_copiers
 from ha_core.operations.syncing.rights import let_writers_in
 from ha_core.plan.facts import Partition, is_live
 from ha_core.plan.syncing import homes
@@ -106,7 +107,7 @@ class Unlink(OneRevision):
     def end(self, journal: Journal[SingleOperation]) -> None:
         why, evidence = unserved(journal), journal.operation.evidence
         for mirror in evidence.mirrors:
-            _refuse_copiers(journal.environment, mirror)
+            refuse_copiers(journal.environment, mirror)
         _let_writers_in(journal)
         if why or not evidence.deletes_in:
             journal.finish("failed" if why else "succeeded", why or SERVED)
@@ -205,19 +206,3 @@ def _left_by_earlier(environment: Environment, names: Collection[str], target: s
                 if mirror.topic in names and topic_id is not None:
                     found.setdefault(mirror.topic, (mirror, topic_id))
     return found
-
-
-def _refuse_copiers(environment: Environment, mirror: Mirror) -> None:
-    """A task that stands still, or whose driver does, copies by what it knows. Nobody takes the copy back: the mirror
-    is gone."""
-    try:
-        target = admin_of(environment, mirror.target)
-        there = target.topics([mirror.topic], offsets=False)
-        copies = copies_of(mirror, there[mirror.topic].partitions) if mirror.topic in there else []
-        logs = target.leaderships({copy.log for copy in copies})
-        list(environment.pool.map(target.fence, [copy for copy in copies if copy.log in logs]))
-    except (KafkaAdminError, RefusedError) as error:
-        environment.say(
-            f"nobody could tell {mirror.target} to refuse those who copy {mirror.topic}: {error} A job that stands "
-            "still may append there when it goes on. Let nobody write to the copy before that job is gone."
-        )

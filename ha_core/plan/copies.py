@@ -7,7 +7,9 @@ take-over behind the hold has found of a copy is true until the cut, which ends 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 
 from ha_core.model import Extent, LostTail, Mirror, MoveOperation, Run, Tail, View
 from ha_core.model.extent import Extents, live
@@ -25,6 +27,18 @@ def to_hold(operation: MoveOperation, mirrors: Iterable[Mirror]) -> tuple[str, .
     request, moving = operation.request, set(operation.moves.topics)
     route = request.origin, request.target
     return tuple(sorted(one.topic for one in mirrors if one.topic in moving and (one.source, one.target) == route))
+
+
+def also_mirrored(
+    operation: MoveOperation, topics: Collection[str], mirrors: Iterable[Mirror]
+) -> dict[str, tuple[Mirror, ...]]:
+    """Topic → its mirrors in other clusters, where a dead origin is done without: nobody writes there any more, and
+    they may have more or less than the new writer. A planned move is refused until they are ended."""
+    request, found = operation.request, dict[str, tuple[Mirror, ...]]()
+    for one in sorted(mirrors, key=lambda one: one.key):
+        if one.topic in topics and one.source == request.origin and one.target != request.target:
+            found[one.topic] = (*found.get(one.topic, ()), one)
+    return found if request.mode == "forced" else {}
 
 
 def hold_change(operation: MoveOperation, view: View) -> Documents:
@@ -150,13 +164,25 @@ def client_offset(extents: Sequence[Extent], cluster: str, physical: int) -> int
     return after.clip(physical)
 
 
-def left_to_origin(after: Extents, origin: str, runs: Iterable[Run]) -> int:
+def left_to_origin(after: Extents, origin: str, runs: Sequence[Run]) -> int:
     """Records that a copy has, and that are read in the origin all the same: the map has no room for all of its runs.
 
     :param after: the map behind the cut.
+    :param runs: ascending; clients may wait for this, and there may be millions.
     """
     parts = [one for one in after if one.cluster == origin and one.physical_end is not None]
-    return sum(one.clip(run.after) - one.clip(run.source) for run in runs for one in parts)
+    return sum(_common(one, runs) for one in parts)
+
+
+def _common(part: Extent, runs: Sequence[Run]) -> int:
+    """Records of `runs` that lie in a closed extent of their source."""
+    first = bisect_right(runs, part.base, key=lambda run: run.after)
+    last = bisect_left(runs, part.physical_end, lo=first, key=lambda run: run.source)
+    if first == last:
+        return 0
+    whole = sum(run.records for run in islice(runs, first + 1, last - 1))
+    ends = {first, last - 1}
+    return whole + sum(part.clip(runs[at].after) - part.clip(runs[at].source) for at in ends)
 
 
 def fitting(copies: Mapping[Partition, CopyFacts], most: int) -> int:

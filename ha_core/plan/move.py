@@ -14,7 +14,8 @@ The invariant, at every point of every move, however often it is interrupted:
 4. A group's offsets are in the target before its coordinator is there, and the topics that they name exist there.
 5. A topic is made in the target only when every gateway follows a map that leads everybody to the origin, and loses
    that map only when the copy is gone again (`pinning`). So the copy is empty at the cut, or there is none.
-6. A topic with a mirror goes to its copy (`copies`), which of a living origin has all of it behind the fence.
+6. A topic with a mirror goes to its copy (`copies`), which of a living origin has all of it behind the fence. No other
+   mirror from the origin outlives the cut.
 
 Before the fence clients notice nothing, but that transactions wait to begin while open ones end; from fence to cut
 they wait; after the cut nothing has to be done for them.
@@ -218,6 +219,8 @@ def cut_change(
         if name in operation.evidence.mirrored:
             mirror = held(operation, view, name)
             deletes.append((Mirror, mirror.key))
+            others = operation.evidence.also_mirrored.get(name, ())
+            deletes += [(Mirror, one.key) for one in others if one.key in view.mirrors]
             if request.mode == "planned":
                 ended[name] = mirror.changed(held=None)
             elif copied:

@@ -26,30 +26,35 @@ MAX_COPIED_EXTENTS = 2000
 """Of a partition. They compress to some ten bytes each."""
 
 
-def copied_extents(extents: Sequence[Extent], source: str, target: str, runs: Iterable[Run]) -> Extents:
+def copied_extents(
+    extents: Sequence[Extent], source: str, target: str, runs: Sequence[Run], most: int | None = None
+) -> Extents:
     """What of `extents` the copy has, as extents of it.
 
     :param extents: of a partition of the mirror's source; those of other clusters have no part in it.
     :param runs: in offsets of `source` and `target`, ascending.
+    :param most: so many, the newest. Older runs are not looked at: clients may wait, and there may be millions.
     :raises ValueError: runs do not ascend.
     """
-    found = list[Extent]()
-    for part in _overlaps([one for one in extents if one.cluster == source], list(_ascending(runs)), target):
-        last = found[-1] if found else None
+    found = list[Extent]()  # the newest first
+    for part in _overlaps([one for one in extents if one.cluster == source], runs, target):
+        later = found[-1] if found else None
         # Two runs touch where a copier was taken over between them and compaction took the marker; extents, where an
         # extent that was between them has aged.
-        if last is not None and (last.end, last.physical_end, last.term) == (part.start, part.base, part.term):
-            found[-1] = last.changed(end=part.end)
+        if later is not None and (part.end, part.physical_end, part.term) == (later.start, later.base, later.term):
+            found[-1] = later.changed(start=part.start, base=part.base)
+        elif len(found) == most:
+            break
         else:
             found.append(part)
-    return tuple(found)
+    return tuple(reversed(found))
 
 
 def switched(
     extents: Extents,
     source: str,
     target: str,
-    runs: Iterable[Run],
+    runs: Sequence[Run],
     at: int,
     base: int,
     most: int = MAX_COPIED_EXTENTS,
@@ -68,7 +73,7 @@ def switched(
         raise ValueError(f"{current.cluster} is the writer, and no mirror of {source} has what it writes")
     if current.term >= MAX_TERM:
         raise ValueError(f"the partition has changed its writer {current.term} times, the most that can be counted")
-    copied = copied_extents(extents, source, target, runs)
+    copied = copied_extents(extents, source, target, runs, most + 1)
     kept = copied[max(0, len(copied) - most) :]
     if kept and not (kept[-1].end or 0) <= at:
         raise ValueError(f"the cut {at} lies below {kept[-1].end}, up to which records are copied")
@@ -85,17 +90,16 @@ def switched(
 
 
 def _overlaps(extents: Sequence[Extent], runs: Sequence[Run], target: str) -> Iterator[Extent]:
-    """Both ascend by the source's offsets, so both are gone through once."""
-    at = 0
-    for extent in extents:
+    """From the newest on. Both ascend by the source's offsets, so both are gone through once, backwards."""
+    at = len(runs) - 1
+    for extent in reversed(extents):
         end = extent.physical_end
-        while at < len(runs) and runs[at].after <= extent.base:
-            at += 1
-        for index in range(at, len(runs)):
-            run = runs[index]
-            if end is not None and run.source >= end:
-                break
-            at = index  # the last run of this extent may go on in the next one
+        while at >= 0 and end is not None and runs[at].source >= end:
+            at -= 1
+        while at >= 0 and runs[at].after > extent.base:
+            run = runs[at]
+            if at:
+                _require_ascending(runs[at - 1], run)
             low, high = max(extent.base, run.source), run.after if end is None else min(end, run.after)
             if low < high:
                 yield Extent(
@@ -106,6 +110,9 @@ def _overlaps(extents: Sequence[Extent], runs: Sequence[Run], target: str) -> It
                     term=extent.term,
                     copied=True,
                 )
+            if run.source < extent.base:
+                break  # the first run of this extent may begin in the one before
+            at -= 1
 
 
 def _below(extents: Iterable[Extent], at: int) -> Iterator[Extent]:
@@ -115,10 +122,6 @@ def _below(extents: Iterable[Extent], at: int) -> Iterator[Extent]:
             yield extent if extent.end is not None and extent.end <= at else extent.changed(end=at)
 
 
-def _ascending(runs: Iterable[Run]) -> Iterator[Run]:
-    before = None
-    for run in runs:
-        if before is not None and (run.source < before.after or run.target < before.target + before.records):
-            raise ValueError(f"the run from {run.source} on lies below the end of the one before it, {before.after}")
-        before = run
-        yield run
+def _require_ascending(before: Run, run: Run) -> None:
+    if run.source < before.after or run.target < before.target + before.records:
+        raise ValueError(f"the run from {run.source} on lies below the end of the one before it, {before.after}")

@@ -33,8 +33,11 @@ def copy_of(topic: str, partition: int = 0) -> Copy:
 
 
 @contextmanager
-def copying(source: Admin, target: Admin, copies: list[Copy], **more: Any) -> Iterator[Copying]:
-    job = Copying(source, target, copies, {copy.key: 0 for copy in copies}, **more)
+def copying(
+    source: Admin, target: Admin, copies: list[Copy], starts: Mapping[Partition, int] | None = None, **more: Any
+) -> Iterator[Copying]:
+    """:param starts: where copies begin that nobody has begun; at 0, if nothing is said."""
+    job = Copying(source, target, copies, {copy.key: 0 for copy in copies} if starts is None else starts, **more)
     thread = threading.Thread(target=job.run)
     thread.start()
     try:

@@ -33,7 +33,7 @@ from ha_core.model import (
 from ha_core.model.extent import Place, check, identity, live, locate
 from ha_core.model.operation import AdoptedGroup
 from ha_core.plan.closure import lock_keys
-from ha_core.plan.copies import hold_change, to_hold
+from ha_core.plan.copies import also_mirrored, hold_change, to_hold
 from ha_core.plan.facts import CopyFacts, Partition, PartitionEnds
 from ha_core.plan.move import Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
 from ha_core.plan.pinning import pin_change, to_pin, unpin_change
@@ -154,11 +154,12 @@ class World:
         self.begin(origin, target)
 
     def mirror(self) -> None:
-        """The topic is pinned to east, has an empty copy in west, and two tasks for each partition, one of them old."""
+        """The topic is pinned to east, has an empty copy in west, and two tasks for each partition, one of them old.
+        Another mirror of it is in the north."""
         self.topics.add("west")
         pinned = Topic(name=TOPIC, writer="east", partitions={p: identity("east") for p in PARTITIONS})
-        mirror = Mirror.of(TOPIC, "east", "west", "link-1", "now", "t")
-        self.publish(Documents((pinned, mirror)))
+        mirrors = (Mirror.of(TOPIC, "east", name, f"link-{name}", "now", "t") for name in ("west", "north"))
+        self.publish(Documents((pinned, *mirrors)))
         for gateway in self.gateways:
             gateway.view, gateway.revision = self.view, self.revision
         for partition in PARTITIONS:
@@ -380,8 +381,10 @@ class World:
         self.members[target] = {m: f"{m}-{target}" for m in self.members[origin].values()}
 
     def _hold(self) -> Iterator[str]:
-        if mirrored := to_hold(self.operation, self.view.mirrors.values()):
-            self.operation = self.operation.noting(mirrored=mirrored)
+        mirrors = self.view.mirrors.values()
+        if mirrored := to_hold(self.operation, mirrors):
+            others = also_mirrored(self.operation, mirrored, mirrors)
+            self.operation = self.operation.noting(mirrored=mirrored, also_mirrored=others)
             yield "what is mirrored is noted first"
             self.publish(hold_change(self.operation, self.view))
             yield "held"
@@ -530,6 +533,9 @@ class World:
             raise BrokenError("an undone first move leaves groups behind")
         if self.operation.state == "undone" and bool(self.view.topics) != (self.topics != {"east"}):
             raise BrokenError(f"an undone first move leaves {self.view.topics} and copies in {self.topics}")
+        writers = {live(extents_now(self.view, p)).cluster for p in PARTITIONS}
+        if left := [one.key for one in self.view.mirrors.values() if {one.source} != writers]:
+            raise BrokenError(f"{left} would go on to be copied from where nobody writes")
         if held := [mirror.key for mirror in self.view.mirrors.values() if mirror.held is not None]:
             raise BrokenError(f"a hold is left on {held}")
         self.require_readable()

@@ -25,9 +25,9 @@ from ha_core.model.extent import Hole, Place, identity, live, locate
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.operations.reconciling import old_mirror
 from ha_core.operations.reversing import reversed_mirror
-from ha_core.operations.switch.outcome import left_behind, stayed
+from ha_core.operations.switch.outcome import ended_too, left_behind, stayed
 from ha_core.plan.closure import closure
-from ha_core.plan.copies import fitting, hold_change
+from ha_core.plan.copies import also_mirrored, fitting, hold_change
 from ha_core.plan.facts import CopyFacts, CopyLag, PartitionEnds
 from ha_core.plan.move import cut_change, undo_change
 from ha_core.plan.preflight import Case as Judged
@@ -88,6 +88,32 @@ def test_what_was_copied_is_read_from_the_copy_and_the_rest_is_a_hole_up_to_the_
     tail = one(documents, LostTail)
     assert (tail.topic, tail.cluster, tail.target, tail.link, tail.counted) == ("t", "east", "west", "link-1", None)
     assert (tail.partitions[0].mirrored, tail.partitions[0].client) == (24, 24)
+
+
+def test_other_mirrors_from_a_dead_cluster_end_with_the_cut_and_are_named_with_the_way_to_make_them_anew() -> None:
+    # Given a topic with a mirror more, one of another topic, and one that somebody has ended by hand meanwhile
+    north, gone = (Mirror.of("t", "east", name, f"link-{name}", "now", "me") for name in ("north", "south"))
+    other = Mirror.of("u", "east", "north", "link-3", "now", "me")
+    asked = operation(state="running")
+    others = also_mirrored(asked, asked.evidence.mirrored, (other, north, MIRROR, gone))
+    before = view()
+    before = replace(before, mirrors={**before.mirrors, north.key: north, other.key: other})
+    # When its dead cluster is done without
+    noted = operation().noting(also_mirrored=others)
+    copies, ends = {("t", 0): CopyFacts(24, (Run(0, 1, 24),))}, {("t", 0): SEEN}
+    documents = cut_change(noted, before, ends, {}, {}, read_ms=1, copies=copies)
+    # Then they end in the same revision, and the result says so
+    assert documents.deletes == ((Mirror, "t@west"), (Mirror, "t@north"))
+    (entered,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
+    assert "t in north, t in south have ended with it" in ended_too(entered)
+    assert "mirror link TOPIC --from west --to CLUSTER" in ended_too(entered)
+    assert {(Mirror, "t@north"), (Mirror, "t@south")} <= set(noted.writes)
+    # But not where the topic stays, nor where the move is planned
+    stays = cut_change(noted, before, ends, {}, {}, read_ms=1, copies=copies, stay={"t": "it lost records"})
+    (entered,) = [put for put in stays.puts if isinstance(put, SwitchOperation)]
+    assert (stays.deletes, ended_too(entered)) == ((), "")
+    planned = asked.changed(request=asked.request.changed(mode="planned", unread="wait"))
+    assert also_mirrored(planned, ("t",), (MIRROR, north)) == {}
 
 
 def test_a_mirror_that_is_made_again_the_other_way_leaves_the_same_settings_alone_and_is_as_fast() -> None:

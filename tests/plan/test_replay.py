@@ -127,7 +127,10 @@ def test_a_forced_switch_that_is_undone_gives_its_copies_back(seed: int) -> None
         world.dead = None
         for _ in range(60):
             world.tick()
-        assert not any(mirror.held for mirror in world.view.mirrors.values())
+        assert {key: mirror.held for key, mirror in world.view.mirrors.items()} == {
+            "orders@west": None,
+            "orders@north": None,
+        }
         assert sum(copy.source for copy in world.copies.values()) > before
         assert not finished
 

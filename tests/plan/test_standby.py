@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ha_core.model import Extent, Run
 from ha_core.model.extent import Extents, Hole, Place, check, identity, locate
+from ha_core.plan.copies import left_to_origin
 from ha_core.plan.standby import copied_extents, switched
 
 
@@ -88,6 +92,49 @@ def test_a_switch_there_and_back_leads_everybody_to_the_records_of_the_beginning
         Place(back[-2], end + 3),
         Place(back[-1], end + 6),
     ]
+
+
+@settings(max_examples=300)
+@given(logs=_logs(), most=st.integers(1, 4))
+def test_the_newest_extents_of_a_copy_are_the_last_ones_of_all_and_the_rest_is_counted_as_left(
+    logs: tuple[Extents, list[Run], int, int], most: int
+) -> None:
+    extents, runs, end, base = logs
+    everything = copied_extents(extents, "a", "b", runs)
+
+    assert copied_extents(extents, "a", "b", runs, most) == everything[-most:]
+
+    after = switched(extents, "a", "b", runs, extents[-1].to_client(end), base, most, whole=True)
+    kept = sum((one.end or 0) - one.start for one in after if one.copied)
+    assert left_to_origin(after, "a", runs) == sum((one.end or 0) - one.start for one in everything) - kept
+
+
+class Watched(Sequence[Run]):
+    """A million runs with a gap before each, of which it is known which were looked at."""
+
+    def __init__(self) -> None:
+        self.looked_at = set[int]()
+
+    def __len__(self) -> int:
+        return 1_000_000
+
+    def __getitem__(self, index: Any) -> Any:
+        self.looked_at.add(index)
+        return Run(2 * index, index, 1)
+
+
+def test_the_map_of_a_source_with_a_million_gaps_is_made_of_the_newest_runs_alone() -> None:
+    # Given a copy with very many gaps, and clients that wait behind a fence
+    runs = Watched()
+    # When its map is made
+    after = switched(identity("a"), "a", "b", runs, 2_000_000, 1_000_000, most=50, whole=True)
+    # Then the work is that of what it has room for
+    assert [(one.cluster, one.start, one.end) for one in after[:2]] == [
+        ("a", 0, 1_999_900),
+        ("b", 1_999_900, 1_999_901),
+    ]
+    assert len(after) == 52
+    assert len(runs.looked_at) <= 53
 
 
 def test_what_the_map_has_no_room_for_is_read_from_the_origin() -> None:

@@ -234,6 +234,20 @@ def test_a_switch_past_a_second_mirror_of_the_topic_is_refused() -> None:
     assert "mirror unlink orders --to north" in found.remedy
 
 
+def test_a_forced_switch_says_which_other_mirrors_it_ends_how_far_they_are_and_how_to_make_them_anew() -> None:
+    # Given a second mirror, which is further than the one whose copy is to be gone on with
+    third = Mirror.of("orders", "east", "north", "link-2", "now", "me")
+    case = mirrored(CopyLag("copying", 4_000, 2_000, 1.0), forced=True)
+    case = replace(case, mirrors=(ORDERS, third))
+    case = replace(case, lags={**case.lags, (third.key, 0): CopyLag("copying", 25, 10, 1.0)})
+    # When the topic is to go on at its copy in the west
+    found = of(case, "third-cluster")
+    # Then nobody has to do anything first
+    assert found.level == "warning"
+    assert "ends with the switch, and leaves its copy, which lacked 25 records" in found.text
+    assert "mirror link orders --from west --to north" in found.remedy
+
+
 def link(*mirrors: Mirror, topic: Topic | None = PINNED) -> Case:
     """A mirror of `orders` from east to west is asked for."""
     scope, topics = Scope(topics=("orders",)), (() if topic is None else (topic,))

@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import Copy
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Mirror, MoveRequest
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import StepFailedError
+from ha_core.operations.errors import RefusedError, StepFailedError
+from ha_core.operations.sides import admin_of
 from ha_core.plan.facts import CopyFacts, Partition
 from ha_core.plan.verdict import listed
 
@@ -76,6 +78,22 @@ def require_usable(request: MoveRequest, topics: Collection[str], damaged: Mappi
         f"of {target} come up. To do without the copy of a topic, end its mirror (`switchyard mirror unlink TOPIC --to "
         f"{target}`), delete the topic there, and start again."
     )
+
+
+def refuse_copiers(environment: Environment, mirror: Mirror) -> None:
+    """Of a mirror that has ended: a task that stands still, or whose driver does, copies by what it knows. Nobody takes
+    the copy back."""
+    try:
+        target = admin_of(environment, mirror.target)
+        there = target.topics([mirror.topic], offsets=False)
+        copies = copies_of(mirror, there[mirror.topic].partitions) if mirror.topic in there else []
+        logs = target.leaderships({copy.log for copy in copies})
+        list(environment.pool.map(target.fence, [copy for copy in copies if copy.log in logs]))
+    except (KafkaAdminError, RefusedError) as error:
+        environment.say(
+            f"nobody could tell {mirror.target} to refuse those who copy {mirror.topic}: {error} A job that stands "
+            "still may append there when it goes on. Let nobody write to the copy before that job is gone."
+        )
 
 
 def _begun(environment: Environment, target: Admin, copies: Sequence[Copy]) -> tuple[list[Copy], dict[Partition, str]]:

@@ -8,7 +8,7 @@ from ha_core.plan.verdict import listed
 
 def of_copies(operation: SwitchOperation) -> tuple[str, ...]:
     """Empty texts among them say nothing."""
-    return _beyond(operation), stayed(operation), left_behind(operation)
+    return _beyond(operation), stayed(operation), left_behind(operation), ended_too(operation)
 
 
 def _beyond(operation: SwitchOperation) -> str:
@@ -45,3 +45,15 @@ def left_behind(operation: SwitchOperation) -> str:
     if operation.request.mode == "planned":
         return f"{what} (too many gaps): keep {origin} until they have aged"
     return f"{what} (too many gaps): they cannot be read until it is back, and giving it up would lose them for readers"
+
+
+def ended_too(operation: SwitchOperation) -> str:
+    """Which other mirrors a forced cut has ended, and how to make them anew; empty: there were none."""
+    if not operation.evidence.ended_too:
+        return ""
+    origin, target = operation.route
+    ended = listed(f"{one.topic} in {one.target}" for one in operation.evidence.ended_too)
+    return (
+        f"the mirrors of {ended} have ended with it, as {origin} is the writer no more: delete the topic there, then "
+        f"`switchyard mirror link TOPIC --from {target} --to CLUSTER`"
+    )

@@ -28,7 +28,7 @@ from ha_core.operations.moving import MoveKind, MoveSteps
 from ha_core.operations.revisions import Touched, by_topic
 from ha_core.operations.sides import DYING_S, described, in_target, last_words, origin_of
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
-from ha_core.operations.switch.copies import Taken, require_usable, take_over
+from ha_core.operations.switch.copies import Taken, refuse_copiers, require_usable, take_over
 from ha_core.operations.switch.levelling import OwnCopies
 from ha_core.operations.switch.outcome import of_copies
 from ha_core.operations.switch.settings import become_sources, without_settings
@@ -36,7 +36,7 @@ from ha_core.operations.switch.turning import leave_unturned, turn_all_round, wi
 from ha_core.operations.switch.window import Window
 from ha_core.operations.writers import open_to_writers
 from ha_core.plan.closure import closure
-from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, fitting, held, hold_change, to_hold
+from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, also_mirrored, fitting, held, hold_change, to_hold
 from ha_core.plan.move import TASKS, UNDO, Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
 from ha_core.plan.moving import of_all
 from ha_core.plan.revision import FINAL, MoveDamagedError
@@ -89,10 +89,11 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
 
     def hold(self) -> None:
         """Take the copies of what is mirrored. Of a dead origin they are taken over at once: nothing more comes."""
-        operation = self.journal.operation
-        if mirrored := to_hold(operation, self.environment.store.mirrors()):
-            if mirrored != operation.evidence.mirrored:
-                self.journal.note(mirrored=mirrored)  # so that its revisions may write these mirrors
+        operation, mirrors = self.journal.operation, self.environment.store.mirrors()
+        if mirrored := to_hold(operation, mirrors):
+            others, known = also_mirrored(operation, mirrored, mirrors), operation.evidence
+            if (mirrored, others) != (known.mirrored, known.also_mirrored):
+                self.journal.note(mirrored=mirrored, also_mirrored=others)  # so that its revisions may write these
             with self.journal.lap("hold") as seen:
                 documents = hold_change(self.journal.operation, self.touched.view)
                 seen.update(revision=self.touched.commit(documents, "hold"), topics=len(mirrored))
@@ -206,6 +207,8 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
                         raise
                     most = max(most // 4, 1)
             seen.update(copies=len(self.copies), stayed=len(self.stay))
+            if others := journal.operation.evidence.ended_too:
+                seen.update(ended_too=listed(one.key for one in others))
         fenced_ms = environment.ms_since(self.fenced_at)
         journal.update(revision=revision)
         journal.write_pending()
@@ -219,6 +222,8 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             open_to_writers(self.journal, must=False)
             become_sources(self.journal)  # from the mirror turned round on the origin has the settings of a copy
             super().verify()
+            for mirror in self.journal.operation.evidence.ended_too:
+                refuse_copiers(self.environment, mirror)
             if self.journal.operation.evidence.ended:
                 self.journal.note(verified=True)
 

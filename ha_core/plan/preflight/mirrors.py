@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ha_core.model import LostTail, View
+from ha_core.model import LostTail, Mirror, View
 from ha_core.model.extent import Extents, identity
 from ha_core.model.topic import client_end
 from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
@@ -24,9 +24,7 @@ def mirrored(case: Case) -> Verdicts:
         about, end = f"topic {name}", f"`switchyard mirror unlink {name} --to {mirror.target}`"
         since = f"Topic {name} of {mirror.source} is mirrored to {mirror.target}, since {mirror.since}"
         if name in case.to_copies:
-            text = f"{since}, too: it would go on to be copied from {mirror.source}, which is its writer no more."
-            way = f"End that mirror first: {end}. Behind the switch it can be made anew, with --from {request.target}."
-            yield error("third-cluster", about, text, way)
+            yield _one_more(case, mirror, about, f"{since}, too", end)
             continue
         if (mirror.source, mirror.target) != (request.origin, request.target):
             what, way = "can be moved there, to its copy, and nowhere else", f"Move it to {mirror.target}"
@@ -35,6 +33,23 @@ def mirrored(case: Case) -> Verdicts:
         else:
             what, way = "goes to its copy behind a fence", f"Use `switchyard switch topic:{name}`, or --cut barrier"
         yield error("mirrored", about, f"{since}: it {what}.", f"{way}, or end the mirror first: {end}.")
+
+
+def _one_more(case: Case, mirror: Mirror, about: str, since: str, end: str) -> Verdict:
+    """A mirror besides the one whose copy the topic goes to. Where its source is lost, nobody wants to end it first."""
+    request, lags = case.request, _lags(case, mirror)
+    anew = f"`switchyard mirror link {mirror.topic} --from {request.target} --to {mirror.target}`"
+    if request.mode == "planned" or mirror.source != request.origin:
+        text = f"{since}: it would go on to be copied from {mirror.source}, which is its writer no more."
+        way = f"End that mirror first: {end}. Behind the switch delete the topic in {mirror.target}, and {anew}."
+        return error("third-cluster", about, text, way)
+    lacked = f", which lacked {_said(lags)}" if lags else ""
+    text = f"{since}: that mirror ends with the switch, and leaves its copy{lacked} as it is; nobody is led there."
+    way = (
+        f"Nothing, if {request.target} is the copy to go on with. Behind the switch delete the topic in "
+        f"{mirror.target}, and {anew}."
+    )
+    return warning("third-cluster", about, text, way)
 
 
 def to_copies(case: Case) -> Verdicts:
@@ -57,7 +72,7 @@ def to_copies(case: Case) -> Verdicts:
 
 def _to_level(case: Case, name: str) -> Verdict:
     """What a planned switch copies first, as far as that was reported."""
-    about, mirror, known = f"topic {name}", case.to_copies[name], _lags(case, name)
+    about, mirror, known = f"topic {name}", case.to_copies[name], _lags(case, case.to_copies[name])
     text = f"Topic {name} goes to its copy in {mirror.target}"
     if not known:
         text += ". Nobody has reported how far that is: the switch copies what is missing before clients wait."
@@ -74,7 +89,7 @@ def _behind(case: Case, name: str) -> Verdict:
     origin, target = case.request.origin, case.request.target
     about, text = f"topic {name}", f"Topic {name} goes on at its copy in {target}"
     way = f"Nothing. What is beyond the copy stays in {origin}: `switchyard mirror reconcile {origin}` counts it later."
-    known = _lags(case, name)
+    known = _lags(case, case.to_copies[name])
     if not known:
         lost = f"How far that is nobody has reported: what {origin} acknowledged beyond it is lost for readers."
         return _unknown(case)("copy-unknown", about, f"{text}. {lost}", way)
@@ -83,10 +98,9 @@ def _behind(case: Case, name: str) -> Verdict:
     return (warning if records else info)("goes-to-copy", about, text, way, number=records, unit="records")
 
 
-def _lags(case: Case, name: str) -> dict[int, CopyLag]:
+def _lags(case: Case, mirror: Mirror) -> dict[int, CopyLag]:
     """Partition → how far its copy is, of those that were reported."""
-    key = case.to_copies[name].key
-    return {partition: lag for (mirror, partition), lag in sorted(case.lags.items()) if mirror == key}
+    return {partition: lag for (key, partition), lag in sorted(case.lags.items()) if key == mirror.key}
 
 
 def _missing(known: dict[int, CopyLag]) -> tuple[int, float]:
@@ -112,7 +126,7 @@ def lagging(case: Case) -> Verdicts:
     """Copies that are further behind than was asked for."""
     request = case.request
     for name, mirror in sorted(case.to_copies.items()):
-        known = _lags(case, name)
+        known = _lags(case, case.to_copies[name])
         if not known:
             continue
         records, age_s = _missing(known)
@@ -140,7 +154,7 @@ def lagging(case: Case) -> Verdicts:
 def standing_still(case: Case) -> Verdicts:
     """Copies that are not copied: a planned switch could not bring them to the end, a forced one goes on without."""
     for name, mirror in sorted(case.to_copies.items()):
-        known = _lags(case, name)
+        known = _lags(case, case.to_copies[name])
         for state in ("stopped", "waiting"):
             halted = {partition: lag for partition, lag in known.items() if lag.state == state}
             if not halted:
@@ -183,7 +197,7 @@ def no_room_in_map(case: Case) -> Verdicts:
 def _left(case: Case, key: Partition, copy: CopyFacts, most: int) -> int:
     """Records of the copy that a map of `most` of its extents leaves to the origin."""
     request, before = case.request, _extents(case.view, case.request.origin, key)
-    if len(copied_extents(before, request.origin, request.target, copy.runs)) <= most:
+    if len(copied_extents(before, request.origin, request.target, copy.runs, most + 1)) <= most:
         return 0
     at, base = client_offset(before, request.origin, copy.mirrored), copy.runs[-1].target + copy.runs[-1].records
     after = switched(before, request.origin, request.target, copy.runs, at, base, most, whole=copy.whole)

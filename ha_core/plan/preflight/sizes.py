@@ -14,7 +14,7 @@ REVISION_BYTES = 1_000_000
 """ZooKeeper takes 1 MiB at once."""
 _PER_DOCUMENT = 500
 """Its node, its path there and in the note, what every document has."""
-_OPERATION = 1_100
+_OPERATION = 1_130
 """The operation without what it keeps of topics, and the note."""
 _PER_PARTITION = 33
 """Two extents in the map; the cut and the origin's end in what the operation keeps."""
@@ -49,7 +49,8 @@ def topic_bytes(case: Case, name: str) -> int:
     producers = (here.producers if here is not None else 0) + sum(map(len, old.partitions.values() if old else ()))
     size = _PER_DOCUMENT + 3 * len(name) + _PER_PARTITION * partitions + _PER_EXTENT * sum(map(len, known.values()))
     if name in case.to_copies:
-        size += _PER_MIRROR + _PER_PARTITION * partitions
+        ending = sum(one.topic == name for one in case.view.mirrors.values())
+        size += _PER_MIRROR * ending + _PER_PARTITION * partitions
     if producers:
         size += _PER_DOCUMENT + len(name) + _PER_ASKED * partitions
     return size + SEQUENCE_BYTES * min(producers, MAX_TOPIC_SEQUENCES)

@@ -1,0 +1,128 @@
+"""One topic with two mirrors: both are equal to it, and what becomes of the second where it goes to the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.verifying import copies_of
+from ha_core.model import Mirror, MoveRequest
+from ha_core.operations import engine
+from ha_core.operations.comparing import compare_mirrors
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.last_seen import record
+from ha_core.operations.linking import link_request, plan_link
+from ha_core.operations.proposal import plan
+from ha_core.operations.requests import make_request
+from ha_core.operations.sides import admin_of
+from stack.harness import Stack
+from tests.kafka.clients import Settings, produce
+from tests.kafka.mirroring import content
+from tests.kit.mirroring import Copiers, await_copies
+from tests.kit.running import bootstrap
+
+pytestmark = [pytest.mark.stack, pytest.mark.long]
+TOPIC, PARTITIONS, RECORDS = "orders", 2, 300
+COPIES = ("west", "north")
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """Of its own: its east dies."""
+    with Stack.up({"east": "3.9.2", "west": "4.3.1", "north": "3.9.2"}, gateways=0) as running:
+        yield running
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def copiers(environment: Environment) -> Iterator[Copiers]:
+    clusters = environment.store.load().clusters
+    admins = {name: Admin(cluster) for name, cluster in clusters.items()}
+    with Copiers(environment.store, admins, {TOPIC: PARTITIONS}) as running:
+        yield running
+    for admin in admins.values():
+        admin.close()
+
+
+def at(stack: Stack, cluster: str) -> Settings:
+    return {"bootstrap.servers": bootstrap(stack, cluster)}
+
+
+def linked(environment: Environment, source: str, target: str) -> None:
+    operation = engine.start(environment, plan_link(environment, link_request([TOPIC], source, target, "a standby")))
+    assert engine.resume(environment, operation.id).result == "succeeded"
+
+
+def asked(mode: str) -> MoveRequest:
+    more = {"mode": mode, "unread": "wait"} if mode == "forced" else {}
+    return make_request([f"topic:{TOPIC}"], "east", "west", reason="a drill", include_other_users=True, **more)
+
+
+def epochs(environment: Environment, mirror: Mirror) -> dict[int, int]:
+    """Partition → the epoch of who takes its copy over now."""
+    found = admin_of(environment, mirror.target).take_over(copies_of(mirror, PARTITIONS))
+    return {id_.partition: one.writer.epoch for id_, one in found.items()}  # type: ignore[union-attr]
+
+
+def test_both_copies_are_equal_and_a_forced_switch_to_one_ends_the_other_which_is_linked_anew(
+    stack: Stack, environment: Environment, copiers: Copiers
+) -> None:
+    # Given a topic with mirrors in two clusters, written to before and after they were linked
+    admin_of(environment, "east").create_topics([TopicSpec(TOPIC, PARTITIONS, 1)])
+    for target in COPIES:
+        for partition in range(PARTITIONS):
+            produce(at(stack, "east"), TOPIC, RECORDS // 2, partition=partition, enable_idempotence=True)
+        linked(environment, "east", target)
+    # When they are copied, then both are equal
+    for target in COPIES:
+        with await_copies(copiers, TOPIC, target, 120):
+            found = compare_mirrors(environment, [TOPIC], target, 1.0, 0)
+        assert found.equal, [one.to_json() for one in found.partitions]
+        assert [len(content(at(stack, target), TOPIC, p)) for p in range(PARTITIONS)] == [RECORDS] * PARTITIONS
+    # When the topic is to be switched to one of them in peace, then that is refused, with the way out
+    refused = [one for one in plan(environment, asked("planned")).verdicts if one.level == "error"]
+    assert [one.code for one in refused] == ["third-cluster"]
+    assert f"mirror unlink {TOPIC} --to north" in refused[0].remedy
+    # When its cluster is killed, and the topic is forced to one of them
+    record(environment, ["east"])
+    north = environment.store.load().mirrors[f"{TOPIC}@north"]
+    before = epochs(environment, north)
+    stack.kill("cluster/east")
+    proposal = plan(environment, asked("forced"))
+    told = {one.code: one for one in proposal.verdicts}
+    assert not proposal.refused, proposal.verdicts
+    assert told["third-cluster"].level == "warning"
+    report = engine.resume(environment, engine.start(environment, proposal).id)
+    # Then it goes on there, and no mirror from the dead cluster is left
+    assert (report.result, report.error) == ("succeeded", "")
+    view = environment.store.load()
+    assert view.topics[TOPIC].clusters == {"west"}
+    assert view.mirrors == {}
+    # And result and history name the other one, whose copiers its brokers refuse
+    operation = environment.operation(report.operation)
+    assert operation is not None
+    assert f"the mirrors of {TOPIC} in north have ended with it" in operation.result
+    assert f"{TOPIC}@north" in {entry.detail.get("ended_too") for entry in environment.store.history(operation.id)}
+    assert epochs(environment, north) == {partition: epoch + 2 for partition, epoch in before.items()}
+    # When it is to be linked anew, then its old copy stands in the way, and is left alone
+    link = link_request([TOPIC], "west", "north", "a standby again")
+    assert "foreign-data" in {one.code for one in plan_link(environment, link).verdicts if one.level == "error"}
+    assert len(content(at(stack, "north"), TOPIC)) == RECORDS
+    # When it is deleted there, as the result says, then the new writer is mirrored there
+    admin = AdminClient(at(stack, "north"))
+    admin.delete_topics([TOPIC])[TOPIC].result(30)
+    produce(at(stack, "west"), TOPIC, 40)
+    linked(environment, "west", "north")
+    with await_copies(copiers, TOPIC, "north", 120):
+        found = compare_mirrors(environment, [TOPIC], "north", 1.0, 0)
+    assert found.equal, [one.to_json() for one in found.partitions]
+    assert len(content(at(stack, "north"), TOPIC)) == RECORDS + 40
