@@ -9,6 +9,9 @@ they lie there. The log has the commands that fetch them, for whoever wants them
 back**: the cluster gets what was written since, and becomes the standby. When it has caught up (`switchyard mirrors`),
 the `switch` DAG leads clients back, without a loss this time.
 
+What was mirrored is **compared** with the copies first, a sample of it if nothing else is said: where the cluster has
+other records, the run fails and names the first offset, and the topic is not mirrored back.
+
 A cluster that is back with **less** than was copied, without the topic, or with another one of its name: nothing is
 guessed, the run fails and says which. Delete the topic there, link it anew, and close the count by *Accept the loss*,
 with the topics named; so too where the cluster **never** comes back.
@@ -18,7 +21,7 @@ It may be repeated at any time: what is counted stays counted. Without Airflow:
 """
 
 from ha_core.operators import forms
-from ha_core.operators.dags import LONG, end_run, switchyard_dag
+from ha_core.operators.dags import SLOW, end_run, switchyard_dag
 from ha_core.operators.mirrors import ReconcileOperator
 
 PARAMS = {
@@ -27,6 +30,7 @@ PARAMS = {
     "topics": forms.some_topics(),
     "reason": forms.reason(),
     "mirror": forms.flag("Mirror back", "Make the cluster the standby of these topics.", default=True),
+    "verify": forms.verify("What was mirrored is compared with the copies first; what differs is not mirrored back."),
     "accept_loss": forms.decision(
         "Accept the loss", "Do without what cannot be counted, of the topics that are named."
     ),
@@ -40,4 +44,4 @@ with switchyard_dag(
     "mirror",
     PARAMS,
 ):
-    end_run(ReconcileOperator(task_id="reconcile", **LONG))
+    end_run(ReconcileOperator(task_id="reconcile", **SLOW))

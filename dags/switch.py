@@ -11,6 +11,7 @@ offsets go on where they were, nothing is lost and nothing comes twice.
 | `plan` | finds out what moves and why, and whether anything speaks against it | nothing was changed |
 | `approve` | asks a human, if you want that; holds no lock | nothing was changed |
 | `acquire` | takes the locks of everything that moves | nothing was changed |
+| `compare` | compares mirrored topics with their copies: a sample, if you say nothing else | undone |
 | `prepare` | leads everybody to the origin by maps, then creates missing topics in the target | undone |
 | `adopt` | joins the groups in the target on behalf of their members | undone |
 | `cut_over` | copies, fence, drain, ends, group offsets, **cut**: all that clients feel | undone, if not cut |
@@ -27,8 +28,13 @@ The way back is another switch with *From* and *To* exchanged. Without Airflow: 
 """
 
 from ha_core.operators import forms
-from ha_core.operators.dags import PATIENT, STEP, switchyard_dag
-from ha_core.operators.switch import AdoptGroupsOperator, PlanSwitchOperator, carry_out
+from ha_core.operators.dags import PATIENT, SLOW, STEP, switchyard_dag
+from ha_core.operators.switch import (
+    AdoptGroupsOperator,
+    CompareCopiesOperator,
+    PlanSwitchOperator,
+    carry_out,
+)
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only the task **plan**: what would move, why, and what speaks against it."),
@@ -57,6 +63,7 @@ PARAMS = {
     "unread": forms.unread(required=False),
     **forms.lag_bounds(),
     "damaged_copies": forms.damaged_copies(),
+    "verify": forms.verify("Planned: mirrored topics are compared with their copies before anything is changed."),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s(
         "How long clients may wait behind the fence. After that the move is undone."
@@ -74,5 +81,6 @@ with switchyard_dag(
     run_timeout=PATIENT,
 ):
     plan = PlanSwitchOperator(task_id="plan")
+    compare = CompareCopiesOperator(task_id="compare", **STEP, **SLOW)
     adopt = AdoptGroupsOperator(task_id="adopt", **STEP)
-    carry_out(plan, "Move them from {{ params['from'] }} to {{ params.to }}?", adopt)
+    carry_out(plan, "Move them from {{ params['from'] }} to {{ params.to }}?", adopt, before=[compare])

@@ -22,7 +22,7 @@ Without Airflow: `switchyard switch cluster:NAME --from NAME --to NAME`.
 from datetime import timedelta
 
 from ha_core.operators import forms
-from ha_core.operators.dags import LONG, ask, end_run, switchyard_dag
+from ha_core.operators.dags import LONG, SLOW, ask, end_run, switchyard_dag
 from ha_core.operators.migration import ListBatchesOperator, ReleaseMigrationOperator, ReportMigrationOperator
 from ha_core.operators.switch import PlanClusterSwitchOperator, SwitchBatchOperator
 
@@ -38,6 +38,7 @@ PARAMS = {
     ),
     "unread": forms.unread(required=False),
     "damaged_copies": forms.damaged_copies(),
+    "verify": forms.verify("Planned: mirrored topics are compared with their copies before anything is changed."),
     "topics_per_batch": forms.field(
         "Topics and groups in a part",
         "What shares users, topics or groups is never cut.",
@@ -67,7 +68,7 @@ with switchyard_dag(
     plan = PlanClusterSwitchOperator(task_id="plan", **LONG)
     parts = ListBatchesOperator(task_id="parts")
     switch = SwitchBatchOperator.partial(
-        task_id="switch", doc_md=SwitchBatchOperator.__doc__, max_active_tis_per_dagrun=1, **LONG
+        task_id="switch", doc_md=SwitchBatchOperator.__doc__, max_active_tis_per_dagrun=1, **SLOW
     ).expand(batch=parts.output)
     ask(plan, "Move all of {{ params['from'] }} to {{ params.to }}?", parts)
     end_run(switch, ReleaseMigrationOperator, ReportMigrationOperator)

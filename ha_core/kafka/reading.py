@@ -133,11 +133,11 @@ class Reading(Takeover):
         :raises CopyDamagedError: a note cannot be read.
         """
         found = ends(self.asking(timeout_s), [copy.key for copy in copies])
-        notes = self._notes(copies)
+        notes = self.notes_of(copies)
         return {copy.id: self._read(copy, found[copy.key], notes.get(copy.id)) for copy in copies}
 
-    def _notes(self, copies: Collection[Copy]) -> dict[CopyId, Notes]:
-        """Each part of the copy log is read once."""
+    def notes_of(self, copies: Collection[Copy]) -> dict[CopyId, Notes]:
+        """What their copiers have noted; each part of the copy log is read once, and one that is not there has none."""
         by_log: dict[Partition, list[CopyId]] = {}
         for copy in copies:
             by_log.setdefault(copy.log, []).append(copy.id)

@@ -1,28 +1,33 @@
 """Whether copies have what their sources have: what is compared, cut into ranges, and the comparison of one of them.
 
-`plan` asks both clusters how far each partition is copied; `compare` reads both of them. Neither changes anything, and
-copiers may be at work meanwhile: what they append after the plan is not looked at.
+`plan` and `plan_all` ask both clusters how far each partition is copied, `plan_ended` how far it was when the copy
+became the writer; `compare` reads both of them. None changes anything, and copiers may be at work meanwhile: what they
+append after the plan is not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.reading import ReadCopy
 from ha_core.kafka.takeover import Copy
-from ha_core.mirror.comparing import ByNow, Comparison, chosen, ranges
-from ha_core.mirror.key_states import NEITHER, Compacted
-from ha_core.mirror.notes import CopyId, log_partition
-from ha_core.mirror.side_by_side import Compared, Difference, Range
+from ha_core.mirror.comparing import ByNow, Comparison, CopyMap, chosen, ranges
+from ha_core.mirror.key_states import NEITHER, Compacted, Part, Unmatched
+from ha_core.mirror.notes import CopyId, Notes, log_partition
+from ha_core.mirror.reversing import copied_below
+from ha_core.mirror.side_by_side import Compared, Difference, Range, Walk, never
 from ha_core.model import Mirror
 from ha_core.plan.facts import Partition
 from ha_core.wire.errors import RemoteProtocolError
 
 RECORDS_PER_RANGE = 200_000
+MAX_RANGES = 5_000
+"""Of a topic, and one for each partition: where there would be more, they are longer."""
 WHOLE = 1 << 62
 
 
@@ -54,6 +59,19 @@ class PartitionRanges:
     """Records that lay below the start of the source, and were copied."""
     damage: Difference | None = None
     """What differs without a look at records."""
+    begun: bool = True
+    """False: nothing is copied of it yet, and nothing else is wrong with it."""
+    apart: bool = False
+    """Each of the logs has been written to by itself since, so the last states of keys are not the same ones."""
+
+
+class Ended(NamedTuple):
+    """Where the mirror of a partition has ended."""
+
+    source: int
+    """Nothing of the source was copied from this offset on."""
+    base: int
+    """The first offset that the copy got as the writer."""
 
 
 def copies_of(mirror: Mirror, partitions: int) -> list[Copy]:
@@ -63,27 +81,97 @@ def copies_of(mirror: Mirror, partitions: int) -> list[Copy]:
 
 
 def plan(source: Admin, target: Admin, mirror: Mirror, extent: Coverage) -> list[PartitionRanges]:
-    """How each partition of a mirror is compared.
+    """As `plan_all`, of one mirror."""
+    return plan_all(source, target, [mirror], extent)[mirror.topic]
 
-    :raises TopicMissingError: the source or the copy does not exist.
+
+def plan_all(
+    source: Admin, target: Admin, mirrors: Collection[Mirror], extent: Coverage
+) -> dict[str, list[PartitionRanges]]:
+    """How each partition of mirrors from one cluster to another is compared, by topic.
+
+    :raises TopicMissingError: a source or a copy does not exist.
     :raises CopyDamagedError: a note of a copier cannot be read.
     """
-    topic = mirror.topic
-    there = {admin: admin.topics([topic], offsets=False).get(topic) for admin in (source, target)}
-    for admin, found in there.items():
-        if found is None:
-            name = admin.cluster.name
-            raise TopicMissingError(name, f"topic {topic} does not exist, and it is mirrored: `switchyard mirrors`.")
-    of_source, of_target = (found for found in there.values() if found is not None)
-    copies = copies_of(mirror, of_source.partitions)
-    copied = target.read_copies([one for one in copies if one.id.partition < of_target.partitions])
-    ends = source.ends([one.key for one in copies])
-    compacted = Compacted(*("compact" in one.config.get("cleanup.policy", "") for one in (of_source, of_target)))
-    records = WHOLE if any(compacted) else extent.records  # what became of a key may lie anywhere
-    plans = [_plan(copy.key, ends[copy.key], copied.get(copy.id), compacted, records) for copy in copies]
+    shapes = _shapes(source, target, [mirror.topic for mirror in mirrors])
+    copies = {mirror.topic: copies_of(mirror, shapes[mirror.topic].partitions) for mirror in mirrors}
+    every = [copy for some in copies.values() for copy in some]
+    copied = target.read_copies([one for one in every if one.id.partition < shapes[one.id.topic].copied_partitions])
+    ends = source.ends([copy.key for copy in every])
+
+    def planned(mirror: Mirror) -> list[PartitionRanges]:
+        some, compacted = copies[mirror.topic], shapes[mirror.topic].compacted
+        # What became of a key may lie anywhere.
+        records = WHOLE if any(compacted) else _records(extent, (ends[copy.key].log_end for copy in some))
+        plans = [_plan(copy.key, ends[copy.key], copied.get(copy.id), compacted, records) for copy in some]
+        return _chosen(plans, extent, mirror)
+
+    return {mirror.topic: planned(mirror) for mirror in mirrors}
+
+
+def plan_ended(
+    source: Admin, target: Admin, mirror: Mirror, ended: Mapping[int, Ended], extent: Coverage
+) -> list[PartitionRanges]:
+    """How what a mirror had copied is compared with what its source has, after the copy became the writer.
+
+    :param ended: of each partition that is compared.
+    :raises TopicMissingError: the source or the copy does not exist.
+    :raises CopyDamagedError: the notes of the mirror do not say what was copied.
+    """
+    compacted = _shapes(source, target, [mirror.topic])[mirror.topic].compacted
+    copies = [copy for copy in copies_of(mirror, max(ended, default=-1) + 1) if copy.id.partition in ended]
+    theirs, ours = (admin.ends([copy.key for copy in copies]) for admin in (source, target))
+    notes = target.notes_of(copies)
+    records = _records(extent, (one.source for one in ended.values()))
+    plans = []
+    for copy in copies:
+        known, until = notes.get(copy.id, Notes(copy.id)), ended[copy.id.partition]
+        start = until.base if known.progress is None else known.progress.target
+        tail = (piece.batch for piece in target.log(copy.key, start, until.base))
+        progress, runs = copied_below(known, tail, until.base)
+        copied = CopyMap.of(progress, runs[: len(runs) - len(progress.runs)])
+        there = theirs[copy.key]
+        end = min(copied.source, until.source, there.last_stable)  # of what is open in the source nothing was copied
+        found = _ranges(copy.key, copied, there, end, ours[copy.key].high_watermark, records)
+        plans.append(replace(found, compacted=compacted, apart=True))
+    return _chosen(plans, extent, mirror)
+
+
+class _Shape(NamedTuple):
+    """A mirrored topic in both clusters."""
+
+    partitions: int
+    copied_partitions: int
+    compacted: Compacted
+
+
+def _shapes(source: Admin, target: Admin, topics: Collection[str]) -> dict[str, _Shape]:
+    there = {admin: admin.topics(topics, offsets=False) for admin in (source, target)}
+    shapes = {}
+    for topic in topics:
+        for admin, found in there.items():
+            if topic not in found:
+                name = admin.cluster.name
+                text = f"topic {topic} does not exist, and it is mirrored: `switchyard mirrors`."
+                raise TopicMissingError(name, text)
+        both = [found[topic] for found in there.values()]
+        compacted = Compacted(*("compact" in one.config.get("cleanup.policy", "") for one in both))
+        shapes[topic] = _Shape(both[0].partitions, both[1].partitions, compacted)
+    return shapes
+
+
+def _records(extent: Coverage, ends: Iterable[int]) -> int:
+    """Source offsets in a range, of a topic whose logs end there."""
+    return max(extent.records, sum(ends) // MAX_RANGES)
+
+
+def _chosen(plans: list[PartitionRanges], extent: Coverage, mirror: Mirror) -> list[PartitionRanges]:
+    """With a share of the ranges of all partitions together."""
     every = [(number, span) for number, one in enumerate(plans) for span in one.ranges]
-    some = chosen(every, extent.share, f"{extent.seed}:{mirror.key}")
-    return [replace(one, ranges=[span for at, span in some if at == number]) for number, one in enumerate(plans)]
+    some: dict[int, list[Range]] = {}
+    for number, span in chosen(every, extent.share, f"{extent.seed}:{mirror.key}"):
+        some.setdefault(number, []).append(span)
+    return [replace(one, ranges=some.get(number, ())) for number, one in enumerate(plans)]
 
 
 def _plan(
@@ -92,33 +180,48 @@ def _plan(
     """:param copy: None: the copy does not have the partition yet."""
     if copy is None or copy.copied is None:
         left, damage = source.last_stable - source.start, copy.damage if copy else None
+        begun = damage is not None
         if left and damage is None:
             what = "nothing of it is copied yet" if copy else "the copy does not have the partition yet"
             damage = Difference(source.start, -1, what)
-        return PartitionRanges(*key, behind=left, compacted=compacted, damage=damage)
+        return PartitionRanges(*key, behind=left, compacted=compacted, damage=damage, begun=begun)
     copied, damage = copy.copied, copy.damage
     end = min(copied.source, source.log_end)
     if end < copied.source and damage is None:
         damage = Difference(end, -1, f"the source ends at {end}, and it was copied up to {copied.source}")
-    held = copy.ends.high_watermark
+    behind = max(source.last_stable - copied.source, 0)
+    found = _ranges(key, copied, source, end, copy.ends.high_watermark, records)
+    return replace(found, compacted=compacted, behind=behind, damage=damage)
+
+
+def _ranges(key: Partition, copied: CopyMap, source: LogEnds, end: int, held: int, records: int) -> PartitionRanges:
+    """
+    :param end: source offset up to which is compared.
+    :param held: where the copy ends. One that has lost its end lacks what lay there: nobody waits for it.
+    """
     found = [
-        # A copy that has lost its end lacks what lay there: nobody waits for it.
         span._replace(target_start=min(span.target_start, held), target_end=min(span.target_end, held))
         for span in ranges(copied, source.start, end, records)
     ]
-    return PartitionRanges(
-        *key,
-        found,
-        len(found),
-        compacted,
-        max(source.last_stable - copied.source, 0),
-        copied.copied_below(source.start),
-        damage,
-    )
+    return PartitionRanges(*key, found, len(found), gone_in_source=copied.copied_below(source.start))
 
 
-def compare(source: Admin, target: Admin, key: Partition, span: Range, compacted: Compacted) -> Compared:
-    """Compare a range of a partition."""
+def compare(
+    source: Admin,
+    target: Admin,
+    key: Partition,
+    span: Range,
+    compacted: Compacted,
+    *,
+    apart: bool = False,
+    over: Callable[[], bool] = never,
+) -> Compared:
+    """Compare a range of a partition.
+
+    :param apart: see `PartitionRanges.apart`.
+    :param over: asked all the while, whether the time is over.
+    :raises KafkaAdminError: one of the clusters does not answer.
+    """
     theirs = source.log(key, span.start, span.end, committed=True)
     ours = target.log(key, span.target_start, span.target_end)
 
@@ -133,6 +236,8 @@ def compare(source: Admin, target: Admin, key: Partition, span: Range, compacted
         )
 
     try:
-        return Comparison(span, theirs, ours, compacted).run(by_now)
+        if apart:
+            return Walk(span, theirs, ours, compacted, Unmatched(Part())).run(over)
+        return Comparison(span, theirs, ours, compacted).run(by_now, over)
     except RemoteProtocolError as error:
         return Compared(first=Difference(span.start, span.target_start, str(error)))

@@ -31,7 +31,7 @@ from typing import NamedTuple, TypeVar
 from ha_core.mirror.key_states import MAX_FOLLOWED, NEITHER, Compacted, KeyStates, Part, Seen, Unmatched
 from ha_core.mirror.progress import CopyDamagedError, Intent, Progress
 from ha_core.mirror.recovery import DataEnd, behind, recover
-from ha_core.mirror.side_by_side import Compared, Difference, Log, Range, Walk, visible
+from ha_core.mirror.side_by_side import Compared, Difference, Log, Range, Walk, never, visible
 from ha_core.model import Run
 from ha_core.wire.records import Batch
 
@@ -143,26 +143,32 @@ class Comparison:
         self._span, self._source, self._copy, self._compacted = span, source, copy, compacted
         self._followed = followed
 
-    def run(self, by_now: Callable[[], ByNow] | None = None) -> Compared:
+    def run(self, by_now: Callable[[], ByNow] | None = None, over: Callable[[], bool] = never) -> Compared:
         """
         :param by_now: asked for when the last state of keys has to be looked at; without it, both are as they were.
+        :param over: asked all the while, whether the time is over. Of keys nothing is said then.
         :raises RemoteProtocolError: a batch cannot be read.
         """
         found: Compared | None = None
         firsts: list[Difference] = []
-        parts = [Part()]
-        while parts:
+        parts, short = [Part()], False
+        while parts and not short:
             keys = Unmatched(parts.pop(), self._followed)
-            walked = Walk(self._span, self._source, self._copy, self._compacted, keys).run()
+            walked = Walk(self._span, self._source, self._copy, self._compacted, keys).run(over)
             found = found or walked
             firsts += [walked.first] if walked.first else []
-            firsts += self._of_keys(keys.digests, by_now or (lambda: ByNow(self._source, self._copy)))
+            states = by_now or (lambda: ByNow(self._source, self._copy))
+            of_keys = None if walked.cut_short else self._of_keys(keys.digests, states, over)
+            short = of_keys is None
+            firsts += of_keys or ()
             parts += keys.left
         assert found is not None
-        return found._replace(first=min(firsts, default=None))
+        return found._replace(first=min(firsts, default=None), cut_short=short)
 
-    def _of_keys(self, digests: Collection[bytes], by_now: Callable[[], ByNow]) -> list[Difference]:
-        """The first difference in the last state of these keys."""
+    def _of_keys(
+        self, digests: Collection[bytes], by_now: Callable[[], ByNow], over: Callable[[], bool]
+    ) -> list[Difference] | None:
+        """The first difference in the last state of these keys; None: the time was over."""
         span, found = self._span, {}
         for _ in range(LOOKS):
             if not digests:
@@ -170,12 +176,16 @@ class Comparison:
             states, logs = KeyStates(digests), by_now()
             behind_range = 0
             for record in visible(logs.source):
+                if over():
+                    return None
                 if record.offset < span.start or span.own_in_source(record.offset):
                     continue
                 later = record.offset >= span.end
                 behind_range += later
                 states.source(record.rest, record.offset, later, arrived=behind_range <= logs.arrived)
             for record in visible(logs.copy):
+                if over():
+                    return None
                 if not span.own_in_copy(record.offset):
                     states.copy(record.rest, record.offset, *span.seen(record.offset))
             found = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from ha_core.mirror.key_states import Compacted, Unmatched
@@ -101,6 +101,13 @@ class Compared(NamedTuple):
     read: int = 0
     """Records that had to be read one by one."""
     first: Difference | None = None
+    cut_short: bool = False
+    """The time was over: what is said holds for what was compared until then."""
+
+
+def never() -> bool:
+    """Whether the time is over: no."""
+    return False
 
 
 class Walk:
@@ -116,11 +123,15 @@ class Walk:
         self._compared = self._gone_in_source = self._gone_in_copy = self._read = 0
         self._first: Difference | None = None
 
-    def run(self) -> Compared:
-        """:raises RemoteProtocolError: a batch cannot be read."""
-        while self._first is None and self._step():
-            pass
-        return Compared(self._compared, self._gone_in_source, self._gone_in_copy, self._read, self._first)
+    def run(self, over: Callable[[], bool] = never) -> Compared:
+        """
+        :param over: asked after every step, whether the time is over.
+        :raises RemoteProtocolError: a batch cannot be read.
+        """
+        short = False
+        while not short and self._first is None and self._step():
+            short = over()
+        return Compared(self._compared, self._gone_in_source, self._gone_in_copy, self._read, self._first, short)
 
     def _step(self) -> bool:
         """One batch or one record; False: there is nothing more."""

@@ -20,6 +20,9 @@ class Tail(Part):
     """Of its log, exclusive."""
     records: int | None = None
     bytes_: int | None = Field(default=None, alias="bytes")
+    differs_at: int | None = None
+    """The first offset below `mirrored`, of those that were compared, at which the log is not what the copy has."""
+    difference: str = ""
 
 
 class LostTail(Document):

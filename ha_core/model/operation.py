@@ -19,6 +19,9 @@ from ha_core.model.topic import LastSequences, Topic
 Mode = Literal["planned", "forced"]
 UnreadPolicy = Literal["wait", "skip"]
 DamagedCopies = Literal["refuse", "leave"]
+Verify = Literal["none", "sample", "full"]
+"""How much of copies is compared with their sources before anybody relies on them. `sample`: a tenth of each topic, and
+no longer than half a minute. `full`: all of it, which takes as long as to read both clusters."""
 CutMode = Literal["barrier", "predicted"]
 GroupsChoice = Literal["leave", "move"]
 Driver = Literal["command", "run"]
@@ -75,6 +78,8 @@ class MoveRequest(Part):
     damaged_copies: DamagedCopies = "refuse"
     """Forced only: what becomes of topics whose copies cannot be gone on with. `leave`: they stay in the origin, the
     others go."""
+    verify: Verify = "sample"
+    """Planned only: what of mirrored topics is compared before their copies are taken. A difference undoes the move."""
     cut: CutMode = "barrier"
     preparation_s: float = Field(default=300.0, ge=0, le=7 * 86_400)
     """Predicted only: a cut lies as far ahead as the log grows in so many seconds."""
@@ -120,6 +125,20 @@ class AdoptedGroup:
     """The generation that the members say."""
     members: Mapping[str, str]
     """Member id in the origin → member id in the target."""
+
+
+class ComparedCopies(Part):
+    """What of the copies was equal to their sources before a switch to them."""
+
+    verify: Verify
+    records: int
+    partitions: int
+    ranges: int
+    of_ranges: int
+    """Source offsets are compared in ranges; so many there were, and so many were looked at, some not to their end."""
+    seed: int
+    """By which a sample was drawn."""
+    seconds: float
 
 
 class DependentGroups(Part):
@@ -172,6 +191,8 @@ class MoveEvidence(Evidence):
     """Partitions that were cut without a word of the origin."""
     origin_ends: dict[str, dict[int, int]] = {}
     """The origin's own offsets at the cut."""
+    compared: ComparedCopies | None = None
+    """None: nothing was compared."""
     mirrored: tuple[str, ...] = ()
     """Topics that go to where their copies are, which the operation holds."""
     also_mirrored: dict[str, tuple[Mirror, ...]] = {}

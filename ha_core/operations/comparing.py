@@ -1,19 +1,39 @@
-"""Mirrors compared with their sources by this process, partition after partition."""
+"""Mirrors compared with their sources by this process: several ranges side by side, in an order that is drawn.
+
+What waits for it (a switch, before it takes the copies; the look at a cluster that is back) compares a *sample*, and
+not for longer than `SAMPLE_S`. Where anything differs, the offset that is named is the first of what was compared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass
-from typing import Any
+from hashlib import blake2b
+from typing import Any, NamedTuple, cast, get_args
 
+from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan
+from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan_all
 from ha_core.mirror.progress import CopyDamagedError
-from ha_core.mirror.side_by_side import Compared
-from ha_core.model import Cluster, Mirror
+from ha_core.mirror.side_by_side import Compared, Range
+from ha_core.model import Mirror
+from ha_core.model.operation import Verify
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
+from ha_core.plan.facts import Partition
 from ha_core.plan.mirrored import NoSuchMirrorError, named
+
+SAMPLE = 0.1
+"""Of the ranges of each topic: what a sample is, wherever somebody asks for one and says no more."""
+SIDE_BY_SIDE = 4
+"""Ranges: each keeps a few fetches of 4 MB of both logs."""
+SAMPLE_S, RANGE_S = 30.0, 2.0
+"""So long a sample takes at most where somebody waits for it, and one range of it: so some 60 of them are looked at in
+any case, and all where they are small."""
+_SAY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +43,8 @@ class PartitionCompared:
     mirror: Mirror
     plan: PartitionRanges
     found: Compared
+    ranges: int
+    """So many were looked at."""
 
     def to_json(self) -> dict[str, Any]:
         first = self.found.first
@@ -37,7 +59,7 @@ class PartitionCompared:
             "gone_in_source": self.found.gone_in_source,
             "gone_in_copy": self.found.gone_in_copy,
             "behind": self.plan.behind,
-            "ranges": len(self.plan.ranges),
+            "ranges": self.ranges,
             "of_ranges": self.plan.of,
         }
 
@@ -55,9 +77,45 @@ class MirrorsCompared:
     def sampled(self) -> bool:
         return self.extent.share < 1
 
+    @property
+    def records(self) -> int:
+        """That are the same."""
+        return sum(one.found.compared for one in self.partitions)
+
+    @property
+    def ranges(self) -> tuple[int, int]:
+        """That were looked at, and that there are."""
+        return sum(one.ranges for one in self.partitions), sum(one.plan.of for one in self.partitions)
+
+    @property
+    def differing(self) -> dict[Partition, tuple[int, str]]:
+        """Partition → the first offset in the source, and what differs there."""
+        return {
+            (one.plan.topic, one.plan.partition): (first.offset, first.what)
+            for one in self.partitions
+            if (first := one.found.first) is not None
+        }
+
     def to_json(self) -> dict[str, Any]:
         sample = {"share": self.extent.share, "seed": self.extent.seed} if self.sampled else None
         return {"equal": self.equal, "sample": sample, "partitions": [one.to_json() for one in self.partitions]}
+
+
+def verify_of(text: str) -> Verify:
+    """As an operator writes it. :raises RefusedError: it is none of them."""
+    if text not in get_args(Verify):
+        raise RefusedError(f"--verify {text!r} is not usable: say {', '.join(get_args(Verify))}. Nothing was changed.")
+    return cast(Verify, text)
+
+
+def coverage(verify: Verify, about: str) -> Coverage:
+    """What an operation compares; the same each time.
+
+    :param verify: not `none`.
+    :param about: which operation, by which a sample is drawn.
+    """
+    seed = int.from_bytes(blake2b(about.encode(), digest_size=4).digest()) >> 1
+    return Coverage(SAMPLE if verify == "sample" else 1.0, seed)
 
 
 def compare_mirrors(
@@ -75,34 +133,128 @@ def compare_mirrors(
         mirrors = named(view.mirrors.values(), topics, target)
     except NoSuchMirrorError as error:
         raise RefusedError(str(error)) from error
-    found: list[PartitionCompared] = []
     for mirror in mirrors:
         for side in (mirror.source, mirror.target):
             if side not in view.clusters:
                 raise RefusedError(f"Cluster {side} of the mirror {mirror.key} is not registered. Add it.")
-        found += _compare(environment, mirror, view.clusters[mirror.source], view.clusters[mirror.target], extent)
-    return MirrorsCompared(extent, tuple(found))
+    planned = list[Planned]()
+    for route in dict.fromkeys((mirror.source, mirror.target) for mirror in mirrors):
+        some = [mirror for mirror in mirrors if (mirror.source, mirror.target) == route]
+        theirs, ours = (environment.admin(view.clusters[name]) for name in route)
+        planned += plan_mirrors(theirs, ours, some, extent)
+    return MirrorsCompared(extent, compare_all(environment, planned, extent.seed))
 
 
-def _compare(
-    environment: Environment, mirror: Mirror, source: Cluster, target: Cluster, extent: Coverage
-) -> list[PartitionCompared]:
-    theirs, ours = environment.admin(source), environment.admin(target)
+class Planned(NamedTuple):
+    """A partition, and where it lies."""
+
+    mirror: Mirror
+    source: Admin
+    target: Admin
+    plan: PartitionRanges
+
+
+def plan_mirrors(source: Admin, target: Admin, mirrors: Collection[Mirror], extent: Coverage) -> list[Planned]:
+    """All partitions of mirrors from one cluster to another.
+
+    :raises KafkaAdminError: one of them cannot be asked, or what copiers have noted cannot be read.
+    """
     try:
-        plans = plan(theirs, ours, mirror, extent)
+        plans = plan_all(source, target, mirrors, extent)
     except CopyDamagedError as error:
-        raise KafkaAdminError(mirror.target, str(error)) from error
-    found = []
-    for one in plans:
-        environment.progress(f"{mirror.topic}-{one.partition}: {len(one.ranges)} of {one.of} ranges")
-        total = Compared(gone_in_source=one.gone_in_source)
-        for span in one.ranges:
-            total = _sum(total, compare(theirs, ours, (one.topic, one.partition), span, one.compacted))
-            if total.first is not None:
-                break
-        first = min(filter(None, (total.first, one.damage)), default=None)
-        found.append(PartitionCompared(mirror, one, total._replace(first=first)))
-    return found
+        raise KafkaAdminError(target.cluster.name, str(error)) from error
+    return [Planned(mirror, source, target, one) for mirror in mirrors for one in plans[mirror.topic]]
+
+
+def compare_all(
+    environment: Environment, planned: Sequence[Planned], seed: int, within_s: float | None = None
+) -> tuple[PartitionCompared, ...]:
+    """Compare what is planned.
+
+    :param seed: by which the order of the ranges is drawn, so that all brokers have part of it.
+    :param within_s: what is not compared by then is left out, and a range that takes longer than `RANGE_S` is cut
+        short; None: all of it, as long as that takes.
+    :raises KafkaAdminError: one of the clusters does not answer.
+    """
+    work = _Work(environment, planned, seed, within_s)
+    running = [environment.pool.submit(work.run) for _ in range(SIDE_BY_SIDE)]
+    try:
+        while wait(running, _SAY_S).not_done:
+            environment.progress(work.words)
+        for future in running:
+            future.result()
+    finally:
+        work.ending.set()
+    return work.result()
+
+
+class _Work:
+    """The ranges that are left, and what has come of the others. Several threads take from it."""
+
+    def __init__(self, environment: Environment, planned: Sequence[Planned], seed: int, within_s: float | None) -> None:
+        self.ending = threading.Event()
+        self._planned, self._now = planned, environment.monotonic
+        self._limited, self._until = within_s is not None, self._now() + (within_s or 0)
+        self._totals = [Compared(gone_in_source=one.plan.gone_in_source, first=one.plan.damage) for one in planned]
+        self._looked = [0] * len(planned)
+        every = [(number, span) for number, one in enumerate(planned) for span in one.plan.ranges]
+        self._count = len(every)
+        self._left = deque(sorted(every, key=lambda one: _drawn(seed, *one)))
+        self._guard = threading.Lock()
+
+    def run(self) -> None:
+        try:
+            self._run()
+        except BaseException:
+            self.ending.set()  # for the others, too
+            raise
+
+    def _run(self) -> None:
+        while not self._over() and (taken := self._take()) is not None:
+            number, span = taken
+            one = self._planned[number]
+            found = compare(
+                one.source,
+                one.target,
+                (one.plan.topic, one.plan.partition),
+                span,
+                one.plan.compacted,
+                apart=one.plan.apart,
+                over=self._over_by(self._now() + RANGE_S),
+            )
+            with self._guard:
+                self._totals[number] = _sum(self._totals[number], found)
+                self._looked[number] += 1
+
+    @property
+    def words(self) -> str:
+        with self._guard:
+            records = sum(one.compared for one in self._totals)
+            return f"{records:,} records are compared, in {sum(self._looked):,} of {self._count:,} ranges"
+
+    def result(self) -> tuple[PartitionCompared, ...]:
+        every = zip(self._planned, self._totals, self._looked, strict=True)
+        return tuple(PartitionCompared(one.mirror, one.plan, total, looked) for one, total, looked in every)
+
+    def _over_by(self, until: float) -> Callable[[], bool]:
+        return lambda: self._over() or (self._limited and self._now() >= until)
+
+    def _over(self) -> bool:
+        return self.ending.is_set() or (self._limited and self._now() >= self._until)
+
+    def _take(self) -> tuple[int, Range] | None:
+        """The next one that may have an earlier difference than its partition has; None: there is none."""
+        with self._guard:
+            while self._left:
+                number, span = self._left.popleft()
+                first = self._totals[number].first
+                if first is None or span.start < first.offset:
+                    return number, span
+            return None
+
+
+def _drawn(seed: int, number: int, span: Range) -> bytes:
+    return blake2b(f"{seed}:{number}:{span.start}".encode(), digest_size=8).digest()
 
 
 def _sum(one: Compared, other: Compared) -> Compared:
@@ -111,5 +263,6 @@ def _sum(one: Compared, other: Compared) -> Compared:
         one.gone_in_source + other.gone_in_source,
         one.gone_in_copy + other.gone_in_copy,
         one.read + other.read,
-        one.first or other.first,
+        min(filter(None, (one.first, other.first)), default=None),
+        one.cut_short or other.cut_short,
     )

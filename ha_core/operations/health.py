@@ -203,6 +203,17 @@ def _tails(environment: Environment) -> Iterator[Problem]:
             f"`switchyard mirror reconcile {cluster} --reason …` when it is back. If it is gone for good, with "
             "--accept-loss and the topics.",
         )
+        for tail in tails:
+            parts = sorted(tail.partitions.items())
+            if other := [f"partition {p} at offset {one.differs_at}" for p, one in parts if one.differs_at is not None]:
+                yield Problem(
+                    f"topic {tail.topic}",
+                    f"Of what was mirrored {cluster} has other records than the copy in {tail.target}: "
+                    f"{listed(other)}. It gets no copy of what is written now.",
+                    f"`switchyard mirror reconcile {cluster} {tail.topic} --verify full --reason …` compares all. "
+                    f"When nothing of it is needed there, delete the topic in {cluster}, link it anew, and reconcile "
+                    "it with --accept-loss.",
+                )
 
 
 def _mirrors(environment: Environment) -> Iterator[Problem]:

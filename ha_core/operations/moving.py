@@ -38,6 +38,7 @@ HOW_IT_IS_ASKED = (
     "warn_lag_ms",
     "refuse_lag_records",
     "refuse_lag_ms",
+    "verify",
 )
 """Of a request: what changes nothing of what moves where."""
 AnyMove = TypeVar("AnyMove", bound=MoveOperation)

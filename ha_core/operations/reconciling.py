@@ -11,19 +11,22 @@ markers and notes was added to the cluster.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.tails import Counted, count
 from ha_core.kafka.verifying import copies_of
+from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Cluster, Document, LostTail, Mirror, MoveOperation, Tail, Topic, View
-from ha_core.model.cluster import NO_PROFILE
 from ha_core.model.extent import live
+from ha_core.model.operation import Verify
+from ha_core.operations.below_tails import compare_below
+from ha_core.operations.comparing import MirrorsCompared
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError, unchanged
 from ha_core.operations.given_up import end_interrupted
+from ha_core.operations.reconciled import Outcome, Reconciled, TailFound, summary_of
 from ha_core.operations.report import Report, report_of
 from ha_core.operations.requests import chosen_by, require_named
 from ha_core.operations.reversing import FAILURES, reversed_mirror, turn_round
@@ -33,92 +36,6 @@ from ha_core.plan.verdict import listed
 from ha_core.store.errors import ConflictError, LockedError
 
 LOOK_S = 30.0
-LOGIN = "LOGIN.properties"
-"""Where a cluster wants one: in place of the file with a client's settings for it, which nobody here knows."""
-Outcome = Literal["counted", "less", "gone", "other", "unknown"]
-"""`less`: its log ends below what was mirrored. `gone`: it does not have the topic any more. `other`: the topic was
-deleted and made again. `unknown`: its leader does not answer yet, or its replicas have not caught up."""
-
-
-class TailFound(NamedTuple):
-    """One partition of a cluster that is back. Offsets are those of the cluster."""
-
-    topic: str
-    partition: int
-    operation: str
-    """The forced switch that left it."""
-    outcome: Outcome
-    mirrored: int
-    """Up to here it is in the copy."""
-    start: int | None = None
-    """Where the tail begins: above `mirrored` where retention has taken some of it."""
-    end: int | None = None
-    """Of the log."""
-    records: int | None = None
-    bytes: int | None = None
-
-    @property
-    def deleted(self) -> int:
-        """Offsets that retention has taken before anybody could count them."""
-        return 0 if self.start is None else max(0, self.start - self.mirrored)
-
-
-@dataclass(frozen=True, slots=True)
-class Reconciled:
-    """What became of a cluster's tails."""
-
-    cluster: str
-    bootstrap: str = ""
-    found: tuple[TailFound, ...] = ()
-    mirrored: tuple[str, ...] = ()
-    """Topics that are mirrored to it from now on."""
-    not_mirrored: Mapping[str, str] = field(default_factory=dict)
-    """Topic → why it is not."""
-    put_off: tuple[str, ...] = ()
-    """In words: what a rerun has to do."""
-    reports: tuple[Report, ...] = ()
-    security: str = NO_PROFILE
-    """The name of the security profile by which the cluster is reached."""
-
-    @property
-    def open(self) -> tuple[TailFound, ...]:
-        """What an operator has to look at."""
-        return tuple(one for one in self.found if one.outcome != "counted")
-
-    @property
-    def records(self) -> int:
-        return sum(one.records or 0 for one in self.found)
-
-    @property
-    def needs_attention(self) -> bool:
-        return bool(self.open or self.put_off or self.not_mirrored)
-
-    def fetch(self, one: TailFound) -> str:
-        """The command that shows the records."""
-        if not one.records:
-            return ""
-        login = f"--consumer.config {LOGIN} " if self.wants_login else ""
-        return (
-            f"kafka-console-consumer --bootstrap-server {self.bootstrap} {login}--topic {one.topic} --partition "
-            f"{one.partition} --offset {one.start} --max-messages {one.records}"
-        )
-
-    @property
-    def wants_login(self) -> bool:
-        """Whether `LOGIN` has to be put in place."""
-        return self.security != NO_PROFILE
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "result": "succeeded" if not self.needs_attention else "open",
-            "cluster": self.cluster,
-            "records": self.records,
-            "tails": [{**one._asdict(), "deleted": one.deleted, "fetch": self.fetch(one)} for one in self.found],
-            "mirrored": list(self.mirrored),
-            "not_mirrored": dict(self.not_mirrored),
-            "put_off": list(self.put_off),
-            "operations": [report.to_json() for report in self.reports],
-        }
 
 
 def reconcile(
@@ -128,6 +45,7 @@ def reconcile(
     *,
     mirror: bool = True,
     accept_loss: bool = False,
+    verify: Verify = "sample",
     dry_run: bool = False,
     reason: str,
 ) -> Reconciled:
@@ -136,6 +54,8 @@ def reconcile(
     :param topics: names or patterns; none: all.
     :param mirror: make it their standby; else it is only counted.
     :param accept_loss: the operator does without what cannot be counted; for named topics, also while it is away.
+    :param verify: how much of what was mirrored is compared with the copies first. What differs is told, and its topic
+        is not mirrored to the cluster. What was found once only a `full` comparison takes back.
     :raises RefusedError: unknown or masked cluster, no reason, a decision of the operator without its topics, or topics
         of which none went on at its copy where others did.
     :raises KafkaAdminError: the cluster cannot be asked.
@@ -160,7 +80,7 @@ def reconcile(
         raise unchanged(f"{listed(topics)} did not go on at a copy without {cluster}: {there} did. Correct the name.")
     if not tails:
         return Reconciled(cluster, registered.bootstrap, security=registered.security)
-    work = _Reconciling(environment, view, registered, reason)
+    work = _Reconciling(environment, view, registered, reason, verify)
     for tail in sorted(tails, key=lambda one: (one.topic, one.since)):
         work.take(tail, mirror=mirror, accept_loss=accept_loss, dry_run=dry_run)
     return work.result()
@@ -176,14 +96,15 @@ def uncounted(tails: Iterable[LostTail]) -> Mapping[str, list[LostTail]]:
 
 
 class _Reconciling:
-    def __init__(self, environment: Environment, view: View, cluster: Cluster, reason: str) -> None:
-        self._environment, self._view, self._reason = environment, view, reason
+    def __init__(self, environment: Environment, view: View, cluster: Cluster, reason: str, verify: Verify) -> None:
+        self._environment, self._view, self._reason, self._verify = environment, view, reason, verify
         self._cluster, self._admin = cluster, environment.admin(cluster)
         self._found = list[TailFound]()
         self._mirrored = list[str]()
         self._not_mirrored: dict[str, str] = {}
         self._put_off = list[str]()
         self._reports = list[Report]()
+        self._compared: dict[str, MirrorsCompared] = {}
 
     def result(self) -> Reconciled:
         return Reconciled(
@@ -194,12 +115,13 @@ class _Reconciling:
             self._not_mirrored,
             tuple(self._put_off),
             tuple(self._reports),
+            self._compared,
             self._cluster.security,
         )
 
     def take(self, tail: LostTail, *, mirror: bool, accept_loss: bool, dry_run: bool) -> None:
         try:
-            found = [*self._look(tail)] if tail.counted is None else [*_counted_before(tail)]
+            found = self._compare(tail, [*self._look(tail)]) if tail.counted is None else [*_counted_before(tail)]
         except KafkaAdminError as error:
             if not accept_loss:
                 raise
@@ -209,8 +131,9 @@ class _Reconciling:
         if dry_run:
             return
         whole = all(one.outcome == "counted" for one in found)
-        bases = self._bases(tail) if mirror and whole else None
-        new = bases is not None and f"{tail.topic}@{self._cluster.name}" not in self._view.mirrors
+        differed = tail.counted is not None and any(part.differs_at is not None for part in tail.partitions.values())
+        bases = self._bases(tail) if mirror and whole and not differed else None
+        new = bases is not None
         if tail.counted is not None and not new:
             return
         try:
@@ -252,19 +175,45 @@ class _Reconciling:
         known = "" if progress is None else progress.topics.source
         return bool(known and place is not None and place.topic_id and place.topic_id != known)
 
+    def _compare(self, tail: LostTail, found: list[TailFound]) -> list[TailFound]:
+        """What is below the tails as well. A difference that was found before is forgotten for a look at all alone.
+
+        :raises KafkaAdminError: a cluster cannot be asked.
+        """
+        there = {one.partition for one in found if one.outcome == "counted"}
+        differing = dict[int, tuple[int, str]]()
+        if self._verify != "full":
+            parts = tail.partitions.items()
+            differing = {p: (part.differs_at, part.difference) for p, part in parts if part.differs_at is not None}
+        bases, _ = self._led_there(tail)
+        if bases is not None and self._verify != "none" and (left := there - differing.keys()):
+            try:
+                compared = compare_below(
+                    self._environment, self._admin, old_mirror(tail), tail, bases, left, self._verify
+                )
+            except CopyDamagedError as error:  # for the same reason it will not be turned round
+                self._environment.say(f"{tail.topic}: what was mirrored cannot be compared: {error}")
+            else:
+                self._compared[tail.topic] = compared
+                differing |= {partition: first for (_, partition), first in compared.differing.items()}
+        return [one.differing(*differing[one.partition]) if one.partition in differing else one for one in found]
+
     def _bases(self, tail: LostTail) -> dict[int, int] | None:
         """Where the records begin that the new writer got by itself; None: the mirror cannot be turned round."""
+        bases, why = self._led_there(tail)
+        if why and tail.counted is None:  # else it has been told
+            self._not_mirrored[tail.topic] = why
+        return bases
+
+    def _led_there(self, tail: LostTail) -> tuple[dict[int, int] | None, str]:
+        """As `_bases`, as long as all are led to the copy, as the switch has left them; or None, and why not."""
         topic = self._view.topics.get(tail.topic)
         operation = self._environment.operation_of(MoveOperation, tail.operation)
         cuts = {} if operation is None else {cut.partition: cut for cut in operation.evidence.cuts.get(tail.topic, ())}
         if f"{tail.topic}@{self._cluster.name}" in self._view.mirrors:
-            return None
+            return None, ""
         why = _moved_since(topic, tail, {partition: cut.term for partition, cut in cuts.items()})
-        if why and tail.counted is None:  # else it has been told
-            self._not_mirrored[tail.topic] = why
-        if why:
-            return None
-        return {partition: cuts[partition].base for partition in tail.partitions}
+        return None if why else {partition: cuts[partition].base for partition in tail.partitions}, why
 
     def _write(self, tail: LostTail, found: Collection[TailFound], bases: Mapping[int, int] | None, done: bool) -> None:
         environment, name = self._environment, self._cluster.name
@@ -288,6 +237,8 @@ class _Reconciling:
                 found = [*self._with_late(found)] if puts else found
                 puts.append(_filled(tail, found, environment.now() if done else None))
                 seen.update(cluster=name, topic=tail.topic, tails=[_noted(one) for one in found], mirror=len(puts) > 1)
+                if (compared := self._compared.get(tail.topic)) is not None:
+                    seen["compared"] = summary_of(compared)
                 commit_single(journal, puts, expected, seen)
             await_served(journal)
             self._reports.append(report_of(environment, journal.operation))
@@ -314,7 +265,7 @@ def _of(tail: LostTail, partition: int, outcome: Outcome, end: int | None = None
 
 def _counted_before(tail: LostTail) -> Iterator[TailFound]:
     for partition, known in sorted(tail.partitions.items()):
-        if known.records is not None:
+        if known.records is not None and known.differs_at is None:
             one = _of(tail, partition, "counted", known.end)
             yield one._replace(start=known.start, records=known.records, bytes=known.bytes_)
 
@@ -349,13 +300,18 @@ def old_mirror(tail: LostTail) -> Mirror:
 def _filled(tail: LostTail, found: Iterable[TailFound], counted: str | None) -> LostTail:
     partitions = dict(tail.partitions)
     for one in found:
-        if one.outcome == "counted":
+        if one.outcome in {"counted", "differs"}:
             partitions[one.partition] = partitions[one.partition].changed(
-                start=one.start, end=one.end, records=one.records, bytes_=one.bytes
+                start=one.start,
+                end=one.end,
+                records=one.records,
+                bytes_=one.bytes,
+                differs_at=one.differs_at,
+                difference=one.difference,
             )
     return tail.changed(partitions=partitions, counted=counted)
 
 
 def _noted(one: TailFound) -> list[Any]:
     """For the history."""
-    return [one.partition, one.outcome, one.mirrored, one.end, one.records, one.bytes]
+    return [one.partition, one.outcome, one.mirrored, one.end, one.records, one.bytes, one.differs_at]

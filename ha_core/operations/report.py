@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from ha_core.model import HistoryEntry, MoveOperation, Operation, Topic
+from ha_core.model.operation import ComparedCopies, MoveEvidence
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import unchanged
 from ha_core.operations.journal import ASKED_FOR
@@ -87,6 +88,8 @@ class Report:
     """What the error says, by code and number, where it has some."""
     stayed: Mapping[str, str] = field(default_factory=dict)
     """Topics that did not go, as their copies are damaged → why."""
+    compared: ComparedCopies | None = None
+    """What of its copies was found equal to their sources before."""
 
     @property
     def words(self) -> str:
@@ -105,6 +108,7 @@ class Report:
             **({"error": self.error} if self.error else {}),
             **({"verdicts": [asdict(one) for one in self.verdicts]} if self.verdicts else {}),
             **({"stayed": dict(self.stayed)} if self.stayed else {}),
+            **({"compared": self.compared.model_dump(mode="json")} if self.compared else {}),
         }
 
 
@@ -158,5 +162,6 @@ def report_of(
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
     quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
     said = error or ("" if quiet else operation.result)
-    stayed = operation.evidence.stayed if isinstance(operation, MoveOperation) else {}
-    return Report(operation.id, result, operation.revision, times, cuts, said, verdicts, stayed)
+    evidence = operation.evidence if isinstance(operation, MoveOperation) else MoveEvidence()
+    stayed, compared = evidence.stayed, evidence.compared
+    return Report(operation.id, result, operation.revision, times, cuts, said, verdicts, stayed, compared)

@@ -22,6 +22,8 @@ BACKGROUND = {"pool": os.environ.get("SWITCHYARD_POOL") or "default_pool"}
 variable it is Airflow's own, and what an operator waits for in an outage, or what ends a fence, never has one.
 """
 LONG: dict[str, Any] = {"execution_timeout": timedelta(hours=1)}
+SLOW: dict[str, Any] = {"execution_timeout": timedelta(hours=12)}
+"""For tasks that may read whole topics."""
 STEP: dict[str, Any] = {"retries": 0}
 """A step that holds a fence, or undoes itself when it fails: it is not repeated."""
 PATIENT = timedelta(days=2)

@@ -224,6 +224,21 @@ def damaged_copies() -> Param:
     return choice("Forced: damaged copies", text, words)
 
 
+def verify(text: str) -> Param:
+    """How much of copies is compared with their sources before somebody relies on them."""
+    words = {
+        "sample": "sample: a tenth, half a minute at most",
+        "full": "full: every record, slow",
+        "none": "none",
+    }
+    text = (
+        f"{text} *sample*: a tenth of each topic, in ranges that are drawn, half a minute at most. *full*: "
+        "every record, which takes as long as to read both clusters from one machine; for many topics the DAG "
+        "**verify_mirror** before does it on Spark."
+    )
+    return choice("Compare copies", text, words)
+
+
 def approval() -> Param:
     words = {
         "nobody": "nobody: it goes on by itself",

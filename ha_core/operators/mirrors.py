@@ -8,7 +8,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ha_core.operators.base import MAX_LISTED, DryRunEnds, SwitchyardOperator
 from ha_core.operators.dag_run import base_of, current_id
-from ha_core.operators.forms import Flag, Lines, Text
+from ha_core.operators.forms import Flag, FormField, Lines, Text
 
 if TYPE_CHECKING:
     from ha_core.model import LinkRequest
@@ -157,21 +157,25 @@ class ReconcileOperator(SwitchyardOperator):
     :param topics: names or patterns; none: all.
     :param mirror: mirror the topics to it from now on.
     :param accept_loss: do without what cannot be counted; name the topics.
+    :param verify: how much of what was mirrored is compared with the copies first, `none`, `sample` or `full`.
     """
 
     cluster: Any = Text()
     topics: Any = Lines(())
     mirror: Any = Flag(True)
     accept_loss: Any = Flag()
+    verify: Any = FormField("sample")
     reason: Any = Text()
 
     def work(self) -> dict[str, Any]:
+        from ha_core.operations.comparing import verify_of
         from ha_core.operations.reconciling import reconcile
         from ha_core.present.mirrors import reconciled_page
         from ha_core.present.page import amount
 
         self.finish_own()
-        result = reconcile(self.environment, dry_run=self.dry_run, **self.asked)
+        asked = {**self.asked, "verify": verify_of(self.verify)}
+        result = reconcile(self.environment, dry_run=self.dry_run, **asked)
         self.say(reconciled_page(result), MAX_LISTED)
         document = result.to_json()
         if not result.found:
@@ -179,7 +183,8 @@ class ReconcileOperator(SwitchyardOperator):
         if result.needs_attention and not self.dry_run:
             self.push_result(document)
             raise AirflowFailException(
-                f"{len(result.open)} partitions of {self.cluster} cannot be counted, {len(result.not_mirrored)} topics "
+                f"{len(result.open)} partitions of {self.cluster} cannot be counted, or are not what their copies are, "
+                f"{len(result.not_mirrored)} topics "
                 f"are not mirrored to it, {len(result.put_off)} are left: the log says why and what to do."
             )
         counted = len(result.found) - len(result.open)

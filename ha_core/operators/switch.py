@@ -94,6 +94,7 @@ class PlanSwitchOperator(_PlanOperator):
     :param scope: entries as on the command line, `user:NAME` and so on.
     :param refuse_lag_records: a copy that lacks more refuses the switch, and one that is `refuse_lag_ms` behind;
         `warn_lag_records` and `warn_lag_ms` warn.
+    :param verify: how much of copies is compared before, `none`, `sample` or `full`.
     """
 
     scope: Any = Lines()
@@ -103,6 +104,7 @@ class PlanSwitchOperator(_PlanOperator):
     warn_lag_ms: Any = FormField(60_000)
     refuse_lag_records: Any = FormField(None)
     refuse_lag_ms: Any = FormField(None)
+    verify: Any = FormField("sample")
 
     def request(self) -> MoveRequest:
         from ha_core.operations.requests import make_request
@@ -182,6 +184,17 @@ class StepOperator(SwitchyardOperator):
         """What there is to tell of it."""
 
 
+class CompareCopiesOperator(StepOperator):
+    """Compare the copies of what is mirrored with their sources. Nothing is changed yet, and nobody waits."""
+
+    step = "compare"
+
+    def after(self, operation: Any) -> None:
+        from ha_core.operations.switch.verifying import compared_words
+
+        self.log.info("%s", compared_words(operation) or "nothing is compared")
+
+
 class PrepareTargetsOperator(StepOperator):
     """Create missing topics in the target like those of the origin; check those that exist."""
 
@@ -233,17 +246,18 @@ class ReportOperator(OutcomeOperator):
         return report.to_json()
 
 
-def carry_out(plan: Any, question: str, *adopt: Any) -> None:
+def carry_out(plan: Any, question: str, *adopt: Any, before: Sequence[Any] = ()) -> None:
     """The tasks of a move after its `plan`: a human's word, locks, steps, report and release.
 
     :param adopt: what joins groups in the target; it stands before the fence.
+    :param before: what is done while nothing is changed.
     """
     acquire = AcquireOperator(task_id="acquire")
     prepare = PrepareTargetsOperator(task_id="prepare", **STEP, **LONG)
     cut_over = CutOverOperator(task_id="cut_over", **STEP, **LONG)
     record = RecordOperator(task_id="record")
     ask(plan, question, acquire)
-    chain(acquire, prepare, *adopt, cut_over, VerifyOperator(task_id="verify"), record)
+    chain(acquire, *before, prepare, *adopt, cut_over, VerifyOperator(task_id="verify"), record)
     end_run(record, reports=ReportOperator, setups=acquire)
 
 
@@ -258,6 +272,7 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
     :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
     :param damaged_copies: what becomes of topics whose copies are damaged, `refuse` or `leave`.
     :param topics_per_batch: topics and groups in one operation.
+    :param verify: how much of copies is compared before each of them, `none`, `sample` or `full`.
     """
 
     origin: Any = Text(name="from")
@@ -272,6 +287,7 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
     warn_lag_ms: Any = FormField(60_000)
     refuse_lag_records: Any = FormField(None)
     refuse_lag_ms: Any = FormField(None)
+    verify: Any = FormField("sample")
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.whole_cluster import plan_cluster

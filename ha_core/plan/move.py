@@ -68,11 +68,12 @@ from ha_core.plan.revision import (
 )
 from ha_core.plan.standby import MAX_COPIED_EXTENTS
 
-ToHold = Literal["pin", "prepare", "adopt", "hold", "level"]
+ToHold = Literal["compare", "pin", "prepare", "adopt", "hold", "level"]
 ToCut = Literal[ToHold, "warm", "quiesce", "fence", "drain", "ends", "mirrored", "offsets", "cut"]
 Back = Literal["lift", "leave", "discard", "unpin", "undone"]
 Step = Literal[ToCut, "verify", "reverse", "groups", "record", Back, "release"]
 
+# compare: copies of what is mirrored with their sources, while nothing is changed and nobody waits
 # pin: lead everybody to the origin where nothing did so far, in revisions that every gateway serves
 # prepare: create the topics that are missing in the target, and remember which
 # adopt: join the groups in the target on their live members' behalf
@@ -91,6 +92,7 @@ Step = Literal[ToCut, "verify", "reverse", "groups", "record", Back, "release"]
 # groups: move those that depend on the topics, in an operation of their own, where that was asked for
 # record: write the result, give the locks back
 TASKS: Mapping[str, tuple[Step, ...]] = {
+    "compare": ("compare",),
     "prepare": ("pin", "prepare"),
     "adopt": ("adopt",),
     "cut_over": ("hold", "level", "warm", "quiesce", "fence", "drain", "ends", "mirrored", "offsets", "cut"),
@@ -99,6 +101,7 @@ TASKS: Mapping[str, tuple[Step, ...]] = {
 }
 """The steps of a move in safe order, by the tasks that a run of Airflow makes of them. From fence to cut is one task,
 because clients wait, and nobody else copies what is held. Each step may be repeated: it finds what it did before."""
+_LIVING: tuple[Step, ...] = ("compare", "adopt", "level", "quiesce", "mirrored", "reverse")
 UNDO: tuple[Step, ...] = get_args(Back)
 """The way back from before the cut: the fences first, because clients wait for them; the maps last, and only where no
 copy is left. Each may be repeated."""
@@ -106,7 +109,9 @@ copy is left. Each may be repeated."""
 
 def steps(request: MoveRequest) -> tuple[Step, ...]:
     """All steps of a move. A dead origin has neither members nor transactions to wait for, and nothing comes of it."""
-    left_out = set() if request.mode == "planned" else {"adopt", "level", "quiesce", "mirrored", "reverse"}
+    left_out = set[Step]() if request.mode == "planned" else {*_LIVING}
+    if request.verify == "none":
+        left_out.add("compare")
     return tuple(step for some in TASKS.values() for step in some if step not in left_out)
 
 

@@ -24,7 +24,8 @@ Code = Literal[
     "unknown-in-target", "deleted-in-target", "unknown-partitions", "partition-count", "foreign-data", "beyond-map",
     "below-map", "lost-records", "compacted", "transactional", "fewer-replicas", "fewer-in-sync", "other-users",
     "mirrored", "goes-to-copy", "copy-unknown",
-    "copy-lags", "copy-stopped", "no-room-in-map", "tail-in-copy", "not-in-sync", "under-replicated",
+    "copy-lags", "copy-stopped", "no-room-in-map", "tail-in-copy", "copy-differs", "not-compared",
+    "not-in-sync", "under-replicated",
     "loop", "second-writer", "third-cluster",
     "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
     # groups

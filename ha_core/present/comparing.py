@@ -23,7 +23,7 @@ def compared_page(result: MirrorsCompared) -> Page:
                 Marked("equal" if first is None else first.what, mark),
                 "" if first is None else number(first.offset),
                 found.compared,
-                f"{len(one.plan.ranges)} of {one.plan.of}",
+                f"{one.ranges} of {one.plan.of}",
                 found.gone_in_source,
                 found.gone_in_copy,
                 one.plan.behind,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from ha_core.model import MirrorSync, SyncFinding
 from ha_core.operations.linking import LinkProposal
 from ha_core.operations.mirrors import MirrorsNow
-from ha_core.operations.reconciling import LOGIN, Reconciled
+from ha_core.operations.reconciled import LOGIN, Reconciled
 from ha_core.operations.syncing.by_hand import MirrorsSynced
 from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.plan.verdict import duration, listed
@@ -34,6 +34,9 @@ def link_page(proposal: LinkProposal) -> Page:
 
 
 _TOLD = {
+    "differs": "below {mirrored}, up to which it was mirrored, {cluster} has other records than the copy: the first of "
+    "those that were compared at offset {at} ({what}). It is not mirrored to. `--verify full` compares all; when "
+    "nothing of it is needed there, delete the topic in {cluster} and link it anew",
     "less": "{cluster} ends at {end}, below {mirrored}, up to which it was mirrored: it has lost records, and what it "
     "had beyond nobody can say",
     "gone": "{cluster} does not have it any more: what it had beyond {mirrored} nobody can say",
@@ -47,7 +50,11 @@ def reconciled_page(result: Reconciled) -> Page:
     if not result.found:
         yield f"No topic went on at its copy without {result.cluster}: there is nothing to reconcile."
         return
-    counted = [one for one in result.found if one.outcome == "counted"]
+    for topic, compared in sorted(result.compared.items()):
+        ranges, of = compared.ranges
+        text = f"{topic}: {compared.records:,} mirrored records, in {ranges:,} of {of:,} ranges, are as in its copy"
+        yield Marked(text, "good" if compared.equal else "dim")
+    counted = [one for one in result.found if one.outcome in {"counted", "differs"}]
     columns = ("topic", "partition", "from", "to", "records", "bytes", "deleted before")
     rows = [(o.topic, o.partition, o.start, o.end, number(o.records), number(o.bytes), o.deleted) for o in counted]
     if rows:
@@ -59,7 +66,9 @@ def reconciled_page(result: Reconciled) -> Page:
         yield f"fetch them there{login if result.wants_login else ''}:"
         yield Table(("command",), commands, line="  {}".format, most=MAX_ROWS)
     for one in result.open:
-        told = _TOLD[one.outcome].format(cluster=result.cluster, end=one.end, mirrored=one.mirrored)
+        told = _TOLD[one.outcome].format(
+            cluster=result.cluster, end=one.end, mirrored=one.mirrored, at=one.differs_at, what=one.difference
+        )
         more = "" if one.outcome == "unknown" else f". To do without: --accept-loss with the topic {one.topic}"
         yield Marked(f"{one.topic}-{one.partition}: {told}{more}", "bad")
     if result.mirrored:

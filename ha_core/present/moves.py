@@ -104,6 +104,11 @@ def report_page(report: Report) -> Page:
         rows = [(p.topic, p.partition, p.cut, p.origin, p.target) for p in report.partitions]
         line = "{0}-{1} is written in {4} from offset {2} on".format
         yield Table(("topic", "partition", "cut", "from", "to"), rows, line=line)
+    if (found := report.compared) is not None:
+        yield (
+            f"compared before ({found.verify}): {found.records:,} records of copies, in {found.ranges:,} of "
+            f"{found.of_ranges:,} ranges, are equal to those of their sources"
+        )
     if report.stayed:
         yield Table(("stayed", "why its copy is damaged"), sorted(report.stayed.items()), line="{} stayed: {}".format)
     yield result_line(report)

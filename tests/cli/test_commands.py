@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ha_core.cli.app import build
-from ha_core.cli.exits import ATTENTION, DEFECT, OUT_OF_REACH
+from ha_core.cli.exits import ATTENTION, BAD_INPUT, DEFECT, OUT_OF_REACH
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import GroupDescription, LogEnds
 from ha_core.kafka.probe import Probe
@@ -542,3 +542,20 @@ def test_the_bounds_of_the_lag_of_copies_are_those_of_the_request(store: MemoryS
     assert {name: asked[name] for name in bounds} == bounds
     by_default = run(*move)[1]["request"]
     assert by_default["refuse_lag_records"] is by_default["refuse_lag_ms"] is None
+
+
+@pytest.mark.parametrize("verify", ["none", "sample", "full"])
+def test_how_much_of_copies_is_compared_before_a_switch_is_in_its_request(store: MemoryStore, verify: str) -> None:
+    move = ("switch", "topic:orders", "--from", "east", "--to", "west", "--reason", "drill", "--dry-run")
+
+    assert run(*move, "--verify", verify)[1]["request"]["verify"] == verify
+    assert run(*move)[1]["request"]["verify"] == "sample"
+
+
+def test_a_switch_that_is_to_compare_something_else_is_refused(store: MemoryStore) -> None:
+    move = ("switch", "topic:orders", "--from", "east", "--to", "west", "--reason", "drill", "--dry-run")
+
+    code, data = run(*move, "--verify", "half")
+
+    assert code == BAD_INPUT
+    assert "--verify 'half' is not usable" in data["error"]

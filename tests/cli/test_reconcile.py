@@ -42,6 +42,23 @@ def test_a_tail_that_nobody_has_counted_waits_for_a_human(monkeypatch: pytest.Mo
     assert "orders went on at their copies" in shown("status")
 
 
+def test_a_log_that_is_not_what_its_copy_is_waits_for_a_human_with_the_first_offset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    differing = Tail(mirrored=20, client=20, records=3, differs_at=17, difference="another value")
+    store(monkeypatch, TAIL.changed(partitions={0: Tail(mirrored=9, client=9), 1: differing}))
+    (found,) = [one for one in problems() if one["about"] == "topic orders"]
+    assert "east has other records than the copy in west: partition 1 at offset 17" in found["text"]
+    assert "switchyard mirror reconcile east orders --verify full" in found["remedy"]
+
+
+def test_how_much_is_compared_is_none_a_sample_or_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    store(monkeypatch, TAIL)
+    code, answer = run(*ASKED, "--verify", "some")
+    assert code == BAD_INPUT
+    assert "--verify 'some' is not usable: say none, sample, full" in answer["error"]
+
+
 def test_a_cluster_that_is_away_is_not_reconciled_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     before = store(monkeypatch, TAIL)
     code, answer = run(*ASKED)

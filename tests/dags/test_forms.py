@@ -22,6 +22,7 @@ SIDE_BY_SIDE = {
         "refuse_lag_records": "refuse_lag_records",
         "refuse_lag_ms": "refuse_lag_ms",
         "damaged_copies": "damaged_copies",
+        "verify": "verify",
     },
     "migrate_topics": {
         "cut": "cut",

@@ -79,7 +79,8 @@ def test_tasks_depend_on_each_other_only_in_the_order_of_the_steps(dagbag: Any) 
     assert arrows == {
         "plan": {"approve", "acquire"},  # where nobody is asked, `approve` is skipped
         "approve": {"acquire"},
-        "acquire": {"prepare", "release"},  # its teardown
+        "acquire": {"compare", "release"},  # its teardown
+        "compare": {"prepare"},
         "prepare": {"adopt"},
         "adopt": {"cut_over"},
         "cut_over": {"verify"},

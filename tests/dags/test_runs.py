@@ -20,7 +20,7 @@ from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
 Run = Callable[..., Outcome]
-STEPS = ("acquire", "prepare", "adopt", "cut_over", "verify", "record")
+STEPS = ("acquire", "compare", "prepare", "adopt", "cut_over", "verify", "record")
 
 
 def form(workload: Workload, **more: Any) -> dict[str, Any]:

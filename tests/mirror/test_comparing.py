@@ -75,6 +75,16 @@ def test_a_copy_that_its_broker_has_packed_in_another_way_is_equal() -> None:
     assert compare(SOURCE, Held(together), progress) == Compared(compared=15, read=15)
 
 
+def test_when_the_time_is_over_it_is_told_what_was_the_same_until_then() -> None:
+    copy, progress = copy_of(SOURCE)
+    (span,) = ranges(CopyMap.of(progress), SOURCE.log_start, progress.source, 1 << 40)
+    asked = iter([False, False, True])
+    found = Comparison(span, SOURCE, copy).run(over=lambda: next(asked))
+    assert found.cut_short
+    assert found.first is None
+    assert 0 < found.compared < 15
+
+
 KEY = Record.of(0, 0, b"another", b"value").rest
 
 

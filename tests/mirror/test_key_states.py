@@ -88,6 +88,20 @@ def compare(
     return comparison.run(both)
 
 
+@pytest.mark.parametrize("steps", range(12))
+def test_of_keys_nothing_is_said_when_the_time_was_over_before_all_was_looked_at(steps: int) -> None:
+    # Given a copy that has no trace of a key
+    source, copy = held(log("a b a c b")), held(log(". b . c b"))
+    (span,) = ranges(CopyMap.of(Progress(WRITER, 0, 0).with_batches([Copied(0, 5)])), 0, 5, 1 << 40)
+    # When the time is over after so many steps
+    asked = iter([False] * steps + [True] * 100)
+    found = Comparison(span, source, copy, BOTH).run(over=lambda: next(asked))
+    # Then it is told only by who has seen all of it
+    missing = Difference(2, 2, MISSING)
+    assert (found.first, found.cut_short) in {(None, True), (missing, False)}
+    assert steps > 0 or found.cut_short
+
+
 @pytest.mark.parametrize(
     ("source", "copy", "first"),
     [

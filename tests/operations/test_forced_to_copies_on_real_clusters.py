@@ -32,6 +32,7 @@ from stack.harness import Stack
 from tests.kafka.mirroring import caught_up, content, wait_until
 from tests.kit.running import bootstrap
 from tests.operations.dying import COMMIT, CUT_CHANGE, READ_ENDS, Call, Death, after, before, die, die_in_engine
+from tests.operations.flipping import flip
 from tests.operations.real_clusters import fill, stored_topic
 
 pytestmark = pytest.mark.stack
@@ -57,9 +58,9 @@ settings = EnvironmentSettings(os.environ["SWITCHYARD_ZOOKEEPER"], session_timeo
 with connect(settings, by="test:victim") as environment:
     reconcile(environment, "east", ["d.*"], reason="it is back")
 """
-WHOLE, LESS, GONE, UNDONE = tuple(DEATHS), "r.less", "r.gone", "r.undone"
+WHOLE, LESS, GONE, OTHER, UNDONE = tuple(DEATHS), "r.less", "r.gone", "r.other", "r.undone"
 SOUND, DAMAGED = "x.sound", "x.damaged"
-TOPICS = (*WHOLE, LESS, GONE, UNDONE, SOUND, DAMAGED)
+TOPICS = (*WHOLE, LESS, GONE, OTHER, UNDONE, SOUND, DAMAGED)
 
 
 def opened(stack: Stack) -> Environment:
@@ -247,12 +248,15 @@ def test_a_damaged_copy_stops_a_switch_of_many_topics_until_somebody_says_that_i
 
 @pytest.fixture(scope="module")
 def back(dead: Dead) -> Dead:
-    """All are switched, and east is back: of one topic with less than was copied, of one with nothing."""
+    """All are switched, and east is back: of one topic with less than was copied, of one with nothing, of one with
+    another record in each partition."""
     with opened(dead.stack) as environment:
-        for topic in (LESS, GONE):
+        for topic in (LESS, GONE, OTHER):
             assert engine.resume(environment, begun(environment, topic)).result == "succeeded"
     (data,) = Path(dead.stack.dir).glob(f"**/cluster-east*/data/{LESS}-0")
     shutil.rmtree(data)
+    for partition in range(PARTITIONS):
+        flip(dead.stack, "east", OTHER, partition, below=COPIED)
     dead.stack.restart("cluster/east")
     admin = AdminClient({"bootstrap.servers": bootstrap(dead.stack, "east")})
     admin.delete_topics([GONE])[GONE].result(30)
@@ -293,6 +297,9 @@ def test_a_tail_is_counted_exactly_and_its_cluster_becomes_the_standby(back: Dea
     tail = tail_of(environment, "d.none")
     assert tail.counted is not None
     assert {p: one.records for p, one in tail.partitions.items()} == {0: BEYOND, 1: BEYOND}
+    # And what they had was compared with their copies before
+    assert done.compared.keys() == set(WHOLE)
+    assert all(one.equal and one.records == COPIED for one in done.compared.values())
     # And they copy what the new writer gets, once, behind what east has of its own
     for topic in WHOLE:
         fill(back.stack, "west", topic, 5, partitions=PARTITIONS)
@@ -371,3 +378,31 @@ def test_of_a_cluster_that_is_back_with_less_than_was_copied_nothing_is_guessed(
     # Then it is closed, with what could be counted
     assert [report.result for report in accepted.reports] == ["succeeded"]
     assert tail_of(environment, topic).counted is not None
+
+
+def test_a_returned_cluster_that_has_other_records_than_the_copy_does_not_become_its_standby(
+    back: Dead, environment: Environment
+) -> None:
+    # When what is back is compared with the copy, up to where it was mirrored: a sample, then all of it
+    sampled = reconcile(environment, "east", [OTHER], reason="it is back")
+    whole = reconcile(environment, "east", [OTHER], verify="full", reason="it is back")
+    # Then what differs is told with its first offset, the tail is counted, and nothing is mirrored
+    for result, differing in ((sampled, 1), (whole, PARTITIONS)):
+        assert [one.outcome for one in result.open] == ["differs"] * differing
+        assert {(one.differs_at, one.difference) for one in result.open} == {(COPIED - 1, "another value")}
+        assert [one.records for one in result.found] == [BEYOND] * PARTITIONS
+        assert result.needs_attention
+        assert result.mirrored == ()
+    assert f"{OTHER}@east" not in environment.store.load().mirrors
+    tail = tail_of(environment, OTHER)
+    assert (tail.counted, {part.differs_at for part in tail.partitions.values()}) == (None, {COPIED - 1})
+    # When nobody compares any more, then what was found is not forgotten
+    unseen = reconcile(environment, "east", [OTHER], verify="none", reason="it is back")
+    assert [one.outcome for one in unseen.open] == ["differs"] * PARTITIONS
+    assert f"{OTHER}@east" not in environment.store.load().mirrors
+    # When the operator does without, then it is closed, and is no standby either when that is asked for again
+    accepted = reconcile(environment, "east", [OTHER], accept_loss=True, reason="it is wiped")
+    assert [report.result for report in accepted.reports] == ["succeeded"]
+    again = reconcile(environment, "east", [OTHER], reason="once more")
+    assert (again.mirrored, again.reports) == ((), ())
+    assert f"{OTHER}@east" not in environment.store.load().mirrors

@@ -10,7 +10,10 @@ from itertools import takewhile
 import pytest
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.verifying import copies_of
+from ha_core.mirror.split import fields
 from ha_core.model import Mirror, Operation, Topic
 from ha_core.operations import engine
 from ha_core.operations.comparing import compare_mirrors
@@ -25,8 +28,9 @@ from ha_core.operations.switch.steps import SwitchSteps
 from ha_core.plan.move import steps
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
-from tests.kafka.mirroring import content
+from tests.kafka.mirroring import caught_up, content, copying, wait_until
 from tests.kit.mirroring import Copiers
+from tests.operations.flipping import flip
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS = 2, 200
@@ -67,8 +71,10 @@ def at(stack: Stack, cluster: str) -> Settings:
     return {"bootstrap.servers": stack.clusters[cluster]["bootstrap"]}
 
 
-def begun(environment: Environment, topic: str, origin: str = "east", target: str = "west") -> Operation:
-    request = make_request([f"topic:{topic}"], origin, target, reason="drill", include_other_users=True)
+def begun(
+    environment: Environment, topic: str, origin: str = "east", target: str = "west", verify: str = "sample"
+) -> Operation:
+    request = make_request([f"topic:{topic}"], origin, target, reason="drill", include_other_users=True, verify=verify)
     proposal = plan(environment, request)
     assert not proposal.refused, proposal.verdicts
     assert {"goes-to-copy", "copy-unknown"} & {verdict.code for verdict in proposal.verdicts}
@@ -117,6 +123,84 @@ def test_a_mirrored_topic_goes_to_its_copy_and_back_and_the_other_cluster_is_the
         assert_equal(environment, topic, here)
         here, there = there, here
     assert len(content(at(stack, "east"), topic)) == len(content(at(stack, "west"), topic)) == records
+
+
+@pytest.fixture
+def damaged(stack: Stack, environment: Environment) -> tuple[str, list[str]]:
+    """As `topic`, with copies that are whole, but for one record of each; and where these are, in words."""
+    name = f"standby-{uuid.uuid4().hex[:8]}"
+    east, west = (admin_of(environment, cluster) for cluster in ("east", "west"))
+    east.create_topics([TopicSpec(name, PARTITIONS, 1)])
+    for partition in range(PARTITIONS):
+        produce(at(stack, "east"), name, 100, partition=partition, linger_ms="0")
+    operation = engine.start(environment, plan_link(environment, link_request([name], "east", "west", "a standby")))
+    assert engine.resume(environment, operation.id).result == "succeeded"
+    (mirror,) = mirrors(environment, name).values()
+    ensure_copy_log(west, mirror.log, mirror.log_partitions)
+    copies = copies_of(mirror, PARTITIONS)
+    with copying(east, west, copies) as job:
+        wait_until(lambda: caught_up(job, {copy.key: 100 for copy in copies}), job.standing)
+    numbers = [fields(flip(stack, "west", name, partition).rest).value for partition in range(PARTITIONS)]
+    return name, [f"partition {p} at offset {int(number or 0)} (another value)" for p, number in enumerate(numbers)]
+
+
+@pytest.mark.parametrize(("verify", "found"), [("sample", 1), ("full", PARTITIONS)])
+def test_a_planned_switch_to_a_copy_that_differs_is_undone_and_names_the_first_offset(
+    environment: Environment, damaged: tuple[str, list[str]], verify: str, found: int
+) -> None:
+    # Given copies with a record each that is another one
+    topic, places = damaged
+    before = stored(environment, topic)
+    # When the topic is to go to its copy, which is compared: a tenth of it, at least a range; or all
+    operation = begun(environment, topic, verify=verify)
+    report = engine.resume(environment, operation.id)
+    # Then it stays where it is, and the first offset that differs is named with the way out
+    assert report.result == "undone"
+    ((code, about, number),) = [(one.code, one.about, one.number) for one in report.verdicts]
+    assert (code, about, number) == ("copy-differs", f"topic {topic}", found)
+    assert sum(place in report.error for place in places) == found
+    assert "--verify none" in report.error
+    assert stored(environment, topic) == before
+    assert [one.held for one in mirrors(environment, topic).values()] == [None]
+    assert not [lock for lock in environment.store.locks() if lock.operation == operation.id]
+    failed = next(one for one in environment.store.history(operation.id) if one.outcome == "failed")
+    assert (failed.step, failed.detail["verdicts"][0]["code"]) == ("compare", "copy-differs")
+    # And who says so goes all the same
+    assert engine.resume(environment, begun(environment, topic, verify="none").id).result == "succeeded"
+
+
+def test_what_was_compared_before_a_switch_is_told_and_is_not_compared_again_by_who_goes_on_with_it(
+    stack: Stack, environment: Environment, topic: str, copiers: Copiers
+) -> None:
+    # Given a mirror that is up to date
+    await_copies(copiers, topic, "west")
+    # When it is switched, by a process that dies when all of it has been compared, and by another one
+    operation = begun(environment, topic, verify="full")
+    with holding(environment, operation.id, engine.resume) as journal:
+        SwitchSteps(journal).perform("compare")  # type: ignore[arg-type]
+    report = engine.resume(environment, operation.id)
+    # Then it succeeds, with what was equal in its report, its history and its result
+    assert (report.result, report.error) == ("succeeded", "")
+    told = report.to_json()["compared"]
+    assert (told["verify"], told["records"], told["partitions"]) == ("full", RECORDS * PARTITIONS, PARTITIONS)
+    assert told["ranges"] == told["of_ranges"] == PARTITIONS
+    done = [one for one in environment.store.history(operation.id) if (one.step, one.outcome) == ("compare", "done")]
+    assert [one.detail["records"] for one in done] == [RECORDS * PARTITIONS]
+    ended = environment.operation(operation.id)
+    assert ended is not None
+    assert f"{RECORDS * PARTITIONS} records of its copies were equal" in ended.result
+
+
+def test_of_a_copy_that_lags_what_both_have_is_compared_and_a_copy_that_nobody_has_begun_is_no_difference(
+    environment: Environment, topic: str
+) -> None:
+    # Given a mirror that no job copies
+    operation = begun(environment, topic, verify="full")
+    # When it is switched
+    report = engine.resume(environment, operation.id)
+    # Then nothing was there to be compared, and it goes
+    assert report.result == "succeeded"
+    assert report.to_json()["compared"]["records"] == 0
 
 
 def test_nobody_else_has_to_copy_for_a_switch(stack: Stack, environment: Environment, topic: str) -> None:

@@ -14,7 +14,7 @@ assert airflow_home  # before anything of airflow: the package below imports it
 from airflow.sdk.exceptions import AirflowSkipException  # noqa: E402
 
 from ha_core.operations import reconciling, throttling, unlinking  # noqa: E402
-from ha_core.operations.reconciling import Reconciled, TailFound  # noqa: E402
+from ha_core.operations.reconciled import Reconciled, TailFound  # noqa: E402
 from ha_core.operators.mirrors import (  # noqa: E402
     ReconcileOperator,
     ThrottleMirrorOperator,
@@ -34,7 +34,7 @@ def told(monkeypatch: pytest.MonkeyPatch, result: Reconciled, **asked: Any) -> s
     monkeypatch.setattr(ReconcileOperator, "say", lambda *_: None)
     monkeypatch.setattr(ReconcileOperator, "finish_own", lambda _: [])
     monkeypatch.setattr(ReconcileOperator, "environment", None, raising=False)
-    task = ReconcileOperator(task_id="reconcile", cluster="east", reason="r", **asked)
+    task = ReconcileOperator(task_id="reconcile", cluster="east", reason="r", verify="sample", **asked)
     task.read_arguments()
     task.work()
     (line,) = said

@@ -354,6 +354,9 @@ class World:
     def _sides(self) -> tuple[str, str]:
         return self.operation.request.origin, self.operation.request.target
 
+    def _compare(self) -> Iterator[str]:
+        yield "nothing is written"
+
     def _pin(self) -> Iterator[str]:
         if to_pin(self.operation, self.view):
             documents = pin_change(self.operation, self.view, {TOPIC: len(PARTITIONS)})

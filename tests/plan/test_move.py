@@ -74,11 +74,22 @@ def test_a_forced_move_has_the_steps_of_a_planned_one_except_those_that_wait_for
     planned = steps(PLANNED)
     forced = steps(FORCED)
 
-    before = ("pin", "prepare", "adopt", "hold", "level", "warm", "quiesce", "fence")
+    before = ("compare", "pin", "prepare", "adopt", "hold", "level", "warm", "quiesce", "fence")
     after = ("drain", "ends", "mirrored", "offsets", "cut")
     assert planned == (*before, *after, "verify", "reverse", "groups", "record")
-    living = {"adopt", "level", "quiesce", "mirrored", "reverse"}
+    living = {"compare", "adopt", "level", "quiesce", "mirrored", "reverse"}
     assert forced == tuple(step for step in planned if step not in living)
+
+
+def test_copies_are_compared_before_anything_is_changed_unless_that_is_not_wanted() -> None:
+    not_wanted = PLANNED.model_copy(update={"verify": "none"})
+
+    assert steps(PLANNED)[0] == "compare"
+    assert steps(not_wanted) == steps(PLANNED)[1:]
+
+
+def test_a_move_that_died_before_it_has_changed_anything_compares_again() -> None:
+    assert resume(operation(), {}, {})[0] == "compare"
 
 
 def test_every_written_document_is_among_those_that_the_move_named_before() -> None:

@@ -9,10 +9,8 @@ from typer import Argument
 
 from ha_core.cli.command import Answer, Session, command, option
 from ha_core.cli.exits import ATTENTION, SUCCESS
-from ha_core.operations.comparing import compare_mirrors
+from ha_core.operations.comparing import SAMPLE, compare_mirrors
 from ha_core.present.comparing import compared_page
-
-SAMPLE = 0.1
 
 
 @command("mirror verify", "Compare copies with their sources, record by record; exit code 6 if they differ.")

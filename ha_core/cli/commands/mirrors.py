@@ -23,6 +23,7 @@ from ha_core.cli.command import (
     option,
 )
 from ha_core.cli.exits import ATTENTION, SUCCESS
+from ha_core.operations.comparing import verify_of
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.given_up import end_interrupted
 from ha_core.operations.linking import link_request, plan_link
@@ -36,6 +37,7 @@ from ha_core.present.mirrors import link_page, mirrors_page, reconciled_page, sy
 
 Topics = Annotated[list[str], Argument(metavar="TOPIC…", help="Names.")]
 TopicPatterns = Annotated[list[str], Argument(metavar="TOPIC…", help="Names or patterns.")]
+HOW_MUCH = "none | sample (a tenth, half a minute a topic at most) | full (slow: reads all of both)"
 OneOfSeveral = Annotated[str, option("Cluster that has the copies, where a topic has several.", "--to")]
 
 
@@ -102,11 +104,14 @@ def reconcile_now(
     accept_loss: Annotated[
         bool, option("Do without what cannot be counted, of the topics that are named.", "--accept-loss")
     ] = False,
+    verify: Annotated[str, option(f"What was mirrored is compared with the copies first: {HOW_MUCH}.")] = "sample",
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Answer:
-    environment, chosen = session.environment, topics or ()
-    asked = partial(reconcile, environment, cluster, chosen, mirror=mirror, accept_loss=accept_loss, reason=reason)
+    environment, chosen, much = session.environment, topics or (), verify_of(verify)
+    asked = partial(
+        reconcile, environment, cluster, chosen, mirror=mirror, accept_loss=accept_loss, verify=much, reason=reason
+    )
     if not dry_run and not yes:
         session.out.page(reconciled_page(asked(dry_run=True)))
         session.confirm(yes, f"Keep these counts{', and mirror the topics to ' + cluster if mirror else ''}?")

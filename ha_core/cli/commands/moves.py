@@ -31,6 +31,7 @@ from ha_core.operations.whole_cluster import continue_interrupted, plan_cluster,
 from ha_core.present.moves import cluster_page, proposal_page
 
 DAMAGED = "Topics whose copies are damaged: refuse (nothing moves) | leave (they stay in the origin, the others go)."
+VERIFY = "Copies compared before: none | sample (a tenth, half a minute at most) | full (slow: reads all of both)."
 UNREAD = "Readers that have not read all: wait (until the origin is back) | skip (go on at the cut)."
 
 
@@ -52,6 +53,7 @@ def switch(
     ] = False,
     unread: Annotated[str | None, option(f"Forced, required. {UNREAD}")] = None,
     damaged_copies: Annotated[str, option(f"Forced. {DAMAGED}")] = "refuse",
+    verify: Annotated[str, option(f"Planned. {VERIFY}")] = "sample",
     batch_topics: Annotated[
         int, option("cluster:NAME: topics and groups in one operation, at most.", min=1, max=10_000)
     ] = TOPICS_PER_BATCH,
@@ -72,6 +74,7 @@ def switch(
         "refuse_lag_records": refuse_lag_records,
         "refuse_lag_ms": refuse_lag_ms,
         "damaged_copies": damaged_copies,
+        "verify": verify,
     }
     if require_whole(scope, origin):
         environment = session.environment

@@ -33,6 +33,7 @@ from ha_core.operations.switch.levelling import OwnCopies
 from ha_core.operations.switch.outcome import of_copies
 from ha_core.operations.switch.settings import become_sources, without_settings
 from ha_core.operations.switch.turning import leave_unturned, turn_all_round, without_copy
+from ha_core.operations.switch.verifying import compare_copies, compared_words
 from ha_core.operations.switch.window import Window
 from ha_core.operations.writers import open_to_writers
 from ha_core.plan.closure import closure
@@ -83,6 +84,9 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
 
     def has_way_back(self, step: str) -> bool:
         return self.journal.operation.state not in FINAL | {"cut"}
+
+    def compare(self) -> None:
+        compare_copies(self.journal)
 
     def adopt(self) -> None:
         adopt_groups(self.journal)
@@ -237,6 +241,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
     def record(self) -> None:
         words = [
             "cut over and verified",
+            compared_words(self.journal.operation),
             *of_copies(self.journal.operation),
             without_copy(self.journal),
             without_settings(self.journal.operation),

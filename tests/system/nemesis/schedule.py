@@ -21,7 +21,7 @@ class Kind(StrEnum):
 
 
 STEPS: dict[Kind, tuple[str, ...]] = {
-    Kind.SWITCH: ("prepare", "adopt", "cut_over", "verify", "record"),
+    Kind.SWITCH: ("compare", "prepare", "adopt", "cut_over", "verify", "record"),
     Kind.BARRIER: ("run",),
     Kind.PREDICTED: ("run", "settle"),
 }

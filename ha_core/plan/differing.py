@@ -1,0 +1,44 @@
+"""Copies that are not what their sources are: what is said of them before anybody is led there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ha_core.plan.facts import Partition
+from ha_core.plan.verdict import Verdict, error, listed
+
+MAX_TOPICS = 20
+"""In the history of an operation."""
+
+
+def copies_differ(origin: str, target: str, differing: Mapping[Partition, tuple[int, str]]) -> tuple[Verdict, ...]:
+    """A verdict for each topic.
+
+    :param differing: partition → the first offset in the origin at which it differs, and what does.
+    """
+    by_topic: dict[str, list[str]] = {}
+    for (topic, partition), (offset, what) in sorted(differing.items()):
+        by_topic.setdefault(topic, []).append(f"partition {partition} at offset {offset} ({what})")
+    return tuple(
+        error(
+            "copy-differs",
+            f"topic {topic}",
+            f"The copy of topic {topic} in {target} is not what {origin} has: {listed(places)}.",
+            f"`switchyard mirror verify {topic} --to {target}` compares all of it. For a new copy end the mirror "
+            f"(`switchyard mirror unlink {topic} --to {target}`), delete the topic in {target}, and link it anew. To "
+            "go to the copy as it is: --verify none.",
+            number=len(places),
+            unit="partitions",
+        )
+        for topic, places in list(by_topic.items())[:MAX_TOPICS]
+    )
+
+
+def not_compared(origin: str, target: str, why: str) -> Verdict:
+    return error(
+        "not-compared",
+        f"cluster {target}",
+        f"Its copies cannot be compared with {origin}: {why}",
+        "Mend that, or go without: --verify none.",
+        cause="away",
+    )

@@ -1,0 +1,165 @@
+"""Ranges compared side by side by one process: all of them, or for so long; without clusters."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ha_core.kafka.errors import KafkaAdminError, NotReadyError
+from ha_core.kafka.verifying import PartitionRanges
+from ha_core.mirror.side_by_side import Compared, Difference, Range
+from ha_core.model import Mirror
+from ha_core.operations import comparing
+from ha_core.operations.comparing import RANGE_S, SIDE_BY_SIDE, MirrorsCompared, Planned, compare_all, coverage
+from ha_core.operations.environment import Environment
+from ha_core.plan.differing import MAX_TOPICS, copies_differ, not_compared
+
+MIRROR = Mirror.of("orders", "east", "west", "link-1", "2026-11-23T10:00:00Z", "test")
+PARTITIONS, RANGES, LENGTH = 3, 10, 100
+
+
+@dataclass
+class Clock:
+    """Time passes only while something is compared."""
+
+    now_s: float = 0.0
+    guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def pass_s(self, seconds: float) -> None:
+        with self.guard:
+            self.now_s += seconds
+
+
+@pytest.fixture
+def clock(environment: Environment) -> Clock:
+    environment.monotonic = clock = Clock()
+    return clock
+
+
+def planned(damage: Difference | None = None) -> list[Planned]:
+    spans = [Range(at, at + LENGTH, at, at + LENGTH, ()) for at in range(0, RANGES * LENGTH, LENGTH)]
+    plans = [PartitionRanges("orders", number, spans, RANGES, damage=damage) for number in range(PARTITIONS)]
+    return [Planned(MIRROR, None, None, one) for one in plans]  # type: ignore[arg-type]
+
+
+def looks_at(monkeypatch: pytest.MonkeyPatch, compare: Callable[[int, Range, Callable[[], bool]], Compared]) -> None:
+    def fake(_source: Any, _target: Any, key: tuple[str, int], span: Range, *_: Any, **more: Any) -> Compared:
+        return compare(key[1], span, more["over"])
+
+    monkeypatch.setattr(comparing, "compare", fake)
+
+
+def test_all_ranges_are_compared_and_the_first_difference_of_each_partition_is_told(
+    monkeypatch: pytest.MonkeyPatch, environment: Environment
+) -> None:
+    # Given records that differ in two ranges of one partition
+    def compare(partition: int, span: Range, _over: Callable[[], bool]) -> Compared:
+        if partition == 1 and span.start in {300, 700}:
+            return Compared(5, first=Difference(span.start + 5, span.start + 5, "another value"))
+        return Compared(LENGTH)
+
+    looks_at(monkeypatch, compare)
+    # When all is compared, in whatever order
+    for seed in range(5):
+        found = MirrorsCompared(coverage("full", "op"), compare_all(environment, planned(), seed))
+        # Then the first one is named, and what lies behind it need not be looked at
+        assert found.differing == {("orders", 1): (305, "another value")}
+        assert [one.ranges for one in found.partitions][::2] == [RANGES, RANGES]
+
+
+def test_what_is_damaged_without_a_look_at_records_is_told_and_what_lies_below_is_compared(
+    monkeypatch: pytest.MonkeyPatch, environment: Environment
+) -> None:
+    looks_at(monkeypatch, lambda _partition, _span, _over: Compared(LENGTH))
+    damage = Difference(500, -1, "the source ends at 500")
+    found = MirrorsCompared(coverage("full", "op"), compare_all(environment, planned(damage), 1))
+    assert set(found.differing.values()) == {(500, "the source ends at 500")}
+    assert [one.ranges for one in found.partitions] == [5] * PARTITIONS
+
+
+def test_when_the_time_is_over_the_rest_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, environment: Environment, clock: Clock
+) -> None:
+    def compare(_partition: int, _span: Range, _over: Callable[[], bool]) -> Compared:
+        clock.pass_s(1)
+        return Compared(LENGTH)
+
+    looks_at(monkeypatch, compare)
+    found = MirrorsCompared(coverage("sample", "op"), compare_all(environment, planned(), 1, within_s=10))
+    looked, of = found.ranges
+    assert 10 <= looked < 10 + SIDE_BY_SIDE
+    assert of == PARTITIONS * RANGES
+    assert found.records == looked * LENGTH
+
+
+def test_a_range_that_takes_too_long_is_cut_short_where_somebody_waits_and_only_there(
+    monkeypatch: pytest.MonkeyPatch, environment: Environment, clock: Clock
+) -> None:
+    # Given ranges in which a record takes a second
+    def compare(_partition: int, _span: Range, over: Callable[[], bool]) -> Compared:
+        records = 0
+        while records < LENGTH and not over():
+            clock.pass_s(1)
+            records += 1
+        return Compared(records, cut_short=records < LENGTH)
+
+    looks_at(monkeypatch, compare)
+    # When somebody waits for 50 seconds
+    limited = compare_all(environment, planned(), 1, within_s=50)
+    # Then many ranges are looked at, each for a moment; else each to its end
+    assert sum(one.ranges for one in limited) >= 50 / (RANGE_S * SIDE_BY_SIDE)
+    assert all(one.found.compared <= one.ranges * (RANGE_S * SIDE_BY_SIDE + 1) for one in limited)
+    assert {one.found.compared for one in compare_all(environment, planned(), 1)} == {RANGES * LENGTH}
+
+
+def test_a_cluster_that_does_not_answer_ends_the_comparison_at_once(
+    monkeypatch: pytest.MonkeyPatch, environment: Environment
+) -> None:
+    looked: list[int] = []
+
+    def compare(_partition: int, span: Range, over: Callable[[], bool]) -> Compared:
+        looked.append(span.start)
+        if len(looked) == 3:
+            raise NotReadyError("west", "its leader does not answer")
+        while not over():
+            time.sleep(0.001)
+        return Compared()
+
+    looks_at(monkeypatch, compare)
+    with pytest.raises(KafkaAdminError, match="its leader does not answer"):
+        compare_all(environment, planned(), 1)
+    assert len(looked) <= SIDE_BY_SIDE
+
+
+def test_the_same_operation_draws_the_same_sample_and_another_one_another() -> None:
+    assert coverage("sample", "switch-1") == coverage("sample", "switch-1")
+    assert coverage("sample", "switch-1").seed != coverage("sample", "switch-2").seed
+    assert (coverage("sample", "s").share, coverage("full", "s").share) == (0.1, 1.0)
+
+
+def test_copies_that_differ_are_a_verdict_for_each_topic_with_the_first_offsets_and_the_way_out() -> None:
+    differing = {("orders", 1): (17, "another value"), ("orders", 0): (4, "another key"), ("bills", 2): (9, "x")}
+    bills, orders = copies_differ("east", "west", differing)
+    assert (bills.code, bills.about, bills.number, bills.unit) == ("copy-differs", "topic bills", 1, "partitions")
+    assert "partition 0 at offset 4 (another key), partition 1 at offset 17 (another value)" in orders.text
+    assert "mirror unlink orders --to west" in orders.remedy
+    assert (orders.level, orders.number) == ("error", 2)
+
+
+def test_verdicts_of_many_topics_are_bounded() -> None:
+    many: Collection[int] = range(MAX_TOPICS + 5)
+    assert len(copies_differ("east", "west", {(f"t{number}", 0): (1, "x") for number in many})) == MAX_TOPICS
+
+
+def test_copies_that_cannot_be_compared_are_a_verdict_too() -> None:
+    found = not_compared("east", "west", "it does not answer.")
+    assert (found.code, found.cause) == ("not-compared", "away")
+    assert "it does not answer" in found.text
