@@ -21,7 +21,7 @@ It may be repeated at any time: what is counted stays counted. Without Airflow:
 """
 
 from ha_core.operators import forms
-from ha_core.operators.dags import SLOW, end_run, switchyard_dag
+from ha_core.operators.dags import PATIENT, SLOW, end_run, switchyard_dag
 from ha_core.operators.mirrors import ReconcileOperator
 
 PARAMS = {
@@ -43,5 +43,6 @@ with switchyard_dag(
     __doc__,
     "mirror",
     PARAMS,
+    run_timeout=PATIENT,
 ):
     end_run(ReconcileOperator(task_id="reconcile", **SLOW))
