@@ -34,6 +34,9 @@ class Side:
     def topics(self, names: Collection[str], offsets: bool, timeout_s: float | None = None) -> dict[str, TopicSpec]:
         return dict.fromkeys(self.names.intersection(names), SPEC)
 
+    def access_rules(self, timeout_s: float | None = None) -> None:
+        """It has no authoriser."""
+
     def create_topics(self, specs: Collection[TopicSpec], still_ours: Callable[[], None]) -> CreatedTopics:
         self.instead()
         self.names |= {spec.name for spec in specs}
