@@ -38,6 +38,7 @@ class Reading:
         guard: threading.Lock,
         settings: Settings,
         done: Callable[[], None],
+        clock_s: Callable[[], float],
     ) -> None:
         """:param done: called after each attempt, from the thread."""
         self._name, self._source, self._cache, self._guard = name, source, cache, guard

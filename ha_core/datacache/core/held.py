@@ -19,22 +19,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
 from ha_core.datacache.core.digest import replaced
 from ha_core.datacache.core.source import Changes, Row
 
-_EMPTY: Mapping[str, Row] = {}
-
-
 @dataclass(frozen=True, slots=True)
 class Content:
     """What is there at one time, by key: no deleted ones."""
 
     at_us: int = 0
-    rows: Mapping[str, Row] = _EMPTY
+    rows: Mapping[str, Row] = field(default_factory=dict)
     fingerprint: int = 0
 
     def after(self, versions: Sequence[Row], at_us: int) -> Content:
