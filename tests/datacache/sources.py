@@ -56,9 +56,9 @@ class History:
         """As from a backup of that time: later changes are lost, and times go on above them."""
         self.versions = [row for row in self.versions if row.changed_us <= at_us]
         self._kept = list(self.versions)
+        self._exact_from_us = self._deletions_from_us = 0
         if not self.keeps_all:
             self.prune(at_us)
-        self._exact_from_us = self._deletions_from_us = 0
 
     @property
     def newest_us(self) -> int:
