@@ -44,7 +44,9 @@ def test_a_second_process_with_a_live_node_id_is_refused_and_the_holder_is_named
     nodes(session).join("gw-1", FIRST)
     monkeypatch.setattr(other.store.tree, "session_timeout_s", 0.2)
 
-    with pytest.raises(NodeIdTakenError, match="node gw-1 of the cache users is host-a process 7 .ZooKeeper session 0x"):
+    with pytest.raises(
+        NodeIdTakenError, match=r"node gw-1 of the cache users is host-a process 7 \(ZooKeeper session 0x"
+    ):
         nodes(other).join("gw-1", Published(who="host-b process 9"))
 
     assert live(session)["gw-1"].published == FIRST
@@ -85,6 +87,17 @@ def test_saying_something_new_keeps_the_order_of_creation(session: Session, othe
     found = live(other)
     assert found["z"].member.created < found["a"].member.created
     assert found["z"].member.holds == Interval(1, 9)
+
+
+def test_one_read_and_a_read_of_many_tell_the_same_of_a_node(session: Session) -> None:
+    nodes(session).join("gw-1", FIRST)
+    paths = ["/DataCache/users/sync/gw-1", "/DataCache/users/commit", "/DataCache/none"]
+
+    many = session.store.tree.get_many(paths)
+
+    assert many == [session.store.tree.get(path) for path in paths]
+    assert many[0] is not None
+    assert many[0].created > 0
 
 
 @pytest.mark.parametrize("made", [True, False])

@@ -26,6 +26,7 @@ from typing import NamedTuple
 from ha_core.datacache.core.digest import replaced
 from ha_core.datacache.core.source import Changes, Row
 
+
 @dataclass(frozen=True, slots=True)
 class Content:
     """What is there at one time, by key: no deleted ones."""

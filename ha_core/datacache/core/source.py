@@ -76,8 +76,8 @@ def check(changes: Changes, after_us: int, limit: int) -> None:
         raise BrokenSourceError(f"a time of {changes.through_us}, it must be 0 to {MAX_US} microseconds")
     if not 0 <= changes.deletions_from_us <= changes.exact_from_us <= MAX_US:
         raise BrokenSourceError(
-            f"exact_from_us {changes.exact_from_us} and deletions_from_us {changes.deletions_from_us}: who has forgotten "
-            "a deletion has forgotten what it replaced"
+            f"exact_from_us {changes.exact_from_us} and deletions_from_us {changes.deletions_from_us}: "
+            "who has forgotten a deletion has forgotten what it replaced"
         )
     last_us = after_us
     for row in changes.rows:
