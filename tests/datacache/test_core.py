@@ -142,6 +142,34 @@ def test_a_first_read_in_pages_keeps_what_a_commit_needs() -> None:
         assert values(cache.main.rows) == history.content(at_us)
 
 
+def test_a_first_read_in_pages_of_a_source_that_has_forgotten_deletions_comes_to_its_end() -> None:
+    history = made(("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5), ("e", None))
+    history.forget_deletions(6)
+    cache = Cache()
+
+    read(cache, history, limit=2)
+
+    assert cache.reloads == 0
+    assert cache.commit(agreed(history, 6)) is Moved.COMMITTED
+
+
+def test_a_deletion_that_is_forgotten_between_two_pages_is_not_missed() -> None:
+    # Given a first page with a key that is deleted then, which is forgotten
+    history = made(("a", 1), ("b", 2), ("c", 3))
+    cache = Cache()
+    cache.take(history.changes(0, 2), 0, 2)
+    history.change("a", None)
+    history.forget_deletions(4)
+
+    with pytest.raises(BrokenSourceError, match="up deletions while it was read"):
+        read(cache, history, limit=2)
+    read(cache, history, limit=2)
+
+    assert cache.commit(agreed(history, 4)) is Moved.COMMITTED
+    assert cache.main is not None
+    assert values(cache.main.rows) == history.content(4)
+
+
 def test_nothing_of_a_first_read_counts_before_it_is_whole() -> None:
     history = made(("a", 1), ("b", 2), ("c", 3))
     cache = Cache()

@@ -101,7 +101,7 @@ class Cache:
             if self._fresh is not None:
                 self._fresh, self._whole = Held(), False  # What it has of before may be what the source has lost.
             raise
-        if 0 < after_us < changes.deletions_from_us:
+        if self._reading.lacks_deletions(changes):
             # Not for ever, should it do so again and again: what was begun anew once is repeated at the next read.
             again = self._fresh is not None
             self.reload()

@@ -64,25 +64,34 @@ class Held:
     """Grows by what is read, and lets go of what nobody will ask for.
 
     :ivar exact_from_us: from here to `through_us` the content can be told.
+    :ivar deletions_from_us: of keys that were deleted up to then and not kept it has never read anything either.
     """
 
     def __init__(self) -> None:
         self._base = Content()
         self._later: list[Row] = []
         """Versions made after the base's time, in order."""
-        self.exact_from_us = 0
-        self.through_us = 0
+        self.exact_from_us = self.through_us = self.deletions_from_us = 0
 
     def __len__(self) -> int:
         """Versions that are kept besides one content."""
         return len(self._later)
 
     def add(self, changes: Changes) -> None:
-        """What was asked for after `through_us`."""
+        """What was asked for after `through_us`, if it does not lack deletions."""
+        if self.through_us == 0:
+            self.deletions_from_us = changes.deletions_from_us
         if changes.exact_from_us > self.through_us:
             self.exact_from_us = max(self.exact_from_us, changes.exact_from_us)
         self._later += changes.rows
         self.through_us = changes.through_us
+
+    def lacks_deletions(self, changes: Changes) -> bool:
+        """Whether the answer may lack a deletion of what was read: then everything is to be read anew.
+
+        What was forgotten before the first page was read is in no page.
+        """
+        return 0 < max(self.through_us, self.deletions_from_us) < changes.deletions_from_us
 
     def tells(self, at_us: int) -> bool:
         return self.exact_from_us <= at_us <= self.through_us
