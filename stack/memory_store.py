@@ -31,11 +31,17 @@ class _Memory:
     children: dict[str, set[str]] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     watches: dict[str, dict[Callable[[], None], MemoryTree]] = field(default_factory=dict)
+    """By path; those of a node's children by the path and a slash."""
     sessions: int = 0
+    writes: int = 0
     clock_s: Callable[[], float] = time.time
 
-    def written(self, data: bytes, version: int, owner: int) -> Node:
-        return Node(data, version, owner, int(self.clock_s() * 1000))
+    def made(self, data: bytes, owner: int) -> Node:
+        self.writes += 1
+        return Node(data, 0, owner, int(self.clock_s() * 1000), self.writes)
+
+    def put(self, old: Node, data: bytes) -> Node:
+        return old._replace(data=data, version=old.version + 1, written_ms=int(self.clock_s() * 1000))
 
     def place(self, path: str, node: Node) -> None:
         if path not in self.nodes:
@@ -52,6 +58,10 @@ class _Memory:
         for path in paths:
             for wake in self.watches.pop(path, {}):
                 wake()
+
+    def fire_parents(self, paths: set[str]) -> None:
+        """Of nodes that have come or gone."""
+        self.fire({path[: path.rindex("/") + 1] for path in paths})
 
 
 class MemoryTree:
@@ -82,9 +92,11 @@ class MemoryTree:
             self._check_connected()
             return [self._memory.nodes.get(path) for path in paths]
 
-    def children(self, path: str) -> list[str]:
+    def children(self, path: str, wake: Callable[[], None] | None = None) -> list[str]:
         with self._memory.lock:
             self._check_connected()
+            if wake is not None and path in self._memory.nodes:
+                self._memory.watches.setdefault(f"{path}/", {})[wake] = self
             return list(self._memory.children.get(path, ()))
 
     def write(self, ops: Sequence[Op]) -> None:
@@ -157,7 +169,9 @@ class MemoryTree:
                 elif path in memory.nodes:
                     memory.drop(path)
             raise
-        memory.fire({path for path, node in before.items() if memory.nodes.get(path) != node})
+        changed = {path: node for path, node in before.items() if memory.nodes.get(path) != node}
+        memory.fire(set(changed))
+        memory.fire_parents({path for path, node in changed.items() if None in (node, memory.nodes.get(path))})
 
     def _apply_one(self, index: int, op: Op) -> None:
         memory = self._memory
@@ -168,7 +182,7 @@ class MemoryTree:
                 raise PreconditionError(index)
             if parent and parent not in memory.nodes:
                 raise PreconditionError(index)
-            memory.place(op.path, memory.written(op.data, 0, self._session if op.ephemeral else 0))
+            memory.place(op.path, memory.made(op.data, self._session if op.ephemeral else 0))
             return
         if node is None:
             raise PreconditionError(index)
@@ -177,7 +191,7 @@ class MemoryTree:
         if isinstance(op, Check):
             return
         if isinstance(op, Put):
-            memory.place(op.path, memory.written(op.data, node.version + 1, node.owner))
+            memory.place(op.path, memory.put(node, op.data))
             return
         assert isinstance(op, Remove)
         if memory.children.get(op.path):
@@ -198,6 +212,7 @@ class MemoryTree:
         for path in owned:
             self._memory.drop(path)
         self._memory.fire(set(owned))
+        self._memory.fire_parents(set(owned))
         for watches in self._memory.watches.values():
             for wake in [wake for wake, tree in watches.items() if tree is self]:
                 del watches[wake]
@@ -249,11 +264,14 @@ class MemoryStore(Store):
         """Put any bytes at a path (relative to the root), as another version or a person with a shell might."""
         with self._memory.lock:
             old = self._memory.nodes.get(path)
-            self._memory.place(path, self._memory.written(data, 0 if old is None else old.version + 1, 0))
+            node = self._memory.made(data, 0) if old is None else self._memory.put(old, data)._replace(owner=0)
+            self._memory.place(path, node)
             self._memory.fire({path})
+            self._memory.fire_parents({path} if old is None else set())
 
     def uproot(self, path: str) -> None:
         """Delete a node (relative to the root) behind everyone's back."""
         with self._memory.lock:
             self._memory.drop(path)
             self._memory.fire({path})
+            self._memory.fire_parents({path})

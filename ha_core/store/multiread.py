@@ -17,8 +17,8 @@ _NO_NODE = -101
 _HEADER = struct.Struct("!i?i")
 """Type, done, error: before each part, and once more with done at the end."""
 _LENGTH = struct.Struct("!i")
-_STAT = struct.Struct("!24xqi8xq16x")
-"""Of the 68 bytes of a node's stat: time of its last write, version and ephemeral owner."""
+_STAT = struct.Struct("!q16xqi8xq16x")
+"""Of the 68 bytes of a node's stat: the write that made it, time of its last write, version and ephemeral owner."""
 
 FIRST_BATCH = 50
 MAX_BATCH = 500
@@ -61,8 +61,8 @@ class MultiRead:
                 nodes.append(None)
             else:
                 end = offset + max(number, 0)
-                written_ms, version, owner = _STAT.unpack_from(data, end)
-                nodes.append(Node(bytes(data[offset:end]), version, owner, written_ms))
+                created, written_ms, version, owner = _STAT.unpack_from(data, end)
+                nodes.append(Node(bytes(data[offset:end]), version, owner, written_ms, created))
                 offset = end + _STAT.size
             kind, done, _ = _HEADER.unpack_from(data, offset)
             offset += _HEADER.size

@@ -38,6 +38,11 @@ class Store(Commits, Operations, Allocation, Usages, Known, Mirroring):
         self._guard = threading.Lock()
         _create_skeleton(tree)
 
+    @property
+    def tree(self) -> Tree:
+        """The seam below, for what lies in the same tree and is no document of the state."""
+        return self._tree
+
     def load(self, left_out: Collection[type[Document]] = ()) -> View:
         """The whole state at one revision.
 

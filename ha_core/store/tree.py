@@ -60,6 +60,8 @@ class Node(NamedTuple):
     """Session of an ephemeral node, else 0."""
     written_ms: int = 0
     """When it was last written, by the clock of the tree: one clock, whoever writes."""
+    created: int = 0
+    """Greater than that of every node that was made in an earlier write. Children are listed in no order at all."""
 
 
 class PreconditionError(Exception):
@@ -83,8 +85,8 @@ class Reads(Protocol):
     def get_many(self, paths: Sequence[str]) -> list[Node | None]:
         """In order of `paths`. Not one point in time."""
 
-    def children(self, path: str) -> list[str]:
-        """Node names, in any order; empty for a missing node."""
+    def children(self, path: str, wake: Callable[[], None] | None = None) -> list[str]:
+        """Node names, in any order; empty for a missing node. `wake` as for `get`, when one has come or gone."""
 
     def sync(self) -> None:
         """Reads that follow see everything that any session wrote before this call."""

@@ -38,6 +38,10 @@ class _Watch:
         self.wake()
 
 
+def _watch(wake: Callable[[], None] | None) -> _Watch | None:
+    return None if wake is None else _Watch(wake)
+
+
 class ZooKeeperReads:
     """Reading below `root`."""
 
@@ -47,19 +51,20 @@ class ZooKeeperReads:
         self._read = partial(connection.read, waits=waits)
 
     def get(self, path: str, wake: Callable[[], None] | None = None) -> Node | None:
-        watch = None if wake is None else _Watch(wake)
+        watch = _watch(wake)
         try:
             data, stat = self._read(lambda: self.connection.client.get_async(self._root + path, watch=watch))
         except NoNodeError:
             return None
-        return Node(data or b"", stat.version, stat.ephemeralOwner, stat.mtime)
+        return Node(data or b"", stat.version, stat.ephemeralOwner, stat.mtime, stat.czxid)
 
     def get_many(self, paths: Sequence[str]) -> list[Node | None]:
         return read_in_batches([self._root + path for path in paths], self._multi_read)
 
-    def children(self, path: str) -> list[str]:
+    def children(self, path: str, wake: Callable[[], None] | None = None) -> list[str]:
+        watch, client = _watch(wake), self.connection.client
         try:
-            names: list[str] = self._read(lambda: self.connection.client.get_children_async(self._root + path))
+            names: list[str] = self._read(lambda: client.get_children_async(self._root + path, watch=watch))
         except NoNodeError:
             return []
         return names

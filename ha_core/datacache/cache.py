@@ -1,0 +1,295 @@
+"""A cache on one node: reads its source, agrees with the other nodes by ZooKeeper, and serves the main part.
+
+Two threads: one reads (`reading`), one agrees and commits. Readers of the main part wait for neither.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+
+from ha_core.datacache.core.agreement import Agreement, Judgement
+from ha_core.datacache.core.cache import Cache, Commit, Moved
+from ha_core.datacache.core.errors import DataCacheError, NodeIdTakenError, SourceWentBackError
+from ha_core.datacache.core.held import Content
+from ha_core.datacache.core.source import Source
+from ha_core.datacache.nodes import LiveNode, Published
+from ha_core.datacache.reading import Reading
+from ha_core.datacache.state import CacheState, Settings
+from ha_core.datacache.zookeeper import RETRY_S, CacheNodes, holder
+from ha_core.store.errors import StoreError
+from ha_core.store.tree import Node, Reads, State, Tree
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 5.0
+"""How long a watch that got lost, or a failed look, can go unnoticed."""
+_CLOSE_S = 5.0
+"""How long an answer of the source is waited for at the end."""
+
+
+class DataCache:
+    """Begins with `start`. Thread-safe.
+
+    What is served survives everything but the process: a source or a ZooKeeper that is away, a lost session, another
+    process that takes the node id. Then it may be an older one than the others serve, under its own commit time.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        node: str,
+        source: Source,
+        tree: Tree,
+        settings: Settings | None = None,
+        on_main: Callable[[Content], object] = lambda content: None,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """
+        :param name: of the cache; all nodes that take part in it read the same source.
+        :param node: unique among live nodes.
+        :param on_main: called with each new main part, in order, from one thread, before anybody else sees it.
+        :param clock_s: for waiting only; it must never go back.
+        """
+        self.name, self.node = name, node
+        self._settings = settings or Settings()
+        self._tree, self._reads, self._nodes = tree, tree.impatient(), CacheNodes(tree, name)
+        self._on_main, self._clock_s = on_main, clock_s
+        self._who = f"{socket.gethostname()} process {os.getpid()}"
+        self._cache, self._guard = Cache(), threading.Lock()
+        self._agreement = Agreement(self._settings.hold_s)
+        self._events: SimpleQueue[State | None] = SimpleQueue()
+        self._reading = Reading(name, source, self._cache, self._guard, self._settings, self._wake, clock_s)
+        self._members = self._nodes.members(self._reads, self._wake)
+        self._main: Content | None = None
+        self._ready = threading.Event()
+        self._judgement = Judgement()
+        self._agreed_us: int | None = None
+        self._error = ""
+        self._said, self._said_s = Published(who=self._who), 0.0
+        """What was last published, and when."""
+        self._connected = self._closing = False
+        self._told: tuple[tuple[int, int], tuple[int, int]] | None = None
+        """What was last seen of reloads and changes; None: nothing since the start."""
+        self._asked_us = 0
+        """Up to where others had read when it was last found that this node has not."""
+        self._unlisten: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=self._run, name=f"datacache-agreement-{name}", daemon=True)
+
+    @property
+    def main(self) -> Content | None:
+        """What is served; None before the first commit. It never changes: take it once per request."""
+        return self._main
+
+    def start(self) -> None:
+        """Take part.
+
+        :raises NodeIdTakenError: another live process has the node id.
+        :raises StoreUnavailableError: ZooKeeper cannot be reached.
+        """
+        self._nodes.create()
+        self._nodes.join(self.node, self._said)
+        self._heed(self._tree)  # Before the first read: what is told later is news.
+        self._unlisten = self._tree.listen(self._events.put)
+        self._thread.start()
+        self._reading.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Until there is something to serve."""
+        return self._ready.wait(timeout_s)
+
+    def read_now(self) -> None:
+        """Read the source at once, instead of at the next time."""
+        self._reading.now()
+
+    def reload(self) -> None:
+        """Read everything anew. What is served stays in force meanwhile."""
+        with self._guard:
+            self._cache.reload()
+        self._reading.now()
+
+    def state(self) -> CacheState:
+        main, now_s = self._main, self._clock_s()
+        with self._guard:
+            holds, uncommitted = self._cache.holds, self._cache.uncommitted
+            reloads, refused = self._cache.reloads, self._cache.refused
+        current_s = None if main is None else self._reading.current_s(main.at_us)
+        checked_s = self._reading.checked_s
+        return CacheState(
+            name=self.name,
+            node=self.node,
+            commit_us=None if main is None else main.at_us,
+            agreed_us=self._agreed_us,
+            read_us=None if holds is None else holds.through_us,
+            rows=0 if main is None else len(main.rows),
+            uncommitted=uncommitted,
+            age_s=None if current_s is None else now_s - current_s,
+            checked_s=None if checked_s is None else now_s - checked_s,
+            error=self._reading.error or self._error,
+            connected=self._connected,
+            leader=self._judgement.leader,
+            holding_up=self._judgement.holding_up,
+            left_out=self._judgement.left_out,
+            reloads=reloads,
+            refused_us=refused,
+        )
+
+    def close(self) -> None:
+        """Leave. The last main part can still be read."""
+        if self._closing:
+            return
+        self._closing = True
+        self._unlisten()
+        self._wake()
+        self._reading.close(_CLOSE_S)
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+            try:
+                self._nodes.leave(self.node)
+            except StoreError as error:
+                log.warning("cache %s: %s", self.name, error)
+
+    def _wake(self) -> None:
+        self._events.put(None)
+
+    def _run(self) -> None:
+        pause_s = 0.0
+        while True:
+            self._wait(pause_s)
+            if self._closing:
+                return
+            pause_s = LOOK_S
+            if not self._connected:
+                continue
+            try:
+                pause_s = min(LOOK_S, self._look())
+                self._error = ""
+            except (StoreError, DataCacheError) as error:
+                self._note(str(error))
+                pause_s = RETRY_S
+            except Exception:
+                # A fault of ours must not end the thread: nothing would ever be committed again.
+                log.exception("cache %s: a look at the agreement has failed", self.name)
+                pause_s = LOOK_S
+
+    def _wait(self, timeout_s: float) -> None:
+        """Until something has happened; all that has happened by then is one."""
+        try:
+            event = self._events.get(timeout=timeout_s)
+            while True:
+                if event is not None:
+                    self._connected = event == "connected"
+                    self._members.forget()
+                event = self._events.get_nowait()
+        except Empty:
+            return
+
+    def _look(self) -> float:
+        """Publish, commit, and judge, by what stands in ZooKeeper now; after how long to look again."""
+        self._adopt()
+        self._heed(self._reads, self._wake)
+        other = self._publish()
+        commit, read = self._nodes.commit(self._reads, self._wake)
+        self._go(commit)
+        live = [node.member for node in self._members.read()]
+        now_s = self._clock_s()
+        self._judgement = self._agreement.judge(live, None if commit is None else commit.at_us, now_s)
+        self._follow(max((member.holds.through_us for member in live if member.holds), default=0))
+        if other is not None:
+            raise NodeIdTakenError(self.name, self.node, holder(other), 0.0)
+        if self._agreement.writes(self._judgement, self.node, now_s) and self._propose(read):
+            return 0.0
+        after_s = self._agreement.next_s(now_s)
+        return LOOK_S if after_s is None else after_s
+
+    def _adopt(self) -> None:
+        """Take what was read anew. A main part of the same time comes of it where that is what was agreed."""
+        try:
+            with self._guard:
+                replaced = self._cache.adopt()
+        except SourceWentBackError as error:
+            log.warning("cache %s: what was read anew is not taken: %s", self.name, error)
+            return
+        if replaced:
+            self._serve()
+
+    def _heed(self, reads: Reads, wake: Callable[[], None] | None = None) -> None:
+        """What was told since the last look: to reload, or that the source was changed."""
+        told = self._nodes.reloads(reads, wake).of(self.node), self._nodes.changed(reads, wake)
+        before, self._told = self._told, told
+        if before is None or told == before:
+            return
+        if told[0] != before[0]:
+            log.info("cache %s: told to reload, everything is read anew", self.name)
+            self.reload()
+        self._reading.now()
+
+    def _publish(self) -> LiveNode | None:
+        """The other process that has the node id, if one has."""
+        with self._guard:
+            holds = self._cache.holds
+        main_us = 0 if self._main is None else self._main.at_us
+        said, now_s = Published(holds, main_us, self._who, self._reading.trouble), self._clock_s()
+        if replace(said, main_us=self._said.main_us) == self._said and now_s - self._said_s < LOOK_S:
+            said = self._said  # All are woken by it, and nobody waits to hear what is served: it comes with the rest.
+        other = self._nodes.publish(self.node, said)
+        if said is not self._said:
+            self._said, self._said_s = said, now_s
+        return other
+
+    def _go(self, commit: Commit | None) -> None:
+        if commit is None:
+            return
+        self._agreed_us = max(self._agreed_us or 0, commit.at_us)
+        with self._guard:
+            known = self._cache.refused
+            moved = self._cache.commit(commit)
+        if moved is Moved.COMMITTED:
+            self._serve()
+        elif moved is Moved.REFUSED and known != commit.at_us:
+            log.error(
+                "cache %s: what was read up to %d is not what was agreed: it is not served, everything is read anew",
+                self.name,
+                commit.at_us,
+            )
+            self._reading.now()
+
+    def _propose(self, read: Node | None) -> bool:
+        """Whether something was tried, so that all is to be looked at again."""
+        assert self._judgement.commit_us is not None
+        with self._guard:
+            proposal = self._cache.proposal(self._judgement.commit_us)
+        if proposal is None:
+            return False  # It has let that time go since it said so, and says so next.
+        if self._nodes.write_commit(proposal, self.node, read):
+            self._go(proposal)
+        return True
+
+    def _follow(self, top_us: int) -> None:
+        """Read at once what another node has read already: so all have it soon after the first."""
+        with self._guard:
+            holds = self._cache.holds
+        if holds is not None and max(holds.through_us, self._asked_us) < top_us:
+            self._asked_us = top_us
+            self._reading.now()
+
+    def _serve(self) -> None:
+        main = self._cache.main
+        assert main is not None
+        try:
+            self._on_main(main)
+        except Exception:
+            log.exception("cache %s: who uses it has failed to take the content of %d", self.name, main.at_us)
+        self._main = main
+        self._ready.set()
+
+    def _note(self, error: str) -> None:
+        if error != self._error:
+            log.warning("cache %s: not agreed, what is served stays in force: %s", self.name, error)
+        self._error = error

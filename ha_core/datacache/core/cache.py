@@ -1,0 +1,189 @@
+"""One node's cache: the main part, which alone is served, and beside it what was read and is not committed.
+
+```
+ source ─ changes ─▶ fresh ─ whole ─▶ held ─ commit T, fingerprint as agreed ─▶ main
+                       ▲  reload: everything is read anew, while held and main stay in force
+```
+
+A main part is replaced by that of a later commit time, or by one of the same time and the same fingerprint (healed).
+What differs from what was agreed for its time is refused: the node goes on serving what it has, reads everything anew
+once, and if it still differs waits for the next commit time. So even a source whose history was changed behind the
+nodes' backs gives no two contents to one commit time; with the next change in it all have the new one.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from ha_core.datacache.core.errors import BrokenSourceError, DataCacheError, SourceWentBackError
+from ha_core.datacache.core.held import Content, Held, Interval
+from ha_core.datacache.core.source import Changes, check
+
+SHRINK_ROWS = 100_000
+MAX_ROWS = 3_000_000
+"""Of versions that are not committed: some 1 GB."""
+
+
+class Commit(NamedTuple):
+    """What all go to: the content at that time, which has this fingerprint."""
+
+    at_us: int
+    fingerprint: int
+
+
+class Moved(Enum):
+    """What became of a commit time."""
+
+    THERE = "the main part is of this time, or of a later one"
+    COMMITTED = "the main part is of this time from now on"
+    NOTHING_READ = "nothing was read yet"
+    BEHIND = "it was not read so far yet"
+    AHEAD = "what was replaced before it was read is not known: a later one is waited for"
+    REFUSED = "what was read differs from what was agreed"
+
+
+class TooMuchUncommittedError(DataCacheError):
+    """Reading pauses, lest memory grows for ever."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(
+            f"{count} changes are not committed, more than the {MAX_ROWS} that are kept; nothing more is read until "
+            "there is a commit: see whether ZooKeeper can be reached, and who holds the others up. For a first read of "
+            "a source that has more, prune its history"
+        )
+
+
+class Cache:
+    """Not thread-safe, but for `main`: a content never changes, so whoever took it has one state for his request.
+
+    :ivar main: None before the first commit.
+    :ivar reloads: how often everything was read anew, the first time not counted.
+    :ivar refused: the last commit time that was refused; 0: none.
+    """
+
+    def __init__(self) -> None:
+        self.main: Content | None = None
+        self._held: Held | None = None
+        self._fresh: Held | None = Held()
+        self._whole = False
+        """`_fresh` has all that its source has."""
+        self._floor_us = 0
+        """The greatest commit time that it knows of: nothing is asked for below."""
+        self.reloads = 0
+        self.refused = 0
+
+    @property
+    def holds(self) -> Interval | None:
+        """None: nothing was read yet."""
+        return None if self._held is None else Interval(self._held.exact_from_us, self._held.through_us)
+
+    @property
+    def uncommitted(self) -> int:
+        """Versions that are kept besides the main part."""
+        return sum(len(part) for part in (self._held, self._fresh) if part is not None)
+
+    @property
+    def after_us(self) -> int:
+        """What is asked for next: what the source has behind it."""
+        return self._reading.through_us
+
+    def take(self, changes: Changes, after_us: int, limit: int) -> bool:
+        """What the source answered when asked for `limit` rows after `after_us`; whether to ask on at once.
+
+        :raises DataCacheError: nothing of it was taken.
+        """
+        if after_us != self.after_us:
+            return True  # A reload began while the source answered.
+        try:
+            check(changes, after_us, limit)
+        except SourceWentBackError:
+            if self._fresh is not None:
+                self._fresh, self._whole = Held(), False  # What it has of before may be what the source has lost.
+            raise
+        if self._reading.lacks_deletions(changes):
+            # Not for ever, should it do so again and again: what was begun anew once is repeated at the next read.
+            again = self._fresh is not None
+            self.reload()
+            if again:
+                raise BrokenSourceError("up deletions while it was read: others were kept before")
+            return True
+        reading = self._reading
+        if len(reading) + len(changes.rows) > SHRINK_ROWS:
+            reading.shrink(self._floor_us)
+        if len(reading) + len(changes.rows) > MAX_ROWS:
+            raise TooMuchUncommittedError(len(reading) + len(changes.rows))
+        reading.add(changes)
+        more = len(changes.rows) == limit
+        self._whole = self._fresh is not None and not more
+        return more
+
+    def reload(self) -> None:
+        """Read everything anew. What is held and served stays in force until that is whole."""
+        self._fresh, self._whole = Held(), False
+        self.reloads += 1
+
+    def reads_anew(self) -> bool:
+        """Whether a reload, or the first read, is under way."""
+        return self._fresh is not None
+
+    def adopt(self) -> bool:
+        """Take what was read anew, if that is whole, in place of what is held; whether the main part was, too.
+
+        :raises SourceWentBackError: it ends before the main part's time; it is thrown away.
+        """
+        if self._fresh is None or not self._whole:
+            return False
+        fresh, self._fresh, self._whole = self._fresh, None, False
+        main = self.main
+        if main is not None and fresh.through_us < main.at_us:
+            raise SourceWentBackError(main.at_us, fresh.through_us)
+        self._held = fresh
+        if main is None or not fresh.tells(main.at_us):
+            return False
+        content = fresh.at(main.at_us)
+        if content.fingerprint != main.fingerprint:
+            self._refuse(fresh, main.at_us)
+            return False
+        self.main = content
+        fresh.let_go(content)
+        return True
+
+    def commit(self, commit: Commit) -> Moved:
+        """Go to what was agreed, if this node can."""
+        self._floor_us = max(self._floor_us, commit.at_us)
+        held, main = self._held, self.main
+        if main is not None and commit.at_us <= main.at_us:
+            return Moved.THERE
+        if held is None:
+            return Moved.NOTHING_READ
+        if not held.tells(commit.at_us):
+            if commit.at_us > held.through_us:
+                return Moved.BEHIND
+            return Moved.REFUSED if commit.at_us == self.refused else Moved.AHEAD
+        if held.fingerprint_at(commit.at_us) != commit.fingerprint:
+            if self.refused != commit.at_us and self._fresh is None:
+                self.reload()
+            self._refuse(held, commit.at_us)
+            return Moved.REFUSED
+        self.main = held.at(commit.at_us)
+        held.let_go(self.main)
+        return Moved.COMMITTED
+
+    def proposal(self, at_us: int) -> Commit | None:
+        """The content at a time, to be agreed on; None: this node cannot tell it."""
+        if self.main is not None and at_us == self.main.at_us:
+            return Commit(at_us, self.main.fingerprint)
+        if self._held is None or not self._held.tells(at_us):
+            return None
+        return Commit(at_us, self._held.fingerprint_at(at_us))
+
+    def _refuse(self, held: Held, at_us: int) -> None:
+        self.refused = at_us
+        held.exact_from_us = max(held.exact_from_us, at_us + 1)
+
+    @property
+    def _reading(self) -> Held:
+        reading = self._held if self._fresh is None else self._fresh
+        assert reading is not None
+        return reading

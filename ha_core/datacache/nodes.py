@@ -1,0 +1,171 @@
+"""What lies in ZooKeeper for a cache, below the installation's root, and how it is written.
+
+```
+/DataCache/{name}/commit          the commit time, the content's fingerprint, who wrote it
+/DataCache/{name}/sync/{node}     ephemeral: up to where a node has read, since when it can tell, what it serves
+/DataCache/{name}/reload          how often each node was told to read everything anew
+/DataCache/{name}/changed         written by whoever has changed the source: all read at once
+```
+
+Parsers never raise: what cannot be read is as if it were not there, and is written again by whom it belongs to.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ha_core.datacache.core.agreement import Member
+from ha_core.datacache.core.cache import Commit
+from ha_core.datacache.core.held import Interval
+from ha_core.datacache.core.source import MAX_US
+from ha_core.store.paths import decode, encode
+
+log = logging.getLogger(__name__)
+
+ROOT = "/DataCache"
+MAX_BYTES = 100_000
+"""Of one node: a reload of 1,000 nodes is 30 kB."""
+MAX_TEXT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """:param name: of the cache, any text."""
+
+    name: str
+
+    @property
+    def base(self) -> str:
+        return f"{ROOT}/{encode(self.name)}"
+
+    @property
+    def commit(self) -> str:
+        return f"{self.base}/commit"
+
+    @property
+    def sync(self) -> str:
+        return f"{self.base}/sync"
+
+    @property
+    def reload(self) -> str:
+        return f"{self.base}/reload"
+
+    @property
+    def changed(self) -> str:
+        return f"{self.base}/changed"
+
+    def node(self, node: str) -> str:
+        return f"{self.sync}/{encode(node)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a node says of itself.
+
+    :ivar who: host and process, for people.
+    :ivar trouble: what keeps it from reading, in a word; empty: nothing.
+    """
+
+    holds: Interval | None = None
+    main_us: int = 0
+    who: str = ""
+    trouble: str = ""
+
+    def to_bytes(self) -> bytes:
+        said: dict[str, Any] = {"main_us": self.main_us, "who": self.who}
+        if self.holds is not None:
+            said |= {"from_us": self.holds.from_us, "through_us": self.holds.through_us}
+        if self.trouble:
+            said["trouble"] = self.trouble
+        return _to_bytes(said)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, path: str) -> Published:
+        said = _parse(data, path)
+        from_us, through_us = _time(said, "from_us"), _time(said, "through_us")
+        holds = None if from_us is None or through_us is None else Interval(from_us, through_us)
+        return cls(holds, _time(said, "main_us") or 0, _text(said, "who"), _text(said, "trouble"))
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNode:
+    """:ivar session: that its node in ZooKeeper lives with."""
+
+    member: Member
+    published: Published
+    session: int
+
+    @classmethod
+    def of(cls, name: str, data: bytes, path: str, created: int, session: int) -> LiveNode:
+        """:param name: of the node in ZooKeeper."""
+        said = Published.from_bytes(data, path)
+        return cls(Member(decode(name), created, said.holds, said.main_us), said, session)
+
+
+def commit_to_bytes(commit: Commit, by: str) -> bytes:
+    return _to_bytes({"commit_us": commit.at_us, "fingerprint": f"{commit.fingerprint:x}", "by": by})
+
+
+def commit_from_bytes(data: bytes, path: str) -> Commit | None:
+    """None: there is none yet, or none that can be read."""
+    said = _parse(data, path)
+    at_us = _time(said, "commit_us")
+    try:
+        return None if at_us is None else Commit(at_us, int(str(said.get("fingerprint"))[:32], 16))
+    except ValueError:
+        log.warning("%s has no fingerprint: it is written again with the next commit", path)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reloads:
+    """Who was told to read everything anew, and how often: a node does so when what concerns it has changed."""
+
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    everybody: int = 0
+
+    def of(self, node: str) -> tuple[int, int]:
+        """Another value than before: reload."""
+        return self.nodes.get(node, 0), self.everybody
+
+    def to_bytes(self) -> bytes:
+        return _to_bytes({"nodes": dict(self.nodes), "all": self.everybody})
+
+    @classmethod
+    def from_bytes(cls, data: bytes, path: str) -> Reloads:
+        said = _parse(data, path)
+        nodes = said.get("nodes")
+        counts = nodes if isinstance(nodes, dict) else {}
+        numbers = {node: number for node in counts if (number := _time(counts, node)) is not None}
+        return cls(numbers, _time(said, "all") or 0)
+
+
+def _to_bytes(said: Mapping[str, Any]) -> bytes:
+    return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _parse(data: bytes, path: str) -> dict[str, Any]:
+    if not data:
+        return {}
+    try:
+        said = json.loads(data) if len(data) <= MAX_BYTES else None
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        log.warning("%s cannot be read (%d bytes): taken as if nothing stood there", path, len(data))
+        return {}
+    return said
+
+
+def _time(said: Mapping[str, Any], key: str) -> int | None:
+    value = said.get(key)
+    return value if type(value) is int and 0 <= value <= MAX_US else None
+
+
+def _text(said: Mapping[str, Any], key: str) -> str:
+    value = said.get(key)
+    return value[:MAX_TEXT] if isinstance(value, str) else ""

@@ -1,0 +1,302 @@
+"""What a node can tell of what it has read, and what it does with a commit time."""
+
+from __future__ import annotations
+
+import pytest
+
+from ha_core.datacache.core import digest, source
+from ha_core.datacache.core.cache import Cache, Commit, Moved
+from ha_core.datacache.core.errors import BrokenSourceError, SourceWentBackError
+from ha_core.datacache.core.held import Interval
+from ha_core.datacache.core.source import Changes, Row
+
+from .sources import History, values
+
+
+def read(cache: Cache, history: History, limit: int = 100) -> None:
+    """Until the source has no more."""
+    more = True
+    while more:
+        after_us = cache.after_us
+        more = cache.take(history.changes(after_us, limit), after_us, limit)
+    cache.adopt()
+
+
+def agreed(history: History, at_us: int) -> Commit:
+    """What a node that has read all would propose."""
+    cache = Cache()
+    read(cache, history)
+    commit = cache.proposal(at_us)
+    assert commit is not None
+    return commit
+
+
+def made(*changes: tuple[str, object], keeps_all: bool = True) -> History:
+    """Changed at 1, 2, 3 …"""
+    history = History(keeps_all)
+    for key, value in changes:
+        history.change(key, value)
+    return history
+
+
+def test_a_commit_between_two_versions_of_a_key_serves_the_first_one_also_to_who_has_read_both() -> None:
+    # Given a node that has read both versions
+    history = made(("a", "old"), ("b", "x"), ("a", "new"))
+    cache = Cache()
+    read(cache, history)
+
+    moved = cache.commit(agreed(history, 2))
+
+    assert moved is Moved.COMMITTED
+    assert cache.main is not None
+    assert values(cache.main.rows) == {"a": {"is": "old"}, "b": {"is": "x"}}
+
+
+def test_a_node_that_may_lack_the_version_of_a_commit_time_waits_for_a_later_one() -> None:
+    # Given a source that replaces in place, and a node that has read after the change
+    history = made(("a", "old"), keeps_all=False)
+    commit = agreed(history, 1)
+    history.change("a", "new")
+    cache = Cache()
+    read(cache, history)
+
+    assert cache.holds == Interval(2, 2)
+    assert cache.commit(commit) is Moved.AHEAD
+    assert cache.main is None
+    assert cache.commit(agreed(history, 2)) is Moved.COMMITTED
+
+
+def test_a_node_that_has_not_read_so_far_keeps_what_it_serves_and_goes_straight_to_the_newest_commit_later() -> None:
+    # Given a node that serves, and two commits that it could not follow
+    history = made(("a", "old"))
+    cache = Cache()
+    read(cache, history)
+    cache.commit(agreed(history, 1))
+    history.change("a", "new")
+    history.change("b", "x")
+    assert cache.commit(agreed(history, 2)) is Moved.BEHIND
+    assert cache.commit(agreed(history, 3)) is Moved.BEHIND
+    assert cache.main is not None
+    assert (cache.main.at_us, values(cache.main.rows)) == (1, {"a": {"is": "old"}})
+
+    read(cache, history)
+
+    assert cache.commit(agreed(history, 3)) is Moved.COMMITTED
+    assert values(cache.main.rows) == {"a": {"is": "new"}, "b": {"is": "x"}}
+
+
+def test_a_main_part_that_was_taken_never_changes() -> None:
+    history = made(("a", "old"))
+    cache = Cache()
+    read(cache, history)
+    cache.commit(agreed(history, 1))
+    taken = cache.main
+    assert taken is not None
+    history.change("a", None)
+    read(cache, history)
+
+    cache.commit(agreed(history, 2))
+
+    assert values(taken.rows) == {"a": {"is": "old"}}
+    assert cache.main is not None
+    assert values(cache.main.rows) == {}
+
+
+def test_a_main_part_goes_back_for_no_commit() -> None:
+    history = made(("a", "old"), ("a", "new"))
+    cache = Cache()
+    read(cache, history)
+    cache.commit(agreed(history, 2))
+
+    assert cache.commit(agreed(history, 1)) is Moved.THERE
+    assert cache.main is not None
+    assert cache.main.at_us == 2
+
+
+def test_a_node_that_was_away_longer_than_deletions_are_kept_reads_everything_anew() -> None:
+    # Given a node that serves a key, whose deletion the source has forgotten
+    history = made(("a", "x"), ("b", "x"))
+    cache = Cache()
+    read(cache, history)
+    cache.commit(agreed(history, 2))
+    history.change("a", None)
+    history.forget_deletions(3)
+
+    read(cache, history)
+
+    assert cache.reloads == 1
+    assert cache.commit(agreed(history, 3)) is Moved.COMMITTED
+    assert cache.main is not None
+    assert values(cache.main.rows) == {"b": {"is": "x"}}
+
+
+def test_a_first_read_in_pages_keeps_what_a_commit_needs() -> None:
+    history = made(*((f"k{number % 7}", number) for number in range(100)))
+    cache = Cache()
+
+    read(cache, history, limit=3)
+
+    for at_us in (40, 41, 99):
+        assert cache.commit(agreed(history, at_us)) is Moved.COMMITTED
+        assert cache.main is not None
+        assert values(cache.main.rows) == history.content(at_us)
+
+
+def test_a_first_read_in_pages_of_a_source_that_has_forgotten_deletions_comes_to_its_end() -> None:
+    history = made(("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5), ("e", None))
+    history.forget_deletions(6)
+    cache = Cache()
+
+    read(cache, history, limit=2)
+
+    assert cache.reloads == 0
+    assert cache.commit(agreed(history, 6)) is Moved.COMMITTED
+
+
+def test_a_deletion_that_is_forgotten_between_two_pages_is_not_missed() -> None:
+    # Given a first page with a key that is deleted then, which is forgotten
+    history = made(("a", 1), ("b", 2), ("c", 3))
+    cache = Cache()
+    cache.take(history.changes(0, 2), 0, 2)
+    history.change("a", None)
+    history.forget_deletions(4)
+
+    with pytest.raises(BrokenSourceError, match="up deletions while it was read"):
+        read(cache, history, limit=2)
+    read(cache, history, limit=2)
+
+    assert cache.commit(agreed(history, 4)) is Moved.COMMITTED
+    assert cache.main is not None
+    assert values(cache.main.rows) == history.content(4)
+
+
+def test_nothing_of_a_first_read_counts_before_it_is_whole() -> None:
+    history = made(("a", 1), ("b", 2), ("c", 3))
+    cache = Cache()
+
+    more = cache.take(history.changes(0, 2), 0, 2)
+    cache.adopt()
+
+    assert more
+    assert cache.holds is None
+
+
+def test_an_answer_that_a_reload_has_overtaken_is_not_taken() -> None:
+    # Given an answer on its way
+    history = made(("a", 1), ("b", 2))
+    cache = Cache()
+    read(cache, history)
+    late = history.changes(cache.after_us, 100)
+    cache.reload()
+    before = cache.after_us
+
+    more = cache.take(late, 2, 100)
+
+    assert more
+    assert cache.after_us == before == 0
+
+
+def test_a_reload_serves_the_same_commit_time_from_what_was_read_anew() -> None:
+    # Given a main part that was damaged in memory
+    history = made(("a", "x"))
+    cache = Cache()
+    read(cache, history)
+    cache.commit(agreed(history, 1))
+    assert cache.main is not None
+    cache.main.rows["a"] = Row("a", 1, {"is": "damaged"})
+    assert digest.of_rows(cache.main.rows.values()) != history.digest(1)
+
+    cache.reload()
+    read(cache, history)
+
+    assert values(cache.main.rows) == {"a": {"is": "x"}}
+
+
+def test_a_content_that_is_not_what_was_agreed_is_refused_and_read_anew_once() -> None:
+    # Given a commit of a history that this node does not know
+    theirs, ours = made(("a", "x"), ("b", "x")), made(("a", "x"))
+    ours.change("b", "x", at_us=5)
+    theirs.change("c", "x", at_us=5)
+    cache = Cache()
+    read(cache, ours)
+
+    assert cache.commit(agreed(theirs, 5)) is Moved.REFUSED
+    assert cache.reads_anew()
+    read(cache, ours)
+    assert cache.commit(agreed(theirs, 5)) is Moved.REFUSED
+
+    assert not cache.reads_anew()
+    assert cache.main is None
+    assert cache.holds == Interval(6, 5)
+
+
+def test_after_a_refusal_the_next_commit_that_agrees_is_taken() -> None:
+    ours = made(("a", "x"), ("c", "x"))
+    cache = Cache()
+    read(cache, ours)
+    wrong = Commit(2, agreed(ours, 2).fingerprint + 1)
+    assert cache.commit(wrong) is Moved.REFUSED
+    ours.change("d", "x")
+    read(cache, ours)
+
+    assert cache.commit(agreed(ours, 3)) is Moved.COMMITTED
+
+
+def test_a_source_that_has_lost_what_it_told_is_named_and_what_is_served_stays() -> None:
+    history = made(("a", "x"), ("b", "x"))
+    cache = Cache()
+    read(cache, history)
+    cache.commit(agreed(history, 2))
+    history.restore(1)
+
+    with pytest.raises(SourceWentBackError, match="newest change is of 1, and was 2 before"):
+        read(cache, history)
+
+    cache.reload()
+    with pytest.raises(SourceWentBackError):
+        read(cache, history)
+    assert cache.main is not None
+    assert values(cache.main.rows) == {"a": {"is": "x"}, "b": {"is": "x"}}
+
+
+A, B = Row("a", 5, {}), Row("b", 6, {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        (Changes((A, B), 6, 0), "2 rows, no more than 1"),
+        (Changes((), -1, 0), "newest change is of -1"),
+        (Changes((), 1 << 63, 0), "a time of"),
+        (Changes((A,), 4, 0), "later than the 4"),
+        (Changes((A,), 9, 0), "must be the last row's time"),
+        (Changes((Row("", 5, {}),), 5, 0), "a key of 0 characters"),
+        (Changes((Row("k" * 3000, 5, {}),), 5, 0), "a key of 3000 characters"),
+        (Changes((Row("a", 0, {}),), 0, 0), "times must increase"),
+        (Changes((), 5, 1, 2), "exact_from_us 1 and deletions_from_us 2"),
+        (Changes((), 5, -1, -1), "exact_from_us -1"),
+    ],
+)
+def test_an_answer_that_breaks_a_promise_is_refused_as_a_whole(changes: Changes, error: str) -> None:
+    with pytest.raises((BrokenSourceError, SourceWentBackError), match=error):
+        source.check(changes, 0, 1)
+
+
+def test_rows_out_of_order_are_refused() -> None:
+    with pytest.raises(BrokenSourceError, match="'a' at 5 behind one at 6"):
+        source.check(Changes((B, A), 6, 0), 0, 10)
+
+
+def test_a_digest_is_of_all_that_is_served_in_any_order() -> None:
+    rows = [Row("a", 1, {"x": 1, "y": [None, "é"]}), Row("b", 2, {})]
+    turned = [rows[1], Row("a", 1, {"y": [None, "é"], "x": 1})]
+
+    assert digest.of_rows(rows) == digest.of_rows(turned)
+    for other in (rows[:1], [rows[0], Row("b", 3, {})], [rows[0], Row("b", 2, {"z": 0})], [rows[0], Row("c", 2, {})]):
+        assert digest.of_rows(rows) != digest.of_rows(other)
+
+
+@pytest.mark.parametrize("value", [{"x": float("nan")}, {"x": object()}])
+def test_a_value_that_is_not_json_is_named(value: dict[str, object]) -> None:
+    with pytest.raises(BrokenSourceError, match="'a' that is not JSON"):
+        digest.of_rows([Row("a", 1, value)])

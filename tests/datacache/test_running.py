@@ -1,0 +1,248 @@
+"""Whole caches with their threads, on a tree in memory and on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ha_core.datacache.cache import DataCache
+from ha_core.datacache.core.errors import NodeIdTakenError
+from ha_core.datacache.core.held import Content
+from ha_core.datacache.core.source import Changes, Row
+from ha_core.datacache.state import Settings
+from ha_core.datacache.zookeeper import CacheNodes
+from tests.store.sessions import Backend, Session
+from tests.store.waiting import DEADLINE_S, until
+
+from .sources import History, values
+
+QUICK = Settings(every_s=3600.0, hold_s=5.0, check_s=3600.0, page_rows=3)
+"""Nothing is read because time has passed."""
+
+
+class Slow:
+    """A source whose answers wait until they are let go."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self.open = threading.Event()
+        self.open.set()
+        self.digest = history.digest
+
+    def changes(self, after_us: int, limit: int) -> Changes:
+        self.open.wait(DEADLINE_S)
+        return self._history.changes(after_us, limit)
+
+
+class Fleet:
+    """Nodes on sessions of their own, that end with the test."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.caches: list[DataCache] = []
+        self.sessions: list[Session] = []
+
+    def start(self, node: str, source: History | Slow, settings: Settings = QUICK) -> DataCache:
+        session = self._backend.open()
+        cache = DataCache("users", node, source, session.store.tree, settings)
+        cache.start()
+        self.caches.append(cache)
+        self.sessions.append(session)
+        return cache
+
+    def close(self) -> None:
+        for cache in self.caches:
+            cache.close()
+
+
+@pytest.fixture
+def fleet(backend: Backend) -> Iterator[Fleet]:
+    made = Fleet(backend)
+    yield made
+    made.close()
+
+
+def serves(cache: DataCache, content: dict[str, object]) -> bool:
+    return cache.main is not None and values(cache.main.rows) == content
+
+
+def history(**content: object) -> History:
+    made = History()
+    for key, value in content.items():
+        made.change(key, value)
+    return made
+
+
+def test_nodes_serve_what_the_source_has_and_follow_when_one_of_them_has_read_a_change(fleet: Fleet) -> None:
+    # Given three nodes that serve the same
+    source = history(a="x", b="x", c="x", d="x")
+    caches = [fleet.start(f"gw-{number}", source) for number in range(3)]
+    for cache in caches:
+        assert cache.wait(DEADLINE_S)
+    source.change("b", None)
+
+    caches[2].read_now()
+
+    for cache in caches:
+        until(lambda cache=cache: serves(cache, source.content(source.newest_us)), "served")
+    assert {cache.state().commit_us for cache in caches} == {source.newest_us}
+
+
+def test_an_announced_change_is_read_at_once(fleet: Fleet, other: Session) -> None:
+    source = history(a="x")
+    cache = fleet.start("gw-1", source)
+    until(lambda: serves(cache, {"a": {"is": "x"}}), "served")
+    source.change("a", "y")
+
+    CacheNodes(other.store.tree, "users").announce()
+
+    until(lambda: serves(cache, {"a": {"is": "y"}}), "served")
+
+
+def test_a_node_that_cannot_read_keeps_what_it_serves_and_is_left_out_after_a_while(fleet: Fleet) -> None:
+    # Given two nodes, one of which is cut off from the source
+    source = history(a="x")
+    slow = Slow(source)
+    settings = Settings(every_s=3600.0, hold_s=0.3, check_s=3600.0)
+    stuck, well = fleet.start("gw-1", slow, settings), fleet.start("gw-2", source, settings)
+    for cache in (stuck, well):
+        until(lambda cache=cache: serves(cache, {"a": {"is": "x"}}), "served")
+    slow.open.clear()
+    source.change("a", "y")
+
+    well.read_now()
+
+    until(lambda: serves(well, {"a": {"is": "y"}}), "served without the other")
+    until(lambda: well.state().left_out == ("gw-1",), "left out")
+    until(lambda: stuck.state().agreed_us == source.newest_us, "told")
+    assert serves(stuck, {"a": {"is": "x"}})
+    # When it can read again, then it is where the others are
+    slow.open.set()
+    until(lambda: serves(stuck, {"a": {"is": "y"}}), "caught up")
+    assert well.main is not None
+    assert stuck.main is not None
+    assert stuck.main.at_us == well.main.at_us
+
+
+def test_a_source_that_is_away_costs_nobody_what_is_served_and_its_error_is_told(fleet: Fleet) -> None:
+    source = history(a="x")
+    cache = fleet.start("gw-1", source)
+    assert cache.wait(DEADLINE_S)
+    source.down = "the database is away"
+
+    cache.read_now()
+
+    until(lambda: cache.state().error == "the database is away", "told")
+    assert serves(cache, {"a": {"is": "x"}})
+    source.down = ""
+    source.change("b", "x")
+    until(lambda: serves(cache, source.content(source.newest_us)), "read again by itself")
+    assert cache.state().error == ""
+
+
+def test_after_a_lost_session_a_node_takes_part_again_and_follows(fleet: Fleet, other: Session) -> None:
+    # Given two nodes that serve, the leader of which loses its session
+    source = history(a="x")
+    first, second = fleet.start("gw-1", source), fleet.start("gw-2", source)
+    for cache in (first, second):
+        assert cache.wait(DEADLINE_S)
+    until(lambda: second.state().leader == "gw-1", "the first one leads")
+
+    fleet.sessions[0].expire()
+
+    until(lambda: first.state().leader == second.state().leader == "gw-2", "the other one leads")
+    source.change("a", "y")
+    CacheNodes(other.store.tree, "users").announce()
+    for cache in (first, second):
+        until(lambda cache=cache: serves(cache, {"a": {"is": "y"}}), "served")
+
+
+def test_a_node_without_zookeeper_serves_on_and_catches_up(fleet: Fleet) -> None:
+    source = history(a="x")
+    first, second = fleet.start("gw-1", source), fleet.start("gw-2", source)
+    for cache in (first, second):
+        until(lambda cache=cache: serves(cache, {"a": {"is": "x"}}), "served")
+    fleet.sessions[0].suspend()
+    until(lambda: not first.state().connected, "cut off")
+    source.change("a", "y")
+
+    first.read_now()
+
+    until(lambda: (first.state().read_us or 0) == source.newest_us, "read")
+    assert serves(first, {"a": {"is": "x"}})
+    fleet.sessions[0].resume()
+    second.read_now()
+    for cache in (first, second):
+        until(lambda cache=cache: serves(cache, {"a": {"is": "y"}}), "served")
+
+
+def test_a_damaged_main_part_is_found_by_comparing_and_healed(fleet: Fleet) -> None:
+    # Given a main part that was damaged in memory
+    source = history(a="x")
+    cache = fleet.start("gw-1", source, Settings(every_s=0.05, hold_s=5.0, check_s=0.05))
+    assert cache.wait(DEADLINE_S)
+    assert cache.main is not None
+
+    cache.main.rows["a"] = Row("a", 1, {"is": "damaged"})
+
+    until(lambda: serves(cache, {"a": {"is": "x"}}) and cache.state().reloads >= 1, "healed")
+    until(lambda: cache.state().checked_s is not None, "compared")
+
+
+def test_a_reload_by_hand_reads_everything_anew(fleet: Fleet, other: Session) -> None:
+    source = history(a="x")
+    cache = fleet.start("gw-1", source)
+    assert cache.wait(DEADLINE_S)
+    until(lambda: serves(cache, {"a": {"is": "x"}}), "served")
+
+    CacheNodes(other.store.tree, "users").ask_reload("gw-1")
+
+    until(lambda: cache.state().reloads == 1, "read anew")
+    assert serves(cache, {"a": {"is": "x"}})
+
+
+def test_a_second_node_with_the_id_of_a_live_one_does_not_start(fleet: Fleet, other: Session) -> None:
+    source = history(a="x")
+    cache = fleet.start("gw-1", source)
+
+    with pytest.raises(NodeIdTakenError, match="node gw-1 of the cache users"):
+        DataCache("users", "gw-1", source, _impatient(other)).start()
+
+    assert cache.wait(DEADLINE_S)
+
+
+def test_a_new_main_part_is_told_in_order_and_a_failing_listener_costs_nothing(session: Session) -> None:
+    # Given a listener that always fails
+    told: list[int] = []
+
+    def take(content: Content) -> None:
+        told.append(content.at_us)
+        raise RuntimeError("planted")
+
+    source = history(a="x")
+    cache = DataCache("users", "gw-1", source, session.store.tree, QUICK, take)
+    cache.start()
+    assert cache.wait(DEADLINE_S)
+    source.change("a", "y")
+
+    cache.read_now()
+
+    until(lambda: serves(cache, {"a": {"is": "y"}}), "served")
+    cache.close()
+    assert told == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("every_s", 0.0), ("hold_s", -1.0), ("check_s", 1e9), ("page_rows", 0), ("page_rows", 10**6)]
+)
+def test_a_setting_out_of_bounds_is_refused(setting: str, value: float) -> None:
+    with pytest.raises(ValueError, match=setting):
+        Settings(**{setting: value})
+
+
+def _impatient(session: Session):  # type: ignore[no-untyped-def]
+    tree = session.store.tree
+    tree.session_timeout_s = 0.2
+    return tree
