@@ -10,6 +10,7 @@ from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Controller, Message, ask_each, grouped
 from gateway.composed.handlers import Context, Handler, handles
 from ha_core.model import Crossing, Fence, Topic
+from ha_core.model.access import AclOperation, ResourceType
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 
@@ -56,7 +57,15 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
 
     answers = yield from _ask(request, ApiKey.CREATE_TOPICS, request["topics"], "topics", place)
     # A refused topic has no configurations to show, which is null and not none.
-    return {"topics": [{"configs": None} | answer for answer in answers]}
+    return {"topics": [_shown(context, {"configs": None} | answer) for answer in answers]}
+
+
+def _shown(context: Context, created: Message) -> Message:
+    """A topic as whoever created it may see it: its shape and its settings are a right of their own."""
+    if created["error_code"] or context.allows(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, created["name"]):
+        return created
+    hidden = {"topic_config_error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "configs": []}
+    return created | {"num_partitions": -1, "replication_factor": -1} | hidden
 
 
 @handles(ApiKey.DELETE_TOPICS)
