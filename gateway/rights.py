@@ -122,7 +122,7 @@ class Gate:
         self.request = {**self.request, each.asked: left}
         if not left and not each.asks_for_none:
             # As where nothing of it could be asked; what else an answer has, its codec knows.
-            self.answer = {"error_code": 0, **self._entries}
+            self.answer = dict(self._entries)
 
     # -- the answer -----------------------------------------------------------------------------------------------
 
@@ -166,11 +166,12 @@ def _name(element: Any, each: Each) -> str:
 
 
 def _entries(elements: Iterable[Any], each: Each, code: ErrorCode, words: str | None) -> Iterator[Message]:
+    said = {"error_message": words} if each.worded else {}
     for element in elements:
         called: Message = {each.called or each.field: _name(element, each)}
         if not each.partitions:
             echo = {field: element[field] for field in each.echo}
-            yield {**each.more, **called, **echo, "error_code": int(code), "error_message": words}
+            yield {**each.more, **called, **echo, each.code: int(code), **said}
             continue
         yield {
             **called,
@@ -179,6 +180,7 @@ def _entries(elements: Iterable[Any], each: Each, code: ErrorCode, words: str | 
                     each.numbered: asked if isinstance(asked, int) else asked[each.numbered],
                     each.code: int(code),
                     **each.more,
+                    **said,
                 }
                 for asked in element[each.partitions]
             ],

@@ -73,6 +73,8 @@ class ErrorShape(NamedTuple):
     """Fields that are taken over from the request."""
     each: tuple[str, str] | None = None
     """A list of the request, and one of the answer that has an error for each of its elements."""
+    worded: bool = False
+    """Whether there is room for words beside the code."""
     until: int = NEVER
     """The last version that names partitions: those after it say it of the whole."""
 
@@ -122,7 +124,7 @@ class Api:
         if shape is not None and shape.each is not None:
             asked, answered = shape.each
             answer[answered] = [{"error_code": int(error), "error_message": words} for _ in request[asked]]
-        return {"error_message": words, **answer}
+        return {"error_message": words, **answer} if shape is not None and shape.worded else answer
 
     def refusal(self, request: Mapping[str, Any], error: ErrorCode) -> dict[str, Any]:
         """The answer that says `error` wherever it can be said."""
@@ -181,7 +183,16 @@ def _configs(operation: Operation, answers: str) -> Asks:
     )
     return Asks(
         each=tuple(
-            Each(operation, resource, "resources", "resource_name", answers, when=when, echo=("resource_type",))
+            Each(
+                operation,
+                resource,
+                "resources",
+                "resource_name",
+                answers,
+                when=when,
+                echo=("resource_type",),
+                worded=True,
+            )
             for resource, when in kinds
         )
     )
@@ -192,7 +203,8 @@ _OFFERED = (
     _topic(_K.PRODUCE, 3, 9, 9, "10 brings node endpoints, i.e. broker addresses (KIP-951)", effect=Effect(LOGS, LOGS),
         vouched=True,
         asks=Asks((Need("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),),
-            (Each("WRITE", "TOPIC", "topic_data", answers="responses", partitions="partition_data", numbered="index"),))),
+            (Each("WRITE", "TOPIC", "topic_data", answers="responses", partitions="partition_data",
+                numbered="index"),))),
     _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS,
         asks=Asks(each=(Each("READ", "TOPIC", "topics", "topic", "responses", partitions="partitions"),))),
     _composed(_K.LIST_OFFSETS, 1, 7, 6, "8 and 9 bring tiered storage's timestamps (KIP-405, KIP-1005)",
@@ -219,7 +231,7 @@ _OFFERED = (
             (Shown("DESCRIBE", "TOPIC", "topics", "name"),))),
     _composed(_K.FIND_COORDINATOR, 0, 3, 3, "4 asks for several keys (KIP-699); one answer comes from one cluster",
         effect=_READS_TOPICS, pace=Pace.QUICK,
-        denial=ErrorShape(more={"node_id": -1, "port": -1}),
+        denial=ErrorShape(more={"node_id": -1, "port": -1}, worded=True),
         asks=Asks((Need("DESCRIBE", "GROUP", "key", When("key_type", (None, 0))),
             Need("DESCRIBE", "TRANSACTIONAL_ID", "key", When("key_type", (1,)))))),
     _group(_K.JOIN_GROUP, 0, 9, 6, fenced=_LOADING, error=ErrorShape(echo=("member_id",)), use="join",
@@ -246,10 +258,11 @@ _OFFERED = (
     _local(_K.API_VERSIONS, 0, 3, 3, "4 changes supported features only; KIP-1242 has 5 name the cluster asked for",
         asks=_ENTERS),
     _composed(_K.CREATE_TOPICS, 2, 6, 5, "7 returns topic ids (KIP-516)", by_map=True, pace=Pace.SLOW,
-        asks=Asks(each=(Each("CREATE", "TOPIC", "topics", on_cluster="CREATE", unique=True),))),
+        asks=Asks(each=(Each("CREATE", "TOPIC", "topics", on_cluster="CREATE", unique=True, worded=True),))),
     _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, pace=Pace.SLOW,
         asks=Asks(
-            each=(Each("DELETE", "TOPIC", "topic_names", "", "responses", "name", on_cluster="DELETE", unique=True),))),
+            each=(Each("DELETE", "TOPIC", "topic_names", "", "responses", "name", on_cluster="DELETE", unique=True,
+                worded=True),))),
     _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True, pace=Pace.SLOW,
         asks=Asks(
             each=(Each("DELETE", "TOPIC", "topics", partitions="partitions", more={"low_watermark": -1}),))),
@@ -282,7 +295,7 @@ _OFFERED = (
         asks=Asks((*_TRANSACTION_WRITE, Need("READ", "GROUP", "group_id")),
             (Each("READ", "TOPIC", "topics", partitions="partitions"),))),
     _composed(_K.DESCRIBE_ACLS, 1, 3, 2, effect=_READS_TOPICS,
-        denial=ErrorShape(), asks=Asks((Need("DESCRIBE", "CLUSTER"),))),
+        denial=ErrorShape(worded=True), asks=Asks((Need("DESCRIBE", "CLUSTER"),))),
     _composed(_K.CREATE_ACLS, 1, 3, 2,
         denial=ErrorShape(False, each=("creations", "results")), asks=Asks((Need("ALTER", "CLUSTER"),))),
     _composed(_K.DELETE_ACLS, 1, 3, 2,
@@ -296,7 +309,7 @@ _OFFERED = (
     _local(_K.SASL_AUTHENTICATE, 0, 2, 2,
         asks=_ENTERS),
     _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, pace=Pace.SLOW,
-        asks=Asks(each=(Each("ALTER", "TOPIC", "topics", answers="results", unique=True),))),
+        asks=Asks(each=(Each("ALTER", "TOPIC", "topics", answers="results", unique=True, worded=True),))),
     _composed(_K.DELETE_GROUPS, 0, 2, 2, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True,
         asks=Asks(each=(Each("DELETE", "GROUP", "groups_names", "", "results", "group_id"),))),
     _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, pace=Pace.SLOW,
@@ -307,7 +320,8 @@ _OFFERED = (
     _composed(_K.DESCRIBE_CLUSTER, 0, 1, 0, "2 lists fenced brokers (KIP-1073)", effect=_READS_TOPICS,
         asks=Asks(told=(Told("CLUSTER", "cluster_authorized_operations"),))),
     _composed(_K.DESCRIBE_PRODUCERS, 0, 0, 0, effect=_READS_LOGS,
-        asks=Asks(each=(Each("READ", "TOPIC", "topics", partitions="partition_indexes", answered="partitions"),))),
+        asks=Asks(each=(Each("READ", "TOPIC", "topics", partitions="partition_indexes", answered="partitions",
+            worded=True),))),
     _composed(_K.DESCRIBE_TRANSACTIONS, 0, 0, 0, effect=Effect(LOGS | GROUPS, 0),
         asks=Asks(
             each=(Each("DESCRIBE", "TRANSACTIONAL_ID", "transactional_ids", "", "transaction_states",
@@ -322,7 +336,7 @@ _OFFERED = (
     _composed(_K.CONSUMER_GROUP_DESCRIBE, 0, 1, 0, "of clients that reach a cluster directly; without topic ids",
         effect=_READS_GROUPS,
         asks=Asks(
-            each=(Each("DESCRIBE", "GROUP", "group_ids", "", "groups", "group_id"),),
+            each=(Each("DESCRIBE", "GROUP", "group_ids", "", "groups", "group_id", worded=True),),
             told=(Told("GROUP", "authorized_operations", "groups", "group_id"),))),
 )
 _HIDDEN: Mapping[str, tuple[ApiKey, ...]] = {

@@ -91,6 +91,8 @@ class Each(NamedTuple):
     """What the others are told: one that is denied stops all."""
     asks_for_none: bool = False
     """The answer says more than what was asked of each: it is made also where nothing is left."""
+    worded: bool = False
+    """Whether there is room for words beside the code."""
     unique: bool = False
     """An element that comes twice is refused as that."""
 

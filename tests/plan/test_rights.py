@@ -258,5 +258,3 @@ def test_an_address_is_written_one_way_whatever_socket_shows_it(said: str) -> No
 def test_a_rule_without_what_it_needs_names_it(field: str) -> None:
     with pytest.raises(AccessRuleError, match=f"{field}: missing"):
         access_rule({key: value for key, value in GOOD.items() if key != field})
-
-
