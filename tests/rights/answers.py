@@ -22,7 +22,7 @@ _PROGRESS = frozenset(
 )
 _PROGRESS |= {"throttle_time_ms", "session_id", "end_offset", "timestamp", "low_watermark", "committed_leader_epoch"}
 _PROGRESS |= {"partition_size", "total_bytes", "usable_bytes", "producer_id", "producer_epoch", "active_producers"}
-_PROGRESS |= {"log_start_offset", "committed_offset", "transaction_start_time_ms"}
+_PROGRESS |= {"offset", "log_start_offset", "committed_offset", "transaction_start_time_ms"}
 
 
 def alike(answer: Any, verdicts: bool = False) -> Any:

@@ -219,7 +219,7 @@ def _use(world: World) -> None:
     direct = world.side("broker", "admin")
     for key in (ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_COMMIT, ApiKey.INIT_PRODUCER_ID):
         deadline = time.monotonic() + 60
-        for case in cases(key, (("seen-1",),)):
+        for case in cases(key, 3, (("seen-1",),)):
             if "hidden" in case.what:
                 continue
             while "error_code': 0" not in repr(direct.ask(APIS[key], 3, case.message)):
@@ -234,7 +234,7 @@ def test_a_gateway_with_rules_answers_as_a_broker_with_the_same_ones(world: Worl
     differing, compared = [], 0
     for user in RULES:
         for version in range(row.min_version, row.max_version + 1):
-            for case in cases(row.key, SETS):
+            for case in cases(row.key, version, SETS):
                 # Given the same request to both
                 direct, through = _message(case.message, 1), _message(case.message, world.node_id)
                 # When
