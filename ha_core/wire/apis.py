@@ -75,6 +75,8 @@ class ErrorShape(NamedTuple):
     """A list of the request, and one of the answer that has an error for each of its elements."""
     worded: bool = False
     """Whether there is room for words beside the code."""
+    null: tuple[str, int] | None = None
+    """A field that is null, from a version on."""
     until: int = NEVER
     """The last version that names partitions: those after it say it of the whole."""
 
@@ -124,6 +126,8 @@ class Api:
         if shape is not None and shape.each is not None:
             asked, answered = shape.each
             answer[answered] = [{"error_code": int(error), "error_message": words} for _ in request[asked]]
+        if shape is not None and shape.null is not None and version >= shape.null[1]:
+            answer[shape.null[0]] = None
         return {"error_message": words, **answer} if shape is not None and shape.worded else answer
 
     def refusal(self, request: Mapping[str, Any], error: ErrorCode) -> dict[str, Any]:
@@ -236,7 +240,7 @@ _OFFERED = (
             Need("DESCRIBE", "TRANSACTIONAL_ID", "key", When("key_type", (1,)))))),
     _group(_K.JOIN_GROUP, 0, 9, 6, fenced=_LOADING, error=ErrorShape(echo=("member_id",)), use="join",
         rebalance="waits",
-        denial=ErrorShape(), asks=_GROUP_READ),
+        denial=ErrorShape(null=("protocol_name", 7)), asks=_GROUP_READ),
     # A member whose heartbeat fails gives up its partitions; the fence is far shorter than its session.
     _group(_K.HEARTBEAT, 0, 4, 4, fenced=ErrorCode.NONE, rebalance="follows",
         asks=_GROUP_READ),

@@ -131,7 +131,8 @@ def _produces(names: Names) -> Iterator[tuple[str, Message]]:
 
 def _metadata(names: Names) -> Iterator[tuple[str, Message]]:
     named = {"topics": [{"name": name} for name in names]}
-    for create in (False, True):
+    creatable = "seen-none" in names  # the one would create it, and the other find it
+    for create in (False,) if creatable else (False, True):
         flags = {
             "allow_auto_topic_creation": create,
             "include_cluster_authorized_operations": True,
@@ -177,6 +178,7 @@ def _named(field: str, **more: Any) -> Maker:
     return _one(lambda names: {field: list(names), **more})
 
 
+_PROTOCOL = {"protocol_type": "consumer", "protocol_name": "range", "assignments": []}
 _JOIN = {
     "session_timeout_ms": 10_000,
     "rebalance_timeout_ms": 10_000,
@@ -205,7 +207,7 @@ MADE: dict[int, Maker] = {
     K.JOIN_GROUP: _first(lambda group: {"group_id": group, **_JOIN}),
     K.HEARTBEAT: _first(lambda group: {"group_id": group, "generation_id": 1, "member_id": "m"}),
     K.LEAVE_GROUP: _first(lambda group: {"group_id": group, "member_id": "m", "members": [{"member_id": "m"}]}),
-    K.SYNC_GROUP: _first(lambda group: {"group_id": group, "generation_id": 1, "member_id": "m", "assignments": []}),
+    K.SYNC_GROUP: _first(lambda group: {"group_id": group, "generation_id": 1, "member_id": "m", **_PROTOCOL}),
     K.DESCRIBE_GROUPS: _named("groups", include_authorized_operations=True),
     K.LIST_GROUPS: lambda names: iter([("", {"states_filter": [], "types_filter": []})]),
     K.CREATE_TOPICS: _one(
