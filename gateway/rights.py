@@ -98,13 +98,13 @@ class Gate:
         elements = self.request[each.asked]
         if not elements or (each.on_cluster and allows(self._verdicts, each.on_cluster, "CLUSTER")):
             return
-        twice = {name for name, times in Counter(_name(one, each) for one in elements).items() if times > 1}
+        times: Counter[str] = Counter(_name(one, each) for one in elements) if each.unique else Counter()
         left, out = [], []
         for element in elements:
             name = _name(element, each)
             judged = name if each.resource != "CLUSTER" else CLUSTER_NAME
             asked = each.when is None or each.when.holds(element)
-            passes = not asked or (each.unique and name in twice)
+            passes = not asked or times[name] > 1
             if passes or allows(self._verdicts, each.operation, each.resource, judged):
                 left.append(element)
             else:
@@ -166,7 +166,7 @@ def _name(element: Any, each: Each) -> str:
 
 
 def _entries(elements: Iterable[Any], each: Each, code: ErrorCode, words: str | None) -> Iterator[Message]:
-    said = {"error_message": words} if each.worded else {}
+    said = {"error_message": words and (each.words or words)} if each.worded else {}
     for element in elements:
         called: Message = {each.called or each.field: _name(element, each)}
         if not each.partitions:

@@ -9,9 +9,11 @@ from typing import NamedTuple
 from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Controller, Message, ask_each, grouped
 from gateway.composed.handlers import Context, Handler, handles
+from gateway.rights import Denied
 from ha_core.model import Crossing, Fence, Topic
 from ha_core.model.access import AclOperation, ResourceType
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.rights import DENIED
 
 
 class _Refused(NamedTuple):
@@ -72,6 +74,8 @@ def _shown(context: Context, created: Message) -> Message:
 def delete_topics(context: Context, version: int, request: Message) -> Handler:
     def place(topic: Message) -> _Placed | _Refused:
         name = topic["name"]
+        if not _may_delete(context, name):
+            return _undeleted(context, name)
         document = places.document(context, name)
         if document.mapped:
             why = f"topic {name} was moved and its map leads to records in several clusters; delete it as an operator"
@@ -81,6 +85,20 @@ def delete_topics(context: Context, version: int, request: Message) -> Handler:
 
     topics = [{"name": name} for name in request["topic_names"]]
     return {"responses": (yield from _ask(request, ApiKey.DELETE_TOPICS, topics, "responses", place))}
+
+
+def _may_delete(context: Context, name: str) -> bool:
+    delete = AclOperation.DELETE
+    return context.allows(delete, ResourceType.CLUSTER) or context.allows(delete, ResourceType.TOPIC, name)
+
+
+def _undeleted(context: Context, name: str) -> _Refused:
+    """A topic that may be seen, and not deleted: controllers say first whether it is there."""
+    there = places.document(context, name).mapped or context.topology.existing(name)
+    if not there and not places.in_doubt(context):
+        return _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    context.deny([Denied("DELETE", "TOPIC", name)])
+    return _Refused(*DENIED["TOPIC"])
 
 
 @handles(ApiKey.CREATE_PARTITIONS)

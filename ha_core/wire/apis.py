@@ -262,10 +262,12 @@ _OFFERED = (
     _local(_K.API_VERSIONS, 0, 3, 3, "4 changes supported features only; KIP-1242 has 5 name the cluster asked for",
         asks=_ENTERS),
     _composed(_K.CREATE_TOPICS, 2, 6, 5, "7 returns topic ids (KIP-516)", by_map=True, pace=Pace.SLOW,
-        asks=Asks(each=(Each("CREATE", "TOPIC", "topics", on_cluster="CREATE", unique=True, worded=True),))),
+        asks=Asks(each=(Each("CREATE", "TOPIC", "topics", on_cluster="CREATE", unique=True, worded=True,
+            words="Authorization failed."),))),
+    # Of one that may be seen its handler says whether it is there before whether it may be deleted.
     _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, pace=Pace.SLOW,
         asks=Asks(
-            each=(Each("DELETE", "TOPIC", "topic_names", "", "responses", "name", on_cluster="DELETE", unique=True,
+            each=(Each("DESCRIBE", "TOPIC", "topic_names", "", "responses", "name", on_cluster="DELETE", unique=True,
                 worded=True),))),
     _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True, pace=Pace.SLOW,
         asks=Asks(
@@ -313,7 +315,7 @@ _OFFERED = (
     _local(_K.SASL_AUTHENTICATE, 0, 2, 2,
         asks=_ENTERS),
     _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, pace=Pace.SLOW,
-        asks=Asks(each=(Each("ALTER", "TOPIC", "topics", answers="results", unique=True, worded=True),))),
+        asks=Asks(each=(Each("ALTER", "TOPIC", "topics", answers="results", unique=True),))),
     _composed(_K.DELETE_GROUPS, 0, 2, 2, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True,
         asks=Asks(each=(Each("DELETE", "GROUP", "groups_names", "", "results", "group_id"),))),
     _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, pace=Pace.SLOW,
@@ -340,7 +342,7 @@ _OFFERED = (
     _composed(_K.CONSUMER_GROUP_DESCRIBE, 0, 1, 0, "of clients that reach a cluster directly; without topic ids",
         effect=_READS_GROUPS,
         asks=Asks(
-            each=(Each("DESCRIBE", "GROUP", "group_ids", "", "groups", "group_id", worded=True),),
+            each=(Each("DESCRIBE", "GROUP", "group_ids", "", "groups", "group_id"),),
             told=(Told("GROUP", "authorized_operations", "groups", "group_id"),))),
 )
 _HIDDEN: Mapping[str, tuple[ApiKey, ...]] = {

@@ -92,7 +92,9 @@ class Each(NamedTuple):
     asks_for_none: bool = False
     """The answer says more than what was asked of each: it is made also where nothing is left."""
     worded: bool = False
-    """Whether there is room for words beside the code."""
+    """Whether words are said beside the code."""
+    words: str = ""
+    """Those, where they are not the error's own."""
     unique: bool = False
     """An element that comes twice is refused as that."""
 

@@ -92,7 +92,7 @@ def test_the_rules_are_checked_with_the_configuration_that_names_them(tmp_path: 
     file = tmp_path / "gateway.yaml"
     file.write_text(yaml.safe_dump(CONFIG | {"authorisation": {"rules_file": "rules.yaml"}}))
     # Then
-    with pytest.raises(ConfigError, match="host 'example.org': not an address"):
+    with pytest.raises(ConfigError, match=r"host 'example\.org': not an address"):
         load(file)
 
 
