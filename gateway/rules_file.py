@@ -31,7 +31,7 @@ class RulesFileError(Exception):
 
 
 class RulesFile(NamedTuple):
-    users: frozenset[User]
+    users: tuple[User, ...]
     rules: frozenset[AccessRule]
 
 
@@ -43,7 +43,7 @@ def parse(found: Mapping[Any, Any]) -> RulesFile:
         raise RulesFileError(["users: write `NAME: {groups: […], super_user: true}` lines"])
     if not isinstance(rules, list):
         raise RulesFileError(["rules: write a list, one `- {principal: …}` each"])
-    made = RulesFile(frozenset(_users(users, faults)), frozenset(_rules(rules, faults)))
+    made = RulesFile(tuple(_users(users, faults)), frozenset(_rules(rules, faults)))
     if faults:
         more = len(faults) - MAX_FAULTS
         raise RulesFileError(faults[:MAX_FAULTS] + ([f"… and {more} more"] if more > 0 else []))
