@@ -25,6 +25,11 @@ _PROGRESS |= {"partition_size", "total_bytes", "usable_bytes", "producer_id", "p
 _PROGRESS |= {"offset", "log_start_offset", "committed_offset", "transaction_start_time_ms"}
 
 
+def _of_cluster(codes: dict[str, int], words: str) -> bool:
+    of_cluster = ErrorCode.CLUSTER_AUTHORIZATION_FAILED in codes.values()
+    return of_cluster and (words.startswith("Request Request") or words == "Cluster authorization failed.")
+
+
 def alike(answer: Any, verdicts: bool = False) -> Any:
     """:param verdicts: all errors that are no denials are one: which of them, a gateway says by itself."""
     if isinstance(answer, list):
@@ -42,8 +47,8 @@ def alike(answer: Any, verdicts: bool = False) -> Any:
         if name in codes:
             kept[name] = "let in" if verdicts and value not in DENIALS else value
         elif name in ("error_message", "batch_index_error_message"):
-            # A broker tells the whole request, as Java prints it, where it denies the cluster to it.
-            kept[name] = value if denied and not str(value).startswith("Request Request") else None
+            # A broker that denies the cluster to a whole request tells all of that, as Java prints it.
+            kept[name] = value if denied and not _of_cluster(codes, str(value)) else None
         elif verdicts and not denied and name == "record_errors":
             continue
         else:

@@ -25,7 +25,7 @@ from ha_core.kafka.errors import UnsupportedByClusterError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster
 from ha_core.model.access import AccessRule, access_rule
-from ha_core.wire import APIS, ApiKey, Route
+from ha_core.wire import APIS, ApiKey, ErrorCode, Route
 from ha_core.wire.apis import ROWS, Api
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
@@ -244,6 +244,8 @@ def test_a_gateway_with_rules_answers_as_a_broker_with_the_same_ones(world: Worl
                 heard = world.side("gateway", user).ask(row, version, through)
                 # Then
                 compared += 1
+                if row.key is ApiKey.CONSUMER_GROUP_DESCRIBE and _is_off(said):
+                    continue  # to everybody, before it looks at rights
                 loose = row.key in VERDICTS
                 expected, found = _said(said, 1, loose), _said(heard, world.node_id, loose)
                 if expected != found:
@@ -251,6 +253,10 @@ def test_a_gateway_with_rules_answers_as_a_broker_with_the_same_ones(world: Worl
 
     assert not differing, "\n".join([f"{len(differing)} of {compared} differ", *differing[:12]])
     assert compared
+
+
+def _is_off(said: Any) -> bool:
+    return isinstance(said, dict) and {one["error_code"] for one in said["groups"]} == {ErrorCode.UNSUPPORTED_VERSION}
 
 
 def _message(message: dict[str, Any], node_id: int) -> dict[str, Any]:
