@@ -13,6 +13,7 @@ import uvloop
 
 from gateway import cycles
 from gateway.config import Config, ConfigError, load
+from gateway.driver.audit import LOGGER
 from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
 from gateway.metrics import Metrics
@@ -44,9 +45,19 @@ def main() -> int:
         level=config.log.level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
     )
     logging.getLogger("kazoo").setLevel(logging.WARNING)
+    _audit_apart()
     sys.setswitchinterval(SWITCH_S)
     cycles.spare_the_old()
     return uvloop.run(_serve(config))
+
+
+def _audit_apart() -> None:
+    """Each line of the audit is JSON and nothing else."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    LOGGER.propagate = False
 
 
 async def _serve(config: Config) -> int:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
+from gateway.rules_file import RulesFile, RulesFileError, parse
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
 from ha_core.wire.limits import Limits as WireLimits
@@ -18,6 +19,8 @@ Port = Annotated[int, Field(ge=1, le=65_535)]
 Host = Annotated[str, Field(min_length=1, max_length=255)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The same, and ten times as fast where libyaml is there: a file may have ten thousand rules."""
 _MAX_FILE_BYTES = 16 * 1024 * 1024
 
 
@@ -100,6 +103,24 @@ class Authentication(_Section):
         return self
 
 
+class Authorisation(_Section):
+    """Who may do what: whoever is in may do everything, or what rules allow."""
+
+    rules_file: Path | None = None
+    """YAML (`rules_file`); relative to the configuration file. None: off."""
+    _rules: RulesFile | None = PrivateAttr(default=None)
+
+    @property
+    def rules(self) -> RulesFile | None:
+        """As read at the start; None: off."""
+        return self._rules
+
+    @model_validator(mode="before")
+    @classmethod
+    def _off(cls, said: Any) -> Any:
+        return {} if said is False or said == "off" else said  # to YAML `off` is false
+
+
 class Limits(_Section):
     """Bounds on what clients can make the gateway hold."""
 
@@ -134,6 +155,7 @@ class Config(_Section):
     http: Http = Http()
     authentication: Authentication
     """No default: whether strangers may come in is for the operator to say."""
+    authorisation: Authorisation = Authorisation()
     security_profiles: dict[str, Any] = Field(default_factory=dict, repr=False, exclude=True)
     """How the gateway itself logs in to clusters, as in a security file (`ha_core/kafka/security`), but with passwords
     in files only."""
@@ -143,11 +165,19 @@ class Config(_Section):
     """How often one of the gateways records what each cluster holds; 0: never this one."""
     log: Log = Log()
     _profiles: Mapping[str, SecurityProfile] = PrivateAttr(default_factory=dict)
+    _folder: Path = PrivateAttr(default=Path())
+    """Where the file lies."""
 
     @property
     def profiles(self) -> Mapping[str, SecurityProfile]:
         """The accounts of `security_profiles`, by name."""
         return self._profiles
+
+    @property
+    def rules_file(self) -> Path | None:
+        """Where access rules are kept; None: there are none."""
+        named = self.authorisation.rules_file
+        return None if named is None else self._folder / named
 
     @field_validator("security_profiles")
     @classmethod
@@ -188,11 +218,22 @@ def load(path: Path | str) -> Config:
     auth = config.authentication
     if auth.users_file is not None:
         auth._users = _users(folder / auth.users_file, f"{file}: authentication.users_file")
+    config._folder = folder
+    if config.rules_file is not None:
+        config.authorisation._rules = read_rules(config.rules_file, f"{file}: authorisation.rules_file")
     try:
         config._profiles = profiles(config.security_profiles, f"{file}: security_profiles", folder, ("password_file",))
     except SecurityProfileError as error:
         raise ConfigError(str(error)) from None
     return config
+
+
+def read_rules(file: Path, key: str = "the access rules") -> RulesFile:
+    """:raises ConfigError: one line per fault; nothing of the file is to be used."""
+    try:
+        return parse(_yaml(file, key))
+    except RulesFileError as error:
+        raise ConfigError("\n".join(f"{file}: {fault}" for fault in error.faults)) from None
 
 
 def _users(file: Path, key: str) -> dict[str, str]:
@@ -213,7 +254,7 @@ def _yaml(file: Path, key: str) -> dict[Any, Any]:
             data = stream.read(_MAX_FILE_BYTES + 1)
         if len(data) > _MAX_FILE_BYTES:
             raise ConfigError(f"{key}: {file}: longer than {_MAX_FILE_BYTES} bytes; this is not the right file")
-        found = yaml.safe_load(data.decode())
+        found = yaml.load(data.decode(), Loader=_LOADER)
     except OSError as error:
         raise ConfigError(f"{key}: {file}: {error.strerror}; give the path of a readable file") from None
     except UnicodeDecodeError as error:

@@ -58,6 +58,11 @@ class Metrics:
         yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.running)
         yield _gauge("facts_recorded_timestamp_seconds", text, recorded, "cluster")
 
+        rights, rules = snapshot.rights, gateway.rules
+        yield _gauge("access_rules", "Rules that are in force.", 0 if rights is None else len(rights))
+        text = "Whether the file of rules is not in force as it is now."
+        yield _gauge("access_rules_unreadable", text, rules is not None and bool(rules.unreadable))
+
         counts = gateway.counts
         requests = {(api_label(key), outcome): count for (key, outcome), count in dict(counts.requests).items()}
         data = {

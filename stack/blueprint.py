@@ -29,7 +29,7 @@ from stack.zookeeper_part import ZooKeeperPart
 
 ZOOKEEPER_ROOT = "/switchyard"
 USERS = ("admin", "orders-app", "billing-app", "payments-app")
-"""Who may connect to the gateways of a stack with SASL."""
+"""Who may connect to the gateways of a stack with SASL, and to its brokers."""
 
 
 @dataclass
@@ -108,6 +108,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
     ports = claim()
     sasl = spec.security == "sasl"
     service_password = secrets.token_urlsafe(18) if sasl else None
+    users = {user: secrets.token_urlsafe(12) for user in USERS} if sasl else {}
     if service_password is not None:
         _write_security(layout.security, service_password)
     clusters = tuple(
@@ -117,6 +118,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             cluster_id=new_cluster_id(),
             brokers=tuple(BrokerAddress(node, ports.take(), ports.take()) for node in range(1, one.brokers + 1)),
             service_password=service_password,
+            users=users,
         )
         for one in spec.clusters
     )
@@ -126,7 +128,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
         ports=ports,
         zookeeper=ZooKeeperPart(layout.home("zookeeper"), ports.take(), java),
         clusters=clusters,
-        users={user: secrets.token_urlsafe(12) for user in USERS} if sasl else {},
+        users=users,
         service_password=service_password,
     )
     for cluster in clusters:

@@ -7,7 +7,7 @@ import os
 import signal
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ class KafkaCluster:
     brokers: tuple[BrokerAddress, ...]
     service_password: str | None
     """None: the brokers take everyone (PLAINTEXT)."""
+    users: Mapping[str, str] = field(default_factory=dict)
+    """Whose own logins the brokers take as well: user → password."""
 
     @property
     def bootstrap(self) -> str:
@@ -123,7 +125,9 @@ class BrokerPart:
             settings["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = (
                 "org.apache.kafka.common.security.plain.PlainLoginModule required"
                 f' username="{SERVICE_USER}" password="{cluster.service_password}"'
-                f' user_{SERVICE_USER}="{cluster.service_password}" user_{ORDINARY_USER}="{cluster.service_password}";'
+                f' user_{SERVICE_USER}="{cluster.service_password}" user_{ORDINARY_USER}="{cluster.service_password}"'
+                + "".join(f' user_{user}="{password}"' for user, password in cluster.users.items())
+                + ";"
             )
             # Controllers are reached without a login. Whatever has no access rule is open to every account.
             settings["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

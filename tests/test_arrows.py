@@ -34,7 +34,10 @@ class Rule:
     """Whether it may read the clock by datetime."""
 
 
-_PURE = ("ha_core.wire", "ha_core.model", "ha_core.plan", "gateway.topology", "gateway.copies", "gateway.declared")
+_PURE = (
+    *("ha_core.wire", "ha_core.model", "ha_core.plan"),
+    *("gateway.topology", "gateway.copies", "gateway.declared", "gateway.rights"),
+)
 _STATE = ("ha_core.model", "ha_core.plan", "ha_core.store")
 _BELOW = (*_STATE, "ha_core.wire", "ha_core.kafka", "ha_core.mirror", "ha_core.bindings_file")
 _BELOW_JOBS = (*_STATE, "ha_core.wire", "ha_core.kafka", "ha_core.mirror")

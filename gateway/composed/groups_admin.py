@@ -18,6 +18,7 @@ from gateway.composed.ask import (
     grouped,
 )
 from gateway.composed.handlers import Context, Handler, handles
+from ha_core.model.access import AclOperation, ResourceType
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -44,7 +45,21 @@ def describe_groups(context: Context, version: int, request: Message) -> Handler
 def describe_consumer_groups(context: Context, version: int, request: Message) -> Handler:
     """Groups of KIP-848. Through gateways nobody joins one, but clients that reach a cluster directly do."""
     answers = yield from _describe(context, ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids", request)
-    return {"groups": [_without_topic_ids(answer) for answer in answers]}
+    return {"groups": [_seen(context, _without_topic_ids(answer)) for answer in answers]}
+
+
+def _seen(context: Context, group: Message) -> Message:
+    """A group whose members name topics that whoever asks may not see is not told at all, as brokers do."""
+    members = group.get("members", ())
+    names = {name for member in members for name in member["subscribed_topic_names"]}
+    for member in members:
+        for which in ("assignment", "target_assignment"):
+            names.update(topic["topic_name"] for topic in member[which]["topic_partitions"])
+    if all(context.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name) for name in names):
+        return group
+    why = "The group has described topic(s) that the client is not authorized to describe."
+    error = {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "error_message": why}
+    return {"group_id": group["group_id"], "members": [], **error}
 
 
 def _describe(context: Context, api_key: int, names: str, request: Message) -> Asking[list[Message]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.composed.ask import Ask, Message
 from gateway.copies import Copies
 from gateway.declared import declare
+from gateway.rights import Denied
 from gateway.topology import Topology
 from ha_core.model import Identity, View
+from ha_core.model.access import CLUSTER_NAME, AclOperation, ResourceType
+from ha_core.plan.rights import Rights, Verdicts
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
 
@@ -70,3 +73,14 @@ class Context:
     """What is known of those of mirrors."""
     now: float = 0.0
     """Seconds on the gateway's clock."""
+    rights: Rights | None = None
+    """Who may do what; None: everybody may do everything."""
+    verdicts: Verdicts | None = None
+    """What whoever asks may do."""
+    rules_kept: str = ""
+    """Where rules are changed, in words."""
+    deny: Callable[[Sequence[Denied]], None] = lambda _: None
+    """Is told what was denied; may be called beside the event loop."""
+
+    def allows(self, operation: AclOperation, resource: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        return self.verdicts is None or self.verdicts.allows(operation, resource, name)

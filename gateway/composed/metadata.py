@@ -14,6 +14,7 @@ from gateway.composed import places
 from gateway.composed.ask import Asking, ClusterUnavailableError, Message, Reply, ask_each, grouped
 from gateway.composed.cluster import cluster_operations, node_list
 from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handles
+from ha_core.model.access import AclOperation, ResourceType
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _NO_EPOCH = -1
@@ -87,10 +88,27 @@ def _named_topics(context: Context, request: Message, names: list[str]) -> Askin
     replies = yield from _ask(request, wanted)
     seen, found = _see(replies), places.holders(replies)
     doubtful = places.in_doubt(context) or len(seen.topics) < len(wanted)
+    uncreated: list[str] = []
     if request["allow_auto_topic_creation"] and not doubtful:
-        yield from _create(context, request, [name for name in new if name not in found], seen)
+        missing = [name for name in new if name not in found]
+        uncreated = [name for name in missing if not _may_create(context, name)]
+        yield from _create(context, request, [name for name in missing if name not in uncreated], seen)
     chosen = [(name, places.resolve(context, name, found).cluster) for name in names]
-    return [_choose(context, name, cluster, seen, doubtful) for name, cluster in chosen], seen.racks
+    found_topics = [_choose(context, name, cluster, seen, doubtful) for name, cluster in chosen]
+    return [_uncreated(one) if one.topic["name"] in uncreated else one for one in found_topics], seen.racks
+
+
+def _may_create(context: Context, name: str) -> bool:
+    create = AclOperation.CREATE
+    return context.allows(create, ResourceType.CLUSTER) or context.allows(create, ResourceType.TOPIC, name)
+
+
+def _uncreated(chosen: _Chosen) -> _Chosen:
+    """A topic that is nowhere, and that its client would have had created without a right to: as brokers say it that
+    create topics by themselves, which is their default."""
+    if chosen.topic["error_code"] != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return chosen
+    return _Chosen(chosen.cluster, _error(chosen.topic["name"], ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
 
 def _describing(context: Context, name: str) -> Collection[str | None] | None:

@@ -9,8 +9,11 @@ from typing import NamedTuple
 from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Controller, Message, ask_each, grouped
 from gateway.composed.handlers import Context, Handler, handles
+from gateway.rights import Denied
 from ha_core.model import Crossing, Fence, Topic
+from ha_core.model.access import AclOperation, ResourceType
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.rights import DENIED
 
 
 class _Refused(NamedTuple):
@@ -56,13 +59,23 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
 
     answers = yield from _ask(request, ApiKey.CREATE_TOPICS, request["topics"], "topics", place)
     # A refused topic has no configurations to show, which is null and not none.
-    return {"topics": [{"configs": None} | answer for answer in answers]}
+    return {"topics": [_shown(context, {"configs": None} | answer) for answer in answers]}
+
+
+def _shown(context: Context, created: Message) -> Message:
+    """A topic as whoever created it may see it: its shape and its settings are a right of their own."""
+    if created["error_code"] or context.allows(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, created["name"]):
+        return created
+    hidden = {"topic_config_error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "configs": []}
+    return created | {"num_partitions": -1, "replication_factor": -1} | hidden
 
 
 @handles(ApiKey.DELETE_TOPICS)
 def delete_topics(context: Context, version: int, request: Message) -> Handler:
     def place(topic: Message) -> _Placed | _Refused:
         name = topic["name"]
+        if not _may_delete(context, name):
+            return _undeleted(context, name)
         document = places.document(context, name)
         if document.mapped:
             why = f"topic {name} was moved and its map leads to records in several clusters; delete it as an operator"
@@ -72,6 +85,20 @@ def delete_topics(context: Context, version: int, request: Message) -> Handler:
 
     topics = [{"name": name} for name in request["topic_names"]]
     return {"responses": (yield from _ask(request, ApiKey.DELETE_TOPICS, topics, "responses", place))}
+
+
+def _may_delete(context: Context, name: str) -> bool:
+    delete = AclOperation.DELETE
+    return context.allows(delete, ResourceType.CLUSTER) or context.allows(delete, ResourceType.TOPIC, name)
+
+
+def _undeleted(context: Context, name: str) -> _Refused:
+    """A topic that may be seen, and not deleted: controllers say first whether it is there."""
+    there = places.document(context, name).mapped or context.topology.existing(name)
+    if not there and not places.in_doubt(context):
+        return _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    context.deny([Denied("DELETE", "TOPIC", name)])
+    return _Refused(*DENIED["TOPIC"])
 
 
 @handles(ApiKey.CREATE_PARTITIONS)

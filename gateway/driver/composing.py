@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-from gateway.composed import HANDLERS
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
+from gateway.composed.guard import compose
 from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress
 from gateway.driver.listings import Listings, lists_all, placement
 from gateway.heavy import beside, free, heavy
@@ -111,7 +111,7 @@ class Composer:
                 key, version, limits = command.api_key, command.api_version, inline(context.limits)
                 request = await beside(decode, key, version, "request", command.request, limits=limits)
             command = command._replace(request=request)
-        work = HANDLERS[command.api_key](context, command.api_version, command.request)
+        work = compose(context, command.api_key, command.api_version, command.request)
         if heavy(command.request):
             return await self._long(command, work, None, placing)
         step = _advance(work, None)

@@ -16,6 +16,7 @@ from gateway.config import Config
 from gateway.copies import Copies
 from gateway.counts import Counts, api_label
 from gateway.driver import lease as leases
+from gateway.driver.audit import Audit
 from gateway.driver.clients import Clients
 from gateway.driver.composing import Composer, Errands
 from gateway.driver.connection import ClientConnection
@@ -26,20 +27,26 @@ from gateway.driver.membership import Membership
 from gateway.driver.peers import addresses
 from gateway.driver.producer_ids import ProducerIds
 from gateway.driver.rounds import Rounds
+from gateway.driver.rules import FollowingRules
 from gateway.driver.sightings import Sightings
 from gateway.nodes import NodeBook, gateway_key
+from gateway.rights import Denied
+from gateway.session import commands
 from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Refresh, Saw, Wish
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms, changed_topics
+from gateway.session.refusal import Refusal
 from gateway.session.session import Session
 from gateway.session.shared import Authentication, Shared
 from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
 from gateway.topology import Topology
 from gateway.upstream.clusters import Clusters
 from gateway.upstream.dial import BrokerSocket
-from ha_core.model import GatewayRecord, View
+from ha_core.model import ANONYMOUS, GatewayRecord, View
+from ha_core.model.access import address
+from ha_core.plan.rights import Rights
 from ha_core.store.store import Store
 from ha_core.store.tree import State
 from ha_core.store.watching import Watcher
@@ -57,10 +64,14 @@ class Gateway:
     def __init__(self, config: Config, store: Store, version: str) -> None:
         self.loop = asyncio.get_running_loop()
         self.config = config
+        rules, file = config.authorisation.rules, config.rules_file
         self.store = store
         self.version = version
         self.lease = Lease()
-        self.snapshot = Snapshot(View(), Topology(), tuple(advertised([])), fresh=False)
+        self.rules = None if rules is None or file is None else FollowingRules(file, rules, self.follow_rights)
+        rights = None if self.rules is None else self.rules.rights
+        self.snapshot = Snapshot(View(), Topology(), tuple(advertised([])), fresh=False, rights=rights)
+        self.audit = Audit()
         self.counts = Counts()
         self.terms = Terms()
         self.recalled = Recalled()
@@ -143,6 +154,8 @@ class Gateway:
             self.clients.sweep(),
             self.drains.keep(),
         )
+        if self.rules is not None:
+            self._spawn(self.rules.keep())
         await self._loaded.wait()
         self._spawn(cycles.keep())
         with suppress(TimeoutError):
@@ -211,7 +224,13 @@ class Gateway:
         self._catching_up.begin(self.terms.follow(view, started, changed))
         unreadable = frozenset(self.unreadable)
         self.snapshot = Snapshot(
-            view, self.upstream.topology, self.snapshot.apis, unreadable, fences=standing, zone=self.config.zone
+            view,
+            self.upstream.topology,
+            self.snapshot.apis,
+            unreadable,
+            fences=standing,
+            zone=self.config.zone,
+            rights=self.snapshot.rights,
         )
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.begin(self.clients.open)
@@ -222,6 +241,11 @@ class Gateway:
     def _topology(self, topology: Topology) -> None:
         apis = tuple(advertised(topology.apis()))
         self.snapshot = replace(self.snapshot, topology=topology, apis=apis)
+        self.following.begin(self.clients.open)
+
+    def follow_rights(self, rights: Rights) -> None:
+        """Others are in force: from the next request of each connection on, and for the readers that wait."""
+        self.snapshot = replace(self.snapshot, rights=rights)
         self.following.begin(self.clients.open)
 
     def _follows(self, connection: ClientConnection) -> None:
@@ -260,7 +284,7 @@ class Gateway:
         self.members.report()
 
     def _connect(self, sock: socket.socket, place: Port, host: str) -> ClientConnection:
-        return ClientConnection(self, sock, Session(place, self.shared, self.snapshot), host)
+        return ClientConnection(self, sock, Session(place, self.shared, self.snapshot, address(host)), host)
 
     async def open(self, lane: BrokerLane) -> BrokerSocket:
         return await self.upstream.open(lane.cluster, lane.broker)
@@ -290,10 +314,24 @@ class Gateway:
                 self._without_lease.add(connection)
             case Saw():
                 self.sightings.saw(wish)
+            case commands.Audit():
+                self._audit(connection, wish.api_key, wish.denied)
             case Refresh():
                 self.upstream.refresh_soon()
             case _:
                 self.inquiries.ask(wish)
+
+    def _audit(self, connection: ClientConnection, api_key: int, denied: Sequence[Denied]) -> None:
+        user = connection.session.entry.user or ANONYMOUS
+        self.audit.denied(user, connection.session.address, api_label(api_key), denied, clock.now())
+
+    def _deny_soon(self, connection: ClientConnection, api_key: int, denied: Sequence[Denied]) -> None:
+        self.loop.call_soon_threadsafe(self._deny, connection, api_key, denied)
+
+    def _deny(self, connection: ClientConnection, api_key: int, denied: Sequence[Denied]) -> None:
+        """Of a composed answer."""
+        self.counts.refusals[Refusal.DENIED.label] += len(denied)
+        self._audit(connection, api_key, denied)
 
     async def _compose(self, connection: ClientConnection, command: Compose) -> None:
         body = None
@@ -324,4 +362,8 @@ class Gateway:
             zone=self.config.zone,
             copies=self.copies,
             now=clock.now(),
+            rights=self.snapshot.rights,
+            verdicts=connection.session.verdicts,
+            rules_kept=f"{self.config.rules_file} of gateway {self.config.id}",
+            deny=lambda denied: self._deny_soon(connection, command.api_key, denied),
         )

@@ -1,8 +1,8 @@
 """Answers that list all topics, as they were sent last: one of fifty thousand topics takes seconds to make.
 
-An answer is made of what the clusters said, the state, and the bindings of whoever asks. While these are the very same
-objects (`Decoder` sees to that for what clusters say), so is the answer, but for the gateway at whose ports a client is
-shown the nodes.
+An answer is made of what the clusters said, the state, and the bindings and rights of whoever asks. While these are the
+very same objects (`Decoder` sees to that for what clusters say), so is the answer, but for the gateway at whose ports a
+client is shown the nodes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Listings:
         bindings = context.view.bindings.get(identity.user)
         instance = identity.instance if bindings is not None and identity.instance in bindings.instances else None
         topics = [None if isinstance(reply, ClusterUnavailableError) else reply["topics"] for reply in replies]
-        made_of = (bindings, *topics)
+        made_of = (bindings, context.verdicts, *topics)
         key = (
             command.api_version,
             bool(command.request["include_topic_authorized_operations"]),

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from enum import Enum
 from typing import Any, NamedTuple
 
+from gateway.rights import Denied
 from gateway.session.produce.recalled import Held
 from ha_core.model import Identity
 
@@ -78,6 +79,13 @@ class Saw(NamedTuple):
     """`NAME/VERSION` of the client, if it has told."""
 
 
+class Audit(NamedTuple):
+    """The client was denied something."""
+
+    api_key: int
+    denied: tuple[Denied, ...]
+
+
 class Refresh(NamedTuple):
     """What was known of a cluster's leaders did not hold: ask anew soon."""
 
@@ -138,6 +146,6 @@ class Close(NamedTuple):
 
 Question = Inquire | LookUp | LookAfter
 """To clusters, about what all sessions share."""
-Wish = Compose | AwaitLease | Saw | Refresh | Question
+Wish = Compose | AwaitLease | Saw | Audit | Refresh | Question
 """What the gateway around a connection does; all else the connection does itself."""
 Command = ToClient | ToUpstream | Shut | Drop | Wake | Close | Wish

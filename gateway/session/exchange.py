@@ -12,12 +12,19 @@ from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 
 
-def begin(session: ConnectionState, request: Request, exchange: Exchange, topics: tuple[bytes, ...] = ()) -> Gathered:
+def begin(
+    session: ConnectionState,
+    request: Request,
+    exchange: Exchange,
+    topics: tuple[bytes, ...] = (),
+    group: bytes | None = None,
+) -> Gathered:
     """Starts the exchange that answers a request; the client waits for it from now on.
 
     :param topics: in whose logs it may leave traces.
+    :param group: that it may change.
     """
-    pending = Gathered(request, topics, exchange=exchange)
+    pending = Gathered(request, topics, group, exchange=exchange)
     session.enqueue(pending)
     _resume(session, pending, None)
     return pending

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from gateway.session import answers
+from gateway.rights import allows
+from gateway.session import answers, exchange, rights
 from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Passed
 from gateway.session.refusal import Refusal
@@ -20,6 +21,13 @@ def group(session: ConnectionState, request: Request) -> None:
     not look for a coordinator then, and repeats the commit for ever.
     """
     name = request.group()
+    gate = None
+    if request.api.asks.each:
+        gate = rights.gate(session, request, request.decode()) if session.verdicts is not None else None
+        if gate is not None and gate.answer is not None:
+            return
+    elif not rights.member(session, request, name):
+        return
     route = session.routes(request.client_id).group(name)
     refusal = route.refusal if session.leased() else Refusal.LEASE
     if refusal is Refusal.NO_LEADER:
@@ -34,6 +42,11 @@ def group(session: ConnectionState, request: Request) -> None:
     assert route.coordinator is not None
     if request.api.use is not None:
         session.notice(request, "group", name, request.api.use)
+    if gate is not None:
+        if route.carried is not None:
+            route.carried.rename(request.api_key, gate.request)
+        exchange.begin(session, request, rights.amended(request, gate, route.coordinator), group=name)
+        return
     frame: bytes | memoryview = request.frame
     if route.carried is not None:
         message = request.decode()
@@ -53,7 +66,13 @@ _NAMED: dict[int, Callable[[Message], Iterable[str]]] = {
 def fences(session: ConnectionState, request: Request, message: Message) -> list[str]:
     """The operations whose fences refuse groups of a composed request, one for each group."""
     names = _NAMED[request.api_key](message) if request.api_key in _NAMED else ()
-    routes = session.routes(request.client_id)
+    routes, verdicts = session.routes(request.client_id), session.verdicts
+    if verdicts is not None and names:  # of what is denied not even the time that an answer takes tells anything
+        asks = request.api.asks
+        rights_to = [(need.operation, need.resource) for need in asks.needs]
+        rights_to += [(each.operation, each.resource) for each in asks.each]
+        asked = next(right for right in rights_to if right[1] == "GROUP")
+        names = [name for name in names if allows(verdicts, *asked, name)]
     return [fence for name in names if (fence := routes.group(name.encode()).fence) is not None]
 
 
@@ -91,6 +110,8 @@ def wake_joiners(session: ConnectionState) -> None:
 def node(session: ConnectionState, request: Request) -> None:
     """A request about the broker itself: a virtual node's is passed on, a gateway's node has one empty log directory
     (none at all is to Java a right that is missing)."""
+    if session.verdicts is not None and rights.gate(session, request, request.decode()) is not None:
+        return
     if session.here is None:
         session.reply(request, {"error_code": 0, "results": [{"error_code": 0, "log_dir": "gateway"}]})
     elif not session.snapshot.fresh:

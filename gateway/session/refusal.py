@@ -61,6 +61,12 @@ class Refusal(Enum):
         "the next block of producer ids is not there yet",
         {Route.TRANSACTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS},
     )
+    DENIED = "denied", "its user lacks the right", {Route.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    DENIED_TRANSACTION = (
+        "denied_transaction",
+        "its user lacks the right to the transactional id",
+        {Route.TOPIC: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
+    )
     FOLLOWER = "follower", "the client says that it is a broker", {Route.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     NO_OFFSET = "no_offset", "it asks for a negative offset", {Route.TOPIC: ErrorCode.OFFSET_OUT_OF_RANGE}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import quote
 
+from gateway.rights import allows
 from gateway.session.carried import Carried
 from gateway.session.commands import BrokerLane
 from gateway.session.refusal import Refusal
@@ -15,6 +16,8 @@ from ha_core.model import Extent, Identity, LastSequences, Mirror, Topic, UserBi
 from ha_core.plan.facts import Partition
 from ha_core.plan.mirrored import read_from
 from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
+from ha_core.plan.rights import Verdicts
+from ha_core.wire import APIS, ApiKey
 
 _UNBOUND = UserBindings(user="anybody")
 MAX_CACHED = 10_000
@@ -36,6 +39,11 @@ class TopicRoute(NamedTuple):
 
 _PASSED = TopicRoute()
 """Forwarded as it is to the port's broker."""
+_DENIED = TopicRoute(Refusal.DENIED, Refusal.DENIED)
+_WRITES, _READS = (
+    (each.operation, each.resource) for key in (ApiKey.PRODUCE, ApiKey.FETCH) for each in APIS[key].asks.each
+)
+"""Of produce and fetch."""
 
 
 class GroupRoute(NamedTuple):
@@ -53,12 +61,16 @@ class GroupRoute(NamedTuple):
 class Routes:
     """Verdicts, cached by name: a new snapshot makes a new object."""
 
-    __slots__ = ("_groups", "_topics", "_writers", "closed", "here", "identity", "plain", "port", "snapshot")
+    __slots__ = (
+        "_groups", "_topics", "_writers", "closed", "here", "identity", "plain", "port", "snapshot", "verdicts",
+    )  # fmt: skip
 
-    def __init__(self, snapshot: Snapshot, identity: Identity, port: Port) -> None:
+    def __init__(self, snapshot: Snapshot, identity: Identity, port: Port, verdicts: Verdicts | None = None) -> None:
+        """:param verdicts: what the client may do; None: everything."""
         self.snapshot = snapshot
         self.identity = identity
         self.port = port
+        self.verdicts = None if verdicts is None or verdicts.everything else verdicts
         self.here = port.lane
         self._topics: dict[bytes, TopicRoute] = {}
         self._writers: dict[Partition, Extent | Refusal] = {}
@@ -70,7 +82,7 @@ class Routes:
 
     def _is_plain(self) -> bool:
         view = self.snapshot.view
-        if self.closed or view.topics or self.snapshot.unreadable:
+        if self.closed or view.topics or self.snapshot.unreadable or self.verdicts is not None:
             return False
         bindings = view.bindings.get(self.identity.user, _UNBOUND)
         bound = bindings.instances.get(self.identity.instance, bindings.cluster)
@@ -102,9 +114,25 @@ class Routes:
 
     def writes(self, topics: Iterable[bytes]) -> bool:
         """Whether a produce to these is forwarded as it is."""
-        return self.plain or all(self.topic(topic) is _PASSED for topic in topics)
+        if self.plain:
+            return True
+        routes = map(self.topic, topics)
+        return not self.closed and all(route.topic is None and route.no_produce is None for route in routes)
 
     def _judge_topic(self, raw: bytes) -> TopicRoute:
+        """What is denied is denied first: nothing else is told about it."""
+        if self.verdicts is None:
+            return self._lead(raw)
+        name = text(raw)
+        writes, reads = (allows(self.verdicts, *right, name) for right in (_WRITES, _READS))
+        if not writes and not reads:
+            return _DENIED
+        route = self._lead(raw)
+        if not writes:
+            return route._replace(no_produce=Refusal.DENIED)
+        return route if reads else route._replace(no_fetch=Refusal.DENIED)
+
+    def _lead(self, raw: bytes) -> TopicRoute:
         view = self.snapshot.view
         if self.closed:
             return TopicRoute(self.closed, self.closed)

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator
 from itertools import chain
 from typing import Any
 
-from gateway.session import answers, exchange, groups, requests, streaming, transactions, turns
+from gateway.session import answers, exchange, groups, requests, rights, streaming, transactions, turns
 from gateway.session.commands import BrokerLane, Cause, Command, Refresh
 from gateway.session.fetch.handle import forget_gaps, wake_readers
 from gateway.session.life import Leaving
@@ -95,6 +95,7 @@ class Session(ConnectionState):
         self.now = now
         self.routes_by_client.clear()
         before, self.snapshot = self.snapshot, snapshot
+        rights.follow(self, before.rights)
         if before.view is not snapshot.view:
             self.damping.begin_anew()
             self._lift()

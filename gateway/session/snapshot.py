@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from gateway.session.commands import BrokerLane
 from gateway.topology import Topology
 from ha_core.model import View
+from ha_core.plan.rights import Rights
 
 
 class Scope(NamedTuple):
@@ -83,6 +84,8 @@ class Snapshot:
     """Of the view."""
     zone: str = ""
     """Where this gateway runs."""
+    rights: Rights | None = None
+    """Who may do what; None: whoever is here may do everything."""
 
     def __post_init__(self) -> None:
         offered = {line["api_key"]: (line["min_version"], line["max_version"]) for line in self.apis}

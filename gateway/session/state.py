@@ -31,8 +31,9 @@ from gateway.session.routes import Routes
 from gateway.session.shared import Shared
 from gateway.session.snapshot import Port, Snapshot
 from gateway.session.upstream import Upstream
-from ha_core.model import identify
+from ha_core.model import ANONYMOUS, identify
 from ha_core.plan.facts import Partition
+from ha_core.plan.rights import Verdicts
 from ha_core.wire import APIS
 
 MAX_QUESTIONS = 8
@@ -53,6 +54,7 @@ class ConnectionState:
     __slots__ = (
         "_awaits_lease",
         "_waking",
+        "address",
         "buffered_bytes",
         "carry",
         "composed",
@@ -81,8 +83,10 @@ class ConnectionState:
         "waits_for",
     )  # fmt: skip
 
-    def __init__(self, port: Port, shared: Shared, snapshot: Snapshot) -> None:
+    def __init__(self, port: Port, shared: Shared, snapshot: Snapshot, address: str = "") -> None:
+        """:param address: that the client comes from, as rules name it."""
         self.port = port
+        self.address = address
         self.shared = shared
         self.snapshot = snapshot
         self.now = 0.0
@@ -151,8 +155,17 @@ class ConnectionState:
             if len(self.routes_by_client) >= 16:
                 self.routes_by_client.clear()
             identity = identify(self.entry.user, client_id)
-            routes = self.routes_by_client[client_id] = Routes(self.snapshot, identity, self.port)
+            routes = self.routes_by_client[client_id] = Routes(self.snapshot, identity, self.port, self.verdicts)
         return routes
+
+    @property
+    def verdicts(self) -> Verdicts | None:
+        """What the client may do; None: everything.
+
+        By the user who has authenticated: a client id, which may name another one, gives nobody a right.
+        """
+        rights = self.snapshot.rights
+        return None if rights is None else rights.of(self.entry.user or ANONYMOUS, self.address)
 
     def notice(self, request: Request, what: str, name: bytes, how: str) -> None:
         """A topic or a group is used; told once per connection and way of use."""

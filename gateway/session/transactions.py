@@ -19,7 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway.declared import declare
-from gateway.session import exchange
+from gateway.rights import Gate
+from gateway.session import exchange, rights
 from gateway.session.pending import Answer, Exchange, Passed, Send
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request
@@ -55,6 +56,12 @@ def handles(api_key: ApiKey) -> Callable[[Method], Method]:
 
 def transaction(session: ConnectionState, request: Request) -> None:
     handler = Transactional(session, request)
+    if session.verdicts is not None:
+        handler.gate = rights.gate(session, request, handler.message)
+        if handler.gate is not None:
+            if handler.gate.answer is not None:
+                return
+            handler.message = handler.gate.request
     refusal = HANDLERS[request.api_key](handler)
     if refusal is not None:
         session.refuse(request, handler.message, refusal, handler.fence)
@@ -85,6 +92,8 @@ class Transactional:
         broker = None if session.here is not None else Refusal.NO_BROKER
         self.unable = broker if session.leased() else Refusal.LEASE
         self.fence: str | None = None
+        self.gate: Gate | None = None
+        """Where something of it was denied, or has to be kept from the client."""
 
     @handles(ApiKey.INIT_PRODUCER_ID)
     def init(self) -> Refusal | None:
@@ -223,6 +232,11 @@ class Transactional:
         return refusal
 
     def _pass(self, group: bytes | None = None) -> None:
+        if self.gate is not None:
+            self.gate.request = self.message
+            made = rights.amended(self.request, self.gate, self.session.broker)
+            exchange.begin(self.session, self.request, made, group=group)
+            return
         frame = self.request.rewritten(self.message)
         self.session.pass_on(Passed(self.request, group=group), self.session.broker, frame)
 

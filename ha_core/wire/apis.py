@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.rights import NOTHING, Asks, Each, Need, Operation, Resource, Shown, Told, When
 
 
 class Route(Enum):
@@ -70,6 +71,14 @@ class ErrorShape(NamedTuple):
     """Further fields beside the code, of the partitions if there are any, where the codec's default says too much."""
     echo: tuple[str, ...] = ()
     """Fields that are taken over from the request."""
+    each: tuple[str, str] | None = None
+    """A list of the request, and one of the answer that has an error for each of its elements."""
+    worded: bool = False
+    """Whether there is room for words beside the code."""
+    null: tuple[str, int] | None = None
+    """A field that is null, from a version on."""
+    until: int = NEVER
+    """The last version that names partitions: those after it say it of the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +107,35 @@ class Api:
     rebalance: Literal["waits", "follows"] | None = None
     """A coordinator answers it when the other members have asked too; or clients send it while such a one waits."""
     pace: Pace = Pace.USUAL
+    asks: Asks = NOTHING
+    """The rights that it takes."""
+    denial: ErrorShape | None = None
+    """How the whole of it is refused to whoever lacks one, where that is not as it is refused otherwise."""
 
     @property
     def changes(self) -> bool:
         """Whether it has to be carried to its end although nobody waits for it any more."""
         return bool(self.effect.writes)
 
+    def denied(self, version: int, request: Mapping[str, Any], error: ErrorCode, words: str) -> dict[str, Any]:
+        """The answer to whoever lacks a right that all of it takes."""
+        shape = self.denial or self.error
+        if shape is not None and version > shape.until:
+            shape = shape._replace(topics="", more={})
+        answer = self._refusal(shape, request, error)
+        if shape is not None and shape.each is not None:
+            asked, answered = shape.each
+            answer[answered] = [{"error_code": int(error), "error_message": words} for _ in request[asked]]
+        if shape is not None and shape.null is not None and version >= shape.null[1]:
+            answer[shape.null[0]] = None
+        return {"error_message": words, **answer} if shape is not None and shape.worded else answer
+
     def refusal(self, request: Mapping[str, Any], error: ErrorCode) -> dict[str, Any]:
         """The answer that says `error` wherever it can be said."""
-        shape, code = self.error, int(error)
+        return self._refusal(self.error, request, error)
+
+    def _refusal(self, shape: ErrorShape | None, request: Mapping[str, Any], error: ErrorCode) -> dict[str, Any]:
+        code = int(error)
         if shape is None:
             raise ValueError(f"{self.key.name} cannot be refused with {error}: its row has no error shape")
         answer: dict[str, Any] = {"error_code": code} if shape.whole else {}
@@ -143,71 +172,178 @@ _node = partial(Api, route=Route.NODE, effect=_READS_LOGS)
 _composed = partial(Api, route=Route.COMPOSED)
 _local = partial(Api, route=Route.LOCAL, effect=Effect(0, 0))
 
+_NAMED, _UNNAMED = When("transactional_id", (None,), otherwise=True), When("transactional_id", (None,))
+_GROUP_READ = Asks((Need("READ", "GROUP", "group_id"),))
+_TRANSACTION_WRITE = (Need("WRITE", "TRANSACTIONAL_ID", "transactional_id"),)
+_ENTERS = Asks(free="asked before anybody is known")
+
+
+def _configs(operation: Operation, answers: str) -> Asks:
+    """Of topics, of groups, and of brokers and all else, which belongs to the cluster."""
+    kinds: tuple[tuple[Resource, When], ...] = (
+        ("TOPIC", When("resource_type", (2,))),
+        ("GROUP", When("resource_type", (32,))),
+        ("CLUSTER", When("resource_type", (4, 8, 16))),
+    )
+    return Asks(
+        each=tuple(
+            Each(
+                operation,
+                resource,
+                "resources",
+                "resource_name",
+                answers,
+                when=when,
+                echo=("resource_type",),
+                worded=True,
+            )
+            for resource, when in kinds
+        )
+    )
+
+
 # fmt: off
 _OFFERED = (
     _topic(_K.PRODUCE, 3, 9, 9, "10 brings node endpoints, i.e. broker addresses (KIP-951)", effect=Effect(LOGS, LOGS),
-        vouched=True),
-    _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS),
+        vouched=True,
+        asks=Asks((Need("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),),
+            (Each("WRITE", "TOPIC", "topic_data", answers="responses", partitions="partition_data",
+                numbered="index"),))),
+    _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS,
+        asks=Asks(each=(Each("READ", "TOPIC", "topics", "topic", "responses", partitions="partitions"),))),
     _composed(_K.LIST_OFFSETS, 1, 7, 6, "8 and 9 bring tiered storage's timestamps (KIP-405, KIP-1005)",
-        effect=_READS_LOGS),
+        effect=_READS_LOGS,
+        asks=Asks(each=(Each("DESCRIBE", "TOPIC", "topics", partitions="partitions"),))),
     _composed(_K.METADATA, 0, 9, 9, "10 brings topic ids (KIP-516), which differ between clusters",
-        effect=_READS_TOPICS, pace=Pace.QUICK),
+        effect=_READS_TOPICS, pace=Pace.QUICK,
+        asks=Asks(
+            each=(Each("DESCRIBE", "TOPIC", "topics", asks_for_none=True),),
+            shown=(Shown("DESCRIBE", "TOPIC", "topics", "name"),),
+            told=(Told("TOPIC", "topic_authorized_operations", "topics"),
+                Told("CLUSTER", "cluster_authorized_operations")))),
     _group(_K.OFFSET_COMMIT, 2, 8, 8, "9 serves KIP-848 groups, 10 names topics by id", fenced=_LOADING,
-        error=_BY_PARTITION, use="commit"),
+        error=_BY_PARTITION, use="commit",
+        asks=Asks((Need("READ", "GROUP", "group_id"),), (Each("READ", "TOPIC", "topics", partitions="partitions"),))),
     _group(_K.OFFSET_FETCH, 1, 7, 6, "8 asks for several groups at once (KIP-709), which may live in two clusters",
         effect=_READS_GROUPS, fenced=_LOADING,
-        error=ErrorShape(True, "topics", "partitions", "partition_indexes", more={"committed_offset": -1})),
+        error=ErrorShape(True, "topics", "partitions", "partition_indexes", more={"committed_offset": -1}),
+        denial=ErrorShape(True, "topics", "partitions", "partition_indexes", more={"committed_offset": -1}, until=1),
+        asks=Asks(
+            (Need("DESCRIBE", "GROUP", "group_id"),),
+            (Each("DESCRIBE", "TOPIC", "topics", partitions="partition_indexes", answered="partitions",
+                more={"committed_offset": -1}),),
+            (Shown("DESCRIBE", "TOPIC", "topics", "name"),))),
     _composed(_K.FIND_COORDINATOR, 0, 3, 3, "4 asks for several keys (KIP-699); one answer comes from one cluster",
-        effect=_READS_TOPICS, pace=Pace.QUICK),
+        effect=_READS_TOPICS, pace=Pace.QUICK,
+        denial=ErrorShape(more={"node_id": -1, "port": -1}, worded=True),
+        asks=Asks((Need("DESCRIBE", "GROUP", "key", When("key_type", (None, 0))),
+            Need("DESCRIBE", "TRANSACTIONAL_ID", "key", When("key_type", (1,)))))),
     _group(_K.JOIN_GROUP, 0, 9, 6, fenced=_LOADING, error=ErrorShape(echo=("member_id",)), use="join",
-        rebalance="waits"),
+        rebalance="waits",
+        denial=ErrorShape(null=("protocol_name", 7)), asks=_GROUP_READ),
     # A member whose heartbeat fails gives up its partitions; the fence is far shorter than its session.
-    _group(_K.HEARTBEAT, 0, 4, 4, fenced=ErrorCode.NONE, rebalance="follows"),
+    _group(_K.HEARTBEAT, 0, 4, 4, fenced=ErrorCode.NONE, rebalance="follows",
+        asks=_GROUP_READ),
     # No client asks a second time: the member stays in the group until its session ends.
-    _group(_K.LEAVE_GROUP, 0, 5, 4, fenced=ErrorCode.COORDINATOR_NOT_AVAILABLE, rebalance="follows"),
+    _group(_K.LEAVE_GROUP, 0, 5, 4, fenced=ErrorCode.COORDINATOR_NOT_AVAILABLE, rebalance="follows",
+        asks=_GROUP_READ),
     # The end of this rebalance: the member joins the next one at once. NOT_COORDINATOR would have it look for the
     # coordinator first, whom nobody names while the fence stands.
-    _group(_K.SYNC_GROUP, 0, 5, 4, fenced=ErrorCode.REBALANCE_IN_PROGRESS, rebalance="waits"),
-    _composed(_K.DESCRIBE_GROUPS, 0, 5, 5, "6 brings an error text (KIP-1043)", effect=_READS_GROUPS),
-    _composed(_K.LIST_GROUPS, 0, 5, 3, effect=_READS_GROUPS),
-    _local(_K.SASL_HANDSHAKE, 0, 1, NEVER),
-    _local(_K.API_VERSIONS, 0, 3, 3, "4 changes supported features only; KIP-1242 has 5 name the cluster asked for"),
-    _composed(_K.CREATE_TOPICS, 2, 6, 5, "7 returns topic ids (KIP-516)", by_map=True, pace=Pace.SLOW),
-    _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, pace=Pace.SLOW),
-    _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True, pace=Pace.SLOW),
+    _group(_K.SYNC_GROUP, 0, 5, 4, fenced=ErrorCode.REBALANCE_IN_PROGRESS, rebalance="waits",
+        asks=_GROUP_READ),
+    _composed(_K.DESCRIBE_GROUPS, 0, 5, 5, "6 brings an error text (KIP-1043)", effect=_READS_GROUPS,
+        asks=Asks(
+            each=(Each("DESCRIBE", "GROUP", "groups", "", called="group_id"),),
+            told=(Told("GROUP", "authorized_operations", "groups", "group_id"),))),
+    _composed(_K.LIST_GROUPS, 0, 5, 3, effect=_READS_GROUPS,
+        asks=Asks(shown=(Shown("DESCRIBE", "GROUP", "groups", "group_id", on_cluster="DESCRIBE"),))),
+    _local(_K.SASL_HANDSHAKE, 0, 1, NEVER,
+        asks=_ENTERS),
+    _local(_K.API_VERSIONS, 0, 3, 3, "4 changes supported features only; KIP-1242 has 5 name the cluster asked for",
+        asks=_ENTERS),
+    _composed(_K.CREATE_TOPICS, 2, 6, 5, "7 returns topic ids (KIP-516)", by_map=True, pace=Pace.SLOW,
+        asks=Asks(each=(Each("CREATE", "TOPIC", "topics", on_cluster="CREATE", unique=True, worded=True,
+            words="Authorization failed."),))),
+    # Of one that may be seen its handler says whether it is there before whether it may be deleted.
+    _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, pace=Pace.SLOW,
+        asks=Asks(
+            each=(Each("DESCRIBE", "TOPIC", "topic_names", "", "responses", "name", on_cluster="DELETE", unique=True,
+                worded=True),))),
+    _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True, pace=Pace.SLOW,
+        asks=Asks(
+            each=(Each("DELETE", "TOPIC", "topics", partitions="partitions", more={"low_watermark": -1}),))),
     # A request without transactional id is answered by the gateway: its producer ids are valid in every cluster.
     _transaction(_K.INIT_PRODUCER_ID, 0, 4, 2, "5 and 6 bring TRANSACTION_ABORTABLE and two phases (KIP-890, KIP-939)",
-        error=ErrorShape(more={"producer_epoch": -1})),
-    _composed(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, effect=_READS_LOGS),
+        error=ErrorShape(more={"producer_epoch": -1}),
+        asks=Asks(
+            (Need("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),
+                Need("IDEMPOTENT_WRITE", "CLUSTER", when=_UNNAMED, or_any=("WRITE", "TOPIC"))))),
+    _composed(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, effect=_READS_LOGS,
+        asks=Asks(
+            each=(Each("DESCRIBE", "TOPIC", "topics", "topic", partitions="partitions", numbered="partition",
+                on_cluster="CLUSTER_ACTION"),))),
     # Under a fence the answer is as while the last transaction's end is still being written to the partitions: the only
     # one that says to try the same again soon, to every client.
     _transaction(_K.ADD_PARTITIONS_TO_TXN, 0, 3, 3, "4 carries several transactions (KIP-890)",
         fenced=ErrorCode.CONCURRENT_TRANSACTIONS,
-        error=ErrorShape(False, "results_by_topic", "results_by_partition", "partitions", "partition_error_code")),
-    _transaction(_K.ADD_OFFSETS_TO_TXN, 0, 3, 3, "4 brings TRANSACTION_ABORTABLE (KIP-890)"),
+        error=ErrorShape(False, "results_by_topic", "results_by_partition", "partitions", "partition_error_code"),
+        asks=Asks(_TRANSACTION_WRITE,
+            (Each("WRITE", "TOPIC", "topics", answers="results_by_topic", partitions="partitions",
+                answered="results_by_partition", code="partition_error_code",
+                rest=ErrorCode.OPERATION_NOT_ATTEMPTED),))),
+    _transaction(_K.ADD_OFFSETS_TO_TXN, 0, 3, 3, "4 brings TRANSACTION_ABORTABLE (KIP-890)",
+        asks=Asks((*_TRANSACTION_WRITE, Need("READ", "GROUP", "group_id")))),
     # Composed where the transaction began in another cluster than the one that its client asks.
-    _transaction(_K.END_TXN, 0, 3, 3, "5 raises the producer epoch on every end (KIP-890)"),
+    _transaction(_K.END_TXN, 0, 3, 3, "5 raises the producer epoch on every end (KIP-890)",
+        asks=Asks(_TRANSACTION_WRITE)),
     _transaction(_K.TXN_OFFSET_COMMIT, 0, 3, 3, "4 and 5 belong to the newer transactions (KIP-890)", fenced=_LOADING,
-        error=_BY_PARTITION),
-    _composed(_K.DESCRIBE_ACLS, 1, 3, 2, effect=_READS_TOPICS),
-    _composed(_K.CREATE_ACLS, 1, 3, 2),
-    _composed(_K.DELETE_ACLS, 1, 3, 2),
-    _composed(_K.DESCRIBE_CONFIGS, 1, 4, 4, effect=_READS_TOPICS),
-    _composed(_K.ALTER_CONFIGS, 0, 2, 2, by_map=True, pace=Pace.SLOW),
-    _node(_K.DESCRIBE_LOG_DIRS, 1, 4, 2, pace=Pace.SLOW),
-    _local(_K.SASL_AUTHENTICATE, 0, 2, 2),
-    _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, pace=Pace.SLOW),
-    _composed(_K.DELETE_GROUPS, 0, 2, 2, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True),
-    _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, pace=Pace.SLOW),
-    _composed(_K.OFFSET_DELETE, 0, 0, NEVER, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True),
-    _composed(_K.DESCRIBE_CLUSTER, 0, 1, 0, "2 lists fenced brokers (KIP-1073)", effect=_READS_TOPICS),
-    _composed(_K.DESCRIBE_PRODUCERS, 0, 0, 0, effect=_READS_LOGS),
-    _composed(_K.DESCRIBE_TRANSACTIONS, 0, 0, 0, effect=Effect(LOGS | GROUPS, 0)),
-    _composed(_K.LIST_TRANSACTIONS, 0, 1, 0, "2 filters by a pattern (KIP-1152)", effect=Effect(LOGS | GROUPS, 0)),
+        error=_BY_PARTITION,
+        asks=Asks((*_TRANSACTION_WRITE, Need("READ", "GROUP", "group_id")),
+            (Each("READ", "TOPIC", "topics", partitions="partitions"),))),
+    _composed(_K.DESCRIBE_ACLS, 1, 3, 2, effect=_READS_TOPICS,
+        denial=ErrorShape(worded=True), asks=Asks((Need("DESCRIBE", "CLUSTER"),))),
+    _composed(_K.CREATE_ACLS, 1, 3, 2,
+        denial=ErrorShape(False, each=("creations", "results")), asks=Asks((Need("ALTER", "CLUSTER"),))),
+    _composed(_K.DELETE_ACLS, 1, 3, 2,
+        denial=ErrorShape(False, each=("filters", "filter_results")), asks=Asks((Need("ALTER", "CLUSTER"),))),
+    _composed(_K.DESCRIBE_CONFIGS, 1, 4, 4, effect=_READS_TOPICS,
+        asks=_configs("DESCRIBE_CONFIGS", "results")),
+    _composed(_K.ALTER_CONFIGS, 0, 2, 2, by_map=True, pace=Pace.SLOW,
+        asks=_configs("ALTER_CONFIGS", "responses")),
+    _node(_K.DESCRIBE_LOG_DIRS, 1, 4, 2, pace=Pace.SLOW,
+        denial=ErrorShape(), asks=Asks((Need("DESCRIBE", "CLUSTER"),))),
+    _local(_K.SASL_AUTHENTICATE, 0, 2, 2,
+        asks=_ENTERS),
+    _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, pace=Pace.SLOW,
+        asks=Asks(each=(Each("ALTER", "TOPIC", "topics", answers="results", unique=True),))),
+    _composed(_K.DELETE_GROUPS, 0, 2, 2, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True,
+        asks=Asks(each=(Each("DELETE", "GROUP", "groups_names", "", "results", "group_id"),))),
+    _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, pace=Pace.SLOW,
+        asks=_configs("ALTER_CONFIGS", "responses")),
+    _composed(_K.OFFSET_DELETE, 0, 0, NEVER, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True,
+        denial=ErrorShape(),
+        asks=Asks((Need("DELETE", "GROUP", "group_id"),), (Each("READ", "TOPIC", "topics", partitions="partitions"),))),
+    _composed(_K.DESCRIBE_CLUSTER, 0, 1, 0, "2 lists fenced brokers (KIP-1073)", effect=_READS_TOPICS,
+        asks=Asks(told=(Told("CLUSTER", "cluster_authorized_operations"),))),
+    _composed(_K.DESCRIBE_PRODUCERS, 0, 0, 0, effect=_READS_LOGS,
+        asks=Asks(each=(Each("READ", "TOPIC", "topics", partitions="partition_indexes", answered="partitions",
+            worded=True),))),
+    _composed(_K.DESCRIBE_TRANSACTIONS, 0, 0, 0, effect=Effect(LOGS | GROUPS, 0),
+        asks=Asks(
+            each=(Each("DESCRIBE", "TRANSACTIONAL_ID", "transactional_ids", "", "transaction_states",
+                "transactional_id"),),
+            shown=(Shown("DESCRIBE", "TOPIC", "transaction_states.topics", "topic"),))),
+    _composed(_K.LIST_TRANSACTIONS, 0, 1, 0, "2 filters by a pattern (KIP-1152)", effect=Effect(LOGS | GROUPS, 0),
+        asks=Asks(
+            shown=(Shown("DESCRIBE", "TRANSACTIONAL_ID", "transaction_states", "transactional_id"),))),
     # KIP-848 groups name topics by id, so none is served. Without this librdkafka would wait for it and say nothing.
-    _local(_K.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0, "answered as by brokers on which the protocol is off"),
+    _local(_K.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0, "answered as by brokers on which the protocol is off",
+        asks=Asks(free="nobody is a member of such a group")),
     _composed(_K.CONSUMER_GROUP_DESCRIBE, 0, 1, 0, "of clients that reach a cluster directly; without topic ids",
-        effect=_READS_GROUPS),
+        effect=_READS_GROUPS,
+        asks=Asks(
+            each=(Each("DESCRIBE", "GROUP", "group_ids", "", "groups", "group_id"),),
+            told=(Told("GROUP", "authorized_operations", "groups", "group_id"),))),
 )
 _HIDDEN: Mapping[str, tuple[ApiKey, ...]] = {
     "between brokers": (

@@ -30,6 +30,8 @@ _MIN_LEGACY = 14
 _CRC_AT, _PRODUCER_AT = 17, 43
 _MAX_OFFSET = (1 << 63) - 1
 _COMPRESSION = 0b111
+IN_TRANSACTION = 0b1_0000
+"""Of a batch's attributes."""
 
 
 class Batch(NamedTuple):

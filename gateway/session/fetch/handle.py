@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.session import answers, exchange
+from gateway.session import answers, exchange, rights
 from gateway.session.commands import BrokerLane, Refresh
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
+from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
@@ -39,7 +40,8 @@ def fetch(session: ConnectionState, request: Request) -> None:
         session.fetch_session = None
     topics = scan.topics
     for topic in topics:
-        session.notice(request, "topic", topic, "fetch")
+        if routes.plain or routes.topic(topic).no_fetch is not Refusal.DENIED:
+            session.notice(request, "topic", topic, "fetch")
     if routes.reads(topics) and not (session.fetch_session is not None and session.fetch_session.ends):
         _pass(session, request, scan, topics)
     elif incremental:
@@ -79,6 +81,7 @@ def _read(session: ConnectionState, request: Request, routes: Routes) -> None:
     plan = FetchPlan(message, routes, session.gaps, session.shared.copies, session.now)
     if plan.refused:
         session.count_refused(plan.refused.values())
+        rights.tell_denied(session, request, plan.refused)
     wait_ms = message["max_wait_ms"]
     if not plan.parts:
         answer, _ = merge(plan, {}, session.gaps, session.snapshot.view)

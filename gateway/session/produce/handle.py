@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gateway.session import exchange, streaming
+from gateway.rights import missing
+from gateway.session import exchange, rights, streaming
 from gateway.session.commands import Cause
 from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send
 from gateway.session.produce.producer_order import Key
@@ -12,10 +13,11 @@ from gateway.session.produce.split import batches_at_cuts, split
 from gateway.session.produce.verdict import Judgement, batch_of_each, judge_head
 from gateway.session.reading import HalfSent
 from gateway.session.refusal import Refusal
-from gateway.session.request import Request
+from gateway.session.request import Request, text
 from gateway.session.state import ConnectionState
 from ha_core.wire import RemoteProtocolError
 from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
+from ha_core.wire.records import IN_TRANSACTION
 
 
 def produce(session: ConnectionState, request: Request) -> None:
@@ -25,6 +27,8 @@ def produce(session: ConnectionState, request: Request) -> None:
         raise RemoteProtocolError("a produce request ends inside its partitions")
     routes = session.routes(request.client_id)
     transactional = scan.transactional_id is not None
+    if scan.transactional_id is not None and not _may_write_in(session, request, scan, scan.transactional_id):
+        return
     topics = {entry[0] for entry in scan.partitions}
     ordinary = session.leased() and not transactional and not session.shared.producer_order.watches(session.now)
     if ordinary and routes.writes(topics):
@@ -33,6 +37,7 @@ def produce(session: ConnectionState, request: Request) -> None:
     verdict = Judgement(session, request, batch_of_each(request, scan))
     at_cuts = batches_at_cuts(request, verdict.batches, transactional, routes)
     verdict.judge(routes, transactional)
+    rights.tell_denied(session, request, verdict.local)
     crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.local}
     if len(verdict.local) == len(verdict.batches):
         _answer(verdict, scan)
@@ -41,6 +46,23 @@ def produce(session: ConnectionState, request: Request) -> None:
         exchange.begin(session, request, split(verdict, scan, crossing), verdict.topics)
     else:
         _write(verdict, scan)
+
+
+def _may_write_in(session: ConnectionState, request: Request, scan: ProduceScan, transactional_id: bytes) -> bool:
+    """Whether the client has the right to the transaction that it names; if not, it is answered.
+
+    A broker asks for it where a batch says that it is of a transaction, and so does the gateway.
+    """
+    verdicts, message = session.verdicts, {"transactional_id": text(transactional_id)}
+    if verdicts is None or (denied := missing(verdicts, request.api.asks.needs, message)) is None:
+        return True
+    verdict = Judgement(session, request, batch_of_each(request, scan))
+    if not any(batch is not None and batch.attributes & IN_TRANSACTION for batch in verdict.batches.values()):
+        return True
+    rights.tell(session, request, (denied,))
+    verdict.deny()
+    _answer(verdict, scan)
+    return False
 
 
 def stream_produce(session: ConnectionState, request: Request) -> bool:

@@ -111,6 +111,10 @@ class Judgement:
         """
         leased = self.session.leased()
         for key, batch in self.batches.items():
+            # Before all else: of a topic that is denied nothing is told, and its batches count for nothing.
+            if routes.topic(key[0]).no_produce is Refusal.DENIED:
+                self.local[key] = Refusal.DENIED
+                continue
             outcome = self._judge(routes, key, batch) if leased else Refusal.LEASE
             if batch is not None and isinstance(outcome, Refusal):
                 self.session.shared.producer_order.refused(key, batch, self.session.now)
@@ -170,6 +174,11 @@ class Judgement:
                 return Refusal.FOREIGN_PRODUCER
             rewrite_producer_id(self.request.buf, batch.at, issued.own)
         return None
+
+    def deny(self) -> None:
+        """Its user has no right to the transactional id under which all of it is written."""
+        self.local |= dict.fromkeys(self.batches, Refusal.DENIED_TRANSACTION)
+        self.session.count_refused(self.refusals)
 
     # -- forwarding and answering -------------------------------------------------------------------------------
 

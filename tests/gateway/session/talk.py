@@ -103,6 +103,7 @@ class Talk:
         limits: Limits | None = None,
         producer_order: ProducerOrder | None = None,
         holders: Holders | None = None,
+        address: str = "",
     ) -> None:
         self.now = 100.0
         self.lease = Lease(1e9 if lease else 0.0)
@@ -124,7 +125,7 @@ class Talk:
             Holders() if holders is None else holders,
             self.copies,
         )
-        self.session = Session(port, shared, state or snapshot())
+        self.session = Session(port, shared, state or snapshot(), address)
         self.chunks = chunks
         self.correlation = 0
         self.versions: list[tuple[int, int, int]] = []

@@ -1,0 +1,95 @@
+"""Users and access rules as a file has them, in the terms of `model.access`.
+
+users:
+  ops: {super_user: true}
+  alice: {groups: [tills]}
+rules:
+- {principal: "Group:tills", resource_type: topic, name: orders, operation: read, effect: allow}
+- {principal: "User:alice", resource_type: group, name: till-, pattern: prefixed, operation: all, effect: allow}
+
+A user who is in no group and no super user need not be named. Left out: `pattern` is literal, `host` any, the `name` of
+the cluster its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ha_core.model.access import ANYBODY, AccessRule, AccessRuleError, User, access_rule, principal
+
+MAX_FAULTS = 20
+"""That are told of one file."""
+
+
+class RulesFileError(Exception):
+    """What is wrong with a file of rules: one text for each fault, with its place."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+class RulesFile(NamedTuple):
+    users: tuple[User, ...]
+    rules: frozenset[AccessRule]
+
+
+def parse(found: Mapping[Any, Any]) -> RulesFile:
+    """:raises RulesFileError: nothing of it is to be used."""
+    faults: list[str] = [f"{key}: no such key here; known keys are users, rules" for key in found.keys() - _SECTIONS]
+    users, rules = found.get("users") or {}, found.get("rules") or []
+    if not isinstance(users, Mapping):
+        raise RulesFileError(["users: write `NAME: {groups: […], super_user: true}` lines"])
+    if not isinstance(rules, list):
+        raise RulesFileError(["rules: write a list, one `- {principal: …}` each"])
+    made = RulesFile(tuple(_users(users, faults)), frozenset(_rules(rules, faults)))
+    if faults:
+        more = len(faults) - MAX_FAULTS
+        raise RulesFileError(faults[:MAX_FAULTS] + ([f"… and {more} more"] if more > 0 else []))
+    return made
+
+
+_SECTIONS = frozenset({"users", "rules"})
+_OF_USER = frozenset({"groups", "super_user"})
+
+
+def _users(said: Mapping[Any, Any], faults: list[str]) -> Iterator[User]:
+    for name, fields in said.items():
+        place, known = f"users: {name}", {} if fields is None else fields
+        if not isinstance(known, Mapping) or known.keys() - _OF_USER:
+            faults.append(f"{place}: known keys are groups, super_user")
+            continue
+        groups, super_user = known.get("groups", []), known.get("super_user", False)
+        if not isinstance(super_user, bool):
+            faults.append(f"{place}: super_user: {super_user!r}: write true or false")
+        elif not isinstance(groups, list):
+            faults.append(f"{place}: groups: {groups!r}: write a list of names")
+        else:
+            try:
+                if principal(f"User:{name}" if isinstance(name, str) else name) == ANYBODY:
+                    faults.append(f"{place}: nobody is everybody; name a user")
+                    continue
+                for group in groups:
+                    principal(f"Group:{group}" if isinstance(group, str) else group)
+            except AccessRuleError as error:
+                faults.append(f"{place}: {error}")
+            else:
+                yield User(name, frozenset(groups), super_user)
+
+
+def _rules(said: list[Any], faults: list[str]) -> Iterator[AccessRule]:
+    seen: dict[AccessRule, int] = {}
+    for number, fields in enumerate(said, 1):
+        if not isinstance(fields, Mapping):
+            faults.append(f"rules: {number}: {fields!r:.80}: write `- {{principal: …, resource_type: …}}`")
+            continue
+        try:
+            rule = access_rule(fields)
+        except AccessRuleError as error:
+            faults.append(f"rules: {number}: {error}")
+            continue
+        if rule in seen:
+            faults.append(f"rules: {number}: the same as rule {seen[rule]}; leave one of them out")
+        seen[rule] = number
+        yield rule

@@ -1,0 +1,86 @@
+"""What a client may do: requests for coordinators and brokers are judged here, topics of the data path by `Routes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import TypeVar
+
+from gateway.rights import MAX_TOLD, Denied, Gate, allows
+from gateway.session import answers
+from gateway.session.commands import Audit, BrokerLane
+from gateway.session.pending import Answer, Exchange, Passed, Send
+from gateway.session.refusal import Refusal
+from gateway.session.request import Message, Request, text
+from gateway.session.state import ConnectionState
+from ha_core.plan.rights import Rights, Verdicts
+from ha_core.wire import APIS, ApiKey, ErrorCode
+
+K = TypeVar("K", tuple[bytes, int], tuple[str, int])
+
+(_READS,) = APIS[ApiKey.FETCH].asks.each
+
+
+def gate(session: ConnectionState, request: Request, message: Message) -> Gate | None:
+    """What of a request may go on; None: all of it, and its answer is the client's. Where nothing may, the client has
+    its answer."""
+    verdicts = session.verdicts
+    if verdicts is None or verdicts.everything:
+        return None
+    found = Gate(verdicts, request.api, request.api_version, message)
+    if found.denied:
+        tell(session, request, found.denied)
+        session.count_refused(Refusal.DENIED for _ in found.denied)
+    if found.answer is not None:
+        session.answer_refused(request, found.answer, (Refusal.DENIED,), (request.api_key,))
+    return found if found.answer is not None or found.amends else None
+
+
+def member(session: ConnectionState, request: Request, group: bytes) -> bool:
+    """Whether a request that needs nothing but its group may go on; if not, it is answered."""
+    verdicts, needs = session.verdicts, request.api.asks.needs
+    if verdicts is None or all(allows(verdicts, need.operation, need.resource, text(group)) for need in needs):
+        return True
+    gate(session, request, request.decode())
+    return False
+
+
+def amended(request: Request, found: Gate, lane: BrokerLane) -> Exchange:
+    """Sends what may go on of a request, and makes its answer whole."""
+    frames = yield Send({lane: request.rewritten(found.request)})
+    return Answer(request.answer(found.amend(request.decode_answer(frames[lane]))))
+
+
+def tell(session: ConnectionState, request: Request, denied: Iterable[Denied]) -> None:
+    session.emit(Audit(request.api_key, tuple(dict.fromkeys(denied))))
+
+
+def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, object]) -> None:
+    """Of the partitions of a produce or a fetch those that were denied."""
+    topics = dict.fromkeys(key[0] for key, why in refused.items() if why is Refusal.DENIED)
+    if topics:
+        (each,) = request.api.asks.each
+        names = (topic if isinstance(topic, str) else text(topic) for topic in islice(topics, MAX_TOLD))
+        tell(session, request, [Denied(each.operation, each.resource, name) for name in names])
+
+
+def follow(session: ConnectionState, before: Rights | None) -> None:
+    """Other rights than a moment ago: readers that wait in what they may read no more are told to ask again."""
+    verdicts = session.verdicts
+    if verdicts is None or session.snapshot.rights is before:
+        return
+    for pending in tuple(session.queue):
+        if isinstance(pending, Passed) and pending.reads and not _reads(verdicts, pending.reads):
+            answers.abandon(session, pending, pending.request.answer(_none_of(pending.in_session)))
+    if session.fetch_session is not None and not _reads(verdicts, session.fetch_session.topics):
+        session.fetch_session.ends = True
+    session.flush()
+
+
+def _reads(verdicts: Verdicts, topics: Iterable[bytes]) -> bool:
+    return all(allows(verdicts, _READS.operation, _READS.resource, text(topic)) for topic in topics)
+
+
+def _none_of(in_session: bool) -> Message:
+    error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND if in_session else ErrorCode.NONE
+    return {"error_code": int(error), "session_id": 0, "responses": []}

@@ -1,0 +1,302 @@
+"""Who may do what, by the rules: the semantics of Kafka's StandardAuthorizer.
+
+- A rule counts that names one of the principals of whoever asks, and his address or all.
+- It matches a name that it names literally, one that begins with its prefix, or all (`*`, literally).
+- One that denies wins over all that allow; what none allows is denied. Super users are asked nothing.
+- To be allowed to READ, WRITE, DELETE or ALTER is to be allowed to DESCRIBE; ALTER_CONFIGS allows DESCRIBE_CONFIGS.
+  Nothing follows from a denial: who may not READ may yet DESCRIBE.
+
+Rules lie packed by principal, two words each and their names once: a million of them is usual. What is asked of a
+principal for the first time is compiled; what is asked of a name is kept with whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ha_core.model.access import (
+    ANY_HOST,
+    ANY_NAME,
+    ANYBODY,
+    CLUSTER_NAME,
+    AccessRule,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourceType,
+    User,
+)
+
+EVERYTHING = sum(1 << operation for operation in AclOperation)
+"""All operations, as a bit field: bit n is the operation with Kafka's number n."""
+_OF_ALL = 1 << AclOperation.ALL
+_DESCRIBE, _DESCRIBE_CONFIGS = 1 << AclOperation.DESCRIBE, 1 << AclOperation.DESCRIBE_CONFIGS
+_IMPLY_DESCRIBE = sum(
+    1 << operation for operation in (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER)
+)
+_IMPLIES_CONFIGS = 1 << AclOperation.ALTER_CONFIGS
+_PROBE = "hardcode"
+"""The name by which Kafka finds out whether somebody may do something to whatever there is."""
+
+MAX_ASKED = 10_000
+"""Names of which the answer is kept for one who asks: they come from the wire."""
+MAX_ASKING = 20_000
+"""Users and addresses of whom anything is kept."""
+
+_Masks = tuple[int, int]
+"""(allowed, denied)"""
+_Packed = tuple[int | str, ...]
+"""Code and name in turn, of each rule of one principal. The code: host · 2^12, effect · 2^10, pattern · 2^7,
+type · 2^4, operation."""
+_NOTHING: _Masks = (0, 0)
+
+
+class Verdicts:
+    """What one user may do who comes from one address.
+
+    :ivar everything: he is asked nothing.
+    """
+
+    __slots__ = ("_anything", "_asked", "_indexes", "everything")
+
+    def __init__(self, indexes: Iterable[_Index], everything: bool = False) -> None:
+        self._indexes = tuple(indexes)
+        self._asked: dict[tuple[int, str], int] = {}
+        self._anything: dict[tuple[int, int], bool] = {}
+        self.everything = everything
+
+    def allows(self, operation: int, resource: int, name: str = CLUSTER_NAME) -> bool:
+        """Numbers are those of `AclOperation` and `ResourceType`."""
+        return bool(self.operations(resource, name) >> operation & 1)
+
+    def operations(self, resource: int, name: str = CLUSTER_NAME) -> int:
+        """All that is allowed, as a bit field."""
+        if self.everything:
+            return EVERYTHING
+        key = (resource, name)
+        found = self._asked.get(key)
+        if found is None:
+            if len(self._asked) >= MAX_ASKED:
+                self._asked.clear()
+            found = self._asked[key] = self._judge(resource, name)
+        return found
+
+    def _judge(self, resource: int, name: str) -> int:
+        allowed = denied = 0
+        for index in self._indexes:
+            more, less = index.masks(resource, name)
+            allowed |= more
+            denied |= less
+        if allowed & _OF_ALL:
+            allowed = EVERYTHING
+        if allowed & _IMPLY_DESCRIBE:
+            allowed |= _DESCRIBE
+        if allowed & _IMPLIES_CONFIGS:
+            allowed |= _DESCRIBE_CONFIGS
+        return 0 if denied & _OF_ALL else allowed & ~denied
+
+    def allows_any(self, operation: int, resource: int) -> bool:
+        """Whether there may be a resource of the type of which it is allowed (`authorizeByResourceType`)."""
+        key = (operation, resource)
+        found = self._anything.get(key)
+        if found is None:
+            found = self._anything[key] = self.allows(operation, resource, _PROBE) or self._any(operation, resource)
+        return found
+
+    def _any(self, operation: int, resource: int) -> bool:
+        """Here nothing is implied: Kafka looks for rules of this operation, or of all."""
+        asked = 1 << operation | _OF_ALL
+        kinds = [index.kinds[resource] for index in self._indexes if resource in index.kinds]
+        if any(kind.all[1] & asked for kind in kinds):
+            return False
+        if any(kind.all[0] & asked for kind in kinds):
+            return True
+        denied_names = {name for kind in kinds for name, (_, less) in kind.names.items() if less & asked}
+        denied_prefixes = {prefix for kind in kinds for prefix, (_, less) in kind.prefixes.items() if less & asked}
+
+        def dominated(text: str) -> bool:
+            return any(text[:length] in denied_prefixes for length in range(1, len(text) + 1))
+
+        return any(
+            more & asked and not (literal and text in denied_names) and not (denied_prefixes and dominated(text))
+            for kind in kinds
+            for literal, rules in ((True, kind.names), (False, kind.prefixes))
+            for text, (more, _) in rules.items()
+        )
+
+
+class _Kind:
+    """The rules of one principal and address for one type of resource."""
+
+    __slots__ = ("all", "lengths", "names", "prefixes")
+
+    def __init__(self) -> None:
+        self.all: _Masks = _NOTHING
+        self.names: dict[str, _Masks] = {}
+        self.prefixes: dict[str, _Masks] = {}
+        self.lengths: tuple[int, ...] = ()
+        """Of prefixes, in order."""
+
+    def add(self, code: int, name: str) -> None:
+        allows = code >> 10 & 3 == Permission.ALLOW
+        bit = 1 << (code & 15)
+        more: _Masks = (bit, 0) if allows else (0, bit)
+        if code >> 7 & 7 == PatternType.PREFIXED:
+            self.prefixes[name] = _both(self.prefixes.get(name, _NOTHING), more)
+        elif name == ANY_NAME:
+            self.all = _both(self.all, more)
+        else:
+            self.names[name] = _both(self.names.get(name, _NOTHING), more)
+
+    def masks(self, name: str) -> _Masks:
+        allowed, denied = _both(self.all, self.names.get(name, _NOTHING))
+        size = len(name)
+        for length in self.lengths:
+            if length > size:
+                break
+            found = self.prefixes.get(name[:length])
+            if found is not None:
+                allowed |= found[0]
+                denied |= found[1]
+        return allowed, denied
+
+
+class _Index:
+    """The rules of one principal that hold for one address, or for all."""
+
+    __slots__ = ("kinds",)
+
+    def __init__(self, rules: _Packed, host: int) -> None:
+        self.kinds: dict[int, _Kind] = {}
+        for code, name in _pairs(rules):
+            if code >> 12 == host:
+                self.kinds.setdefault(code >> 4 & 7, _Kind()).add(code, name)
+        for kind in self.kinds.values():
+            kind.lengths = tuple(sorted({len(prefix) for prefix in kind.prefixes}))
+
+    def masks(self, resource: int, name: str) -> _Masks:
+        kind = self.kinds.get(resource)
+        return _NOTHING if kind is None else kind.masks(name)
+
+
+class Rights:
+    """All users and rules at one time. It never changes: `changed` makes another one of it."""
+
+    __slots__ = ("_codes", "_hosts", "_indexes", "_rules", "_users", "_verdicts")
+
+    def __init__(self, users: Iterable[User] = (), rules: Iterable[AccessRule] = ()) -> None:
+        self._users = {user.name: user for user in users if user.groups or user.super_user}
+        """Of the others nothing need be known."""
+        self._hosts: dict[str, int] = {ANY_HOST: 0}
+        self._codes: dict[int, int] = {}
+        self._rules: dict[str, _Packed] = {}
+        self._indexes: dict[tuple[str, str], _Index] = {}
+        self._verdicts: dict[tuple[str, str], Verdicts] = {}
+        self._rules.update(self._packed(rules))
+
+    def __len__(self) -> int:
+        """How many rules there are."""
+        return sum(map(len, self._rules.values())) // 2
+
+    def of(self, user: str, host: str) -> Verdicts:
+        """:param host: the address that he comes from, as `model.access.address` writes it."""
+        key = (user, host)
+        found = self._verdicts.get(key)
+        if found is None:
+            if len(self._verdicts) >= MAX_ASKING:
+                self._verdicts.clear()
+            found = self._verdicts[key] = self._compile(user, host)
+        return found
+
+    def super_user(self, user: str) -> bool:
+        known = self._users.get(user)
+        return known is not None and known.super_user
+
+    def rules(self, principal: str | None = None) -> Iterator[AccessRule]:
+        """Those of one principal, or all."""
+        hosts = {number: host for host, number in self._hosts.items()}
+        for name in self._rules if principal is None else [principal] if principal in self._rules else ():
+            for code, resource in _pairs(self._rules[name]):
+                yield AccessRule(
+                    name,
+                    ResourceType(code >> 4 & 7),
+                    resource,
+                    PatternType(code >> 7 & 7),
+                    AclOperation(code & 15),
+                    Permission(code >> 10 & 3),
+                    hosts[code >> 12],
+                )
+
+    def changed(
+        self,
+        users: Mapping[str, User | None] = {},
+        added: Iterable[AccessRule] = (),
+        removed: Iterable[AccessRule] = (),
+    ) -> Rights:
+        """The same after a few changes: what they do not touch is shared.
+
+        :param users: by name; None: he is no more.
+        """
+        new = Rights()
+        new._users = {name: user for name, user in self._users.items() if name not in users}
+        new._users |= {name: user for name, user in users.items() if user and (user.groups or user.super_user)}
+        new._hosts, new._codes = dict(self._hosts), dict(self._codes)
+        new._rules = dict(self._rules)
+        fewer, more = new._packed(removed), new._packed(added)
+        for principal in fewer.keys() | more.keys():
+            gone = set(_pairs(fewer.get(principal, ())))
+            kept = [pair for pair in _pairs(new._rules.pop(principal, ())) if pair not in gone]
+            pairs = dict.fromkeys((*kept, *_pairs(more.get(principal, ()))))
+            if pairs:
+                new._rules[principal] = tuple(word for pair in pairs for word in pair)
+        new._indexes = {key: found for key, found in self._indexes.items() if key[0] not in fewer | more}
+        return new
+
+    def _packed(self, rules: Iterable[AccessRule]) -> dict[str, _Packed]:
+        """By principal. Equal numbers and names are one object each."""
+        hosts, codes = self._hosts, self._codes
+        names: dict[str, str] = {}
+        packed: dict[str, list[int | str]] = {}
+        for principal, resource, name, pattern, operation, effect, host in rules:
+            number = hosts.get(host)
+            if number is None:
+                number = hosts[host] = len(hosts)
+            code = number << 12 | effect << 10 | pattern << 7 | resource << 4 | operation
+            found = packed.get(principal)
+            if found is None:
+                found = packed[principal] = []
+            found.append(codes.setdefault(code, code))
+            found.append(names.setdefault(name, name))
+        return {principal: tuple(words) for principal, words in packed.items()}
+
+    def _compile(self, user: str, host: str) -> Verdicts:
+        known = self._users.get(user)
+        if known is not None and known.super_user:
+            return Verdicts((), everything=True)
+        groups = () if known is None else sorted(known.groups)
+        principals = [f"User:{user}", ANYBODY, *(f"Group:{group}" for group in groups)]
+        hosts = [ANY_HOST, host] if host in self._hosts else [ANY_HOST]
+        return Verdicts(
+            self._index(principal, address)
+            for principal in dict.fromkeys(principals)
+            if principal in self._rules
+            for address in hosts
+        )
+
+    def _index(self, principal: str, host: str) -> _Index:
+        key = (principal, host)
+        found = self._indexes.get(key)
+        if found is None:
+            if len(self._indexes) >= MAX_ASKING:
+                self._indexes.clear()
+            found = self._indexes[key] = _Index(self._rules[principal], self._hosts[host])
+        return found
+
+
+def _both(one: _Masks, other: _Masks) -> _Masks:
+    return one[0] | other[0], one[1] | other[1]
+
+
+def _pairs(rules: _Packed) -> Iterator[tuple[int, str]]:
+    words = iter(rules)
+    return zip(words, words, strict=True)  # type: ignore[arg-type]

@@ -1,0 +1,252 @@
+"""Composed answers behind rights: clusters are asked for what may be asked, and what is told is what may be seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.composed.ask import AnyBroker, ClusterUnavailableError
+from gateway.composed.guard import compose
+from gateway.composed.handlers import Context
+from gateway.driver.listings import Listings
+from gateway.rights import Denied
+from gateway.session.commands import Compose
+from ha_core.model.access import AccessRule, access_rule
+from ha_core.plan.rights import Rights
+from ha_core.wire.codes import ApiKey, ErrorCode
+from tests.gateway.composed.described_clusters import ask, cluster, everything
+from tests.gateway.composed.playbook import NodesGranted, Playbook, away, requested, world
+
+KEY = ApiKey.METADATA
+EAST, WEST = ("east", AnyBroker(), KEY), ("west", AnyBroker(), KEY)
+DENIED, UNKNOWN, NO_LEADER = ErrorCode.TOPIC_AUTHORIZATION_FAILED, 3, 5
+
+
+def allow(resource_type: str, name: str, operation: str, principal: str = "User:alice", **more: str) -> AccessRule:
+    said = {"principal": principal, "resource_type": resource_type, "name": name, "operation": operation}
+    return access_rule({**said, "effect": "allow", **more})
+
+
+def ruled(context: Context, *rules: AccessRule, denied: list[Denied] | None = None) -> Context:
+    rights = Rights((), rules)
+    told: list[Denied] = [] if denied is None else denied
+    verdicts = rights.of("alice", "10.0.0.1")
+    return replace(context, rights=rights, verdicts=verdicts, rules_kept="rules.yaml", deny=told.extend)
+
+
+def play(context: Context, key: int, version: int, request: dict[str, Any]) -> NodesGranted:
+    return NodesGranted(compose(context, key, version, request))
+
+
+def topics(answer: dict[str, Any]) -> dict[str, int]:
+    return {topic["name"]: topic["error_code"] for topic in answer["topics"]}
+
+
+BOTH = {"a": {0: 1}, "b": {0: 1}}
+SEES = allow("topic", "a", "read")
+
+
+def test_no_cluster_is_asked_for_a_topic_that_may_not_be_seen() -> None:
+    # Given
+    denied: list[Denied] = []
+    one = play(ruled(world(east=BOTH), SEES, denied=denied), KEY, 9, ask("a", "b", "c"))
+    # When
+    one.asked(EAST).message("east", topics=[{"name": "a", "topic_id": bytes(16)}])
+    one.answers({"east": cluster("east", a=1, b=1)})
+    # Then one that is there and one that is not have the same answer
+    answer = one.encodes(KEY, 9)
+    assert topics(answer) == {"a": 0, "b": DENIED, "c": DENIED}
+    assert [topic["partitions"] for topic in answer["topics"][1:]] == [[], []]
+    assert denied == [Denied("DESCRIBE", "TOPIC", "b"), Denied("DESCRIBE", "TOPIC", "c")]
+
+
+def test_a_pattern_subscriber_sees_what_he_may_read_also_of_a_cluster_out_of_reach() -> None:
+    # Given topics that the west held when it was last seen
+    context = world(east=BOTH, west={"a2": {0: 1}, "b2": {0: 1}}, down="west")
+    one = play(ruled(context, allow("topic", "a", "read", pattern="prefixed")), KEY, 9, everything())
+    # When
+    one.asked(EAST).answers({"east": cluster("east", a=1, b=1)})
+    # Then
+    assert topics(one.encodes(KEY, 9)) == {"a": 0, "a2": NO_LEADER}
+
+
+@pytest.mark.parametrize("version", [0, 1, 9])
+def test_who_names_only_topics_that_he_may_not_see_is_not_shown_all(version: int) -> None:
+    # Given the oldest version, in which no topic is all topics
+    one = play(ruled(world(east=BOTH), SEES), KEY, version, ask("b", version=version))
+
+    assert topics(one.encodes(KEY, version)) == {"b": DENIED}
+
+
+def test_a_topic_that_is_nowhere_is_created_for_who_may_create_it_only() -> None:
+    # Given two topics that may be seen, of which one may be created
+    rules = (allow("topic", "new", "describe", pattern="prefixed"), allow("topic", "new-a", "create"))
+    one = play(ruled(world(), *rules), KEY, 9, ask("new-a", "new-b", create=True))
+    # When no cluster has them
+    one.asked(EAST, WEST).answers({"east": cluster("east"), "west": cluster("west")})
+    one.asked(EAST).message("east", topics=[{"name": "new-a", "topic_id": bytes(16)}], allow_auto_topic_creation=True)
+    one.answers({"east": cluster("east")})
+    # Then
+    assert topics(one.encodes(KEY, 9)) == {"new-a": 0, "new-b": DENIED}
+
+
+def test_while_a_cluster_is_away_nobody_is_told_that_he_may_not_create_what_it_may_hold() -> None:
+    one = play(ruled(world(), allow("topic", "new", "describe")), KEY, 9, ask("new", create=True))
+
+    one.answers({"east": cluster("east"), "west": away("west")})
+
+    assert topics(one.encodes(KEY, 9)) == {"new": NO_LEADER}
+
+
+def test_the_list_of_all_topics_is_kept_for_each_who_sees_another_one() -> None:
+    # Given the same answer of a cluster
+    listings, replies = Listings(), [cluster("east", a=1)(Asked())]
+    context, other = world(), ruled(world(), SEES)
+    other = replace(other, view=context.view, topology=context.topology)
+    command = Compose("token", KEY, 9, context.identity, everything())
+    # Then
+    mine = listings.listing(context, command, replies)
+    assert listings.listing(context, command, replies) is mine
+    assert listings.listing(other, command, replies) is not mine
+    assert listings.listing(other, command, replies) is listings.listing(other, command, replies)
+
+
+class Asked:
+    message = {"topics": None, "allow_auto_topic_creation": False}  # noqa: RUF012 - a question, and nothing else
+
+
+def test_who_creates_a_topic_is_shown_its_settings_only_with_the_right_to() -> None:
+    # Given
+    made = {"name": "a", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    request = requested(ApiKey.CREATE_TOPICS, 6, topics=[made], timeout_ms=1000)
+    created = {"name": "a", "error_code": 0, "num_partitions": 1, "replication_factor": 1, "configs": []}
+    for more, shown in (((), False), ((allow("topic", "a", "describe_configs"),), True)):
+        one = play(ruled(world(), allow("topic", "a", "create"), *more), ApiKey.CREATE_TOPICS, 6, request)
+        # When
+        one.answers({"east": cluster("east"), "west": cluster("west")})
+        one.answers({"east": {"topics": [created]}})
+        # Then
+        (topic,) = one.encodes(ApiKey.CREATE_TOPICS, 6)["topics"]
+        assert (topic["num_partitions"] == 1) is shown
+        assert (topic["topic_config_error_code"] == 0) is shown
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ((), {"a": DENIED, "none": DENIED}),
+        (("describe",), {"a": DENIED, "none": UNKNOWN}),
+        (("delete",), {"a": 0, "none": UNKNOWN}),
+    ],
+)
+def test_of_a_topic_that_may_be_seen_it_is_told_whether_it_is_there_before_whether_it_may_be_deleted(
+    rules: tuple[str, ...], said: dict[str, int]
+) -> None:
+    # Given
+    allowed = [allow("topic", "*", operation) for operation in rules]
+    request = requested(ApiKey.DELETE_TOPICS, 5, topic_names=["a", "none"], timeout_ms=1000)
+    one = play(ruled(world(east={"a": {0: 1}}), *allowed), ApiKey.DELETE_TOPICS, 5, request)
+    # When a controller is asked, where that is allowed
+    if one.waits:
+        known = [{"name": "a", "error_code": 0}, {"name": "none", "error_code": UNKNOWN}]
+        one.answers({"east": {"responses": known}})
+    # Then
+    answer = one.encodes(ApiKey.DELETE_TOPICS, 5)
+    assert {topic["name"]: topic["error_code"] for topic in answer["responses"]} == said
+
+
+def test_a_newer_group_is_not_told_to_who_may_not_see_a_topic_of_it() -> None:
+    # Given
+    key = ApiKey.CONSUMER_GROUP_DESCRIBE
+    rules = (allow("group", "g", "describe"), SEES)
+    member = {"member_id": "m", "subscribed_topic_names": ["a"], "assignment": {"topic_partitions": []}}
+    assigned = {"topic_partitions": [{"topic_name": "b", "partitions": [0]}]}
+    context = world(east={"__consumer_offsets": dict.fromkeys(range(50), 1)})
+    one = play(ruled(context, *rules), key, 0, requested(key, 0, group_ids=["g"]))
+    # When
+    group = {"group_id": "g", "group_state": "Stable", "members": [member | {"target_assignment": assigned}]}
+    one.answers_all({"east": {"groups": [group]}, "west": ClusterUnavailableError("west", "away")})
+    # Then
+    (told,) = one.encodes(key, 0)["groups"]
+    assert (told["error_code"], told["members"], told["group_state"]) == (DENIED, [], "")
+
+
+# -- access rules themselves ------------------------------------------------------------------------------------------
+
+RULES = (
+    allow("cluster", "kafka-cluster", "describe"),
+    allow("topic", "orders", "read", "User:bob"),
+    allow("topic", "ord", "write", "Group:tills", pattern="prefixed"),
+    allow("topic", "*", "describe", "User:*"),
+    allow("group", "orders", "read", "User:bob", host="10.0.0.9"),
+)
+ANY = {
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, {"kafka-cluster", "orders", "ord", "*"}),
+        ({"resource_type_filter": 2}, {"orders", "ord", "*"}),
+        ({"resource_name_filter": "orders"}, {"orders"}),
+        ({"resource_name_filter": "orders", "pattern_type_filter": 2}, {"orders", "ord", "*"}),
+        ({"resource_name_filter": "or", "pattern_type_filter": 2}, {"*"}),
+        ({"pattern_type_filter": 4}, {"ord"}),
+        ({"principal_filter": "Group:tills"}, {"ord"}),
+        ({"principal_filter": "User:nobody"}, set()),
+        ({"host_filter": "10.0.0.9"}, {"orders"}),
+        ({"operation": 8}, {"kafka-cluster", "*"}),
+        ({"permission_type": 2}, set()),
+    ],
+)
+def test_rules_are_told_as_a_filter_describes_them(asked: dict[str, Any], found: set[str]) -> None:
+    one = play(ruled(world(), *RULES), ApiKey.DESCRIBE_ACLS, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **{**ANY, **asked}))
+
+    answer = one.encodes(ApiKey.DESCRIBE_ACLS, 3)
+    assert answer["error_code"] == 0
+    assert {resource["resource_name"] for resource in answer["resources"]} == found
+
+
+def test_rules_are_told_to_who_may_describe_the_cluster_only() -> None:
+    one = play(ruled(world(), SEES), ApiKey.DESCRIBE_ACLS, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **ANY))
+
+    answer = one.encodes(ApiKey.DESCRIBE_ACLS, 3)
+    assert (answer["error_code"], answer["resources"]) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
+
+
+CREATION = {"resource_type": 2, "resource_name": "a", "principal": "User:x", "host": "*"}
+CHANGES = [
+    (ApiKey.CREATE_ACLS, {"creations": [{**CREATION, "operation": 3, "permission_type": 3}] * 2}, "results"),
+    (ApiKey.DELETE_ACLS, {"filters": [ANY] * 2}, "filter_results"),
+]
+
+
+@pytest.mark.parametrize(("key", "fields", "results"), CHANGES)
+def test_who_might_change_rules_is_told_where_they_are_kept_and_all_others_that_they_may_not(
+    key: ApiKey, fields: dict[str, Any], results: str
+) -> None:
+    # Given
+    request = requested(key, 3, **fields)
+    might, others = (allow("cluster", "kafka-cluster", "alter"),), ()
+    # When
+    told, denied = (play(ruled(world(), *rules), key, 3, request).encodes(key, 3)[results] for rules in (might, others))
+    # Then
+    assert [one["error_code"] for one in told] == [ErrorCode.SECURITY_DISABLED] * 2
+    assert "kept in rules.yaml" in told[0]["error_message"]
+    assert [one["error_code"] for one in denied] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
+
+
+def test_without_rules_a_handler_stands_by_itself() -> None:
+    one = Playbook(compose(world(east=BOTH), KEY, 9, ask("a", "b")))
+
+    one.asked(EAST).message("east", topics=[{"name": name, "topic_id": bytes(16)} for name in ("a", "b")])

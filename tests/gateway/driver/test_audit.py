@@ -1,0 +1,61 @@
+"""The audit: a line for each refusal, and no more than a log can take."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from gateway.driver.audit import AGAIN_S, LOGGER, MAX_LINES, PER_S, Audit
+from gateway.rights import Denied
+
+READS = Denied("READ", "TOPIC", "orders")
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(LOGGER, "propagate", True)
+    caplog.set_level(logging.INFO, LOGGER.name)
+    return lambda: [json.loads(record.getMessage()) for record in caplog.records]
+
+
+def test_a_refusal_says_who_was_denied_what_from_where(lines: Any) -> None:
+    Audit().denied("alice", "10.0.0.7", "fetch", [READS], 0.0)
+
+    (line,) = lines()
+    assert line.pop("at")
+    assert line == {
+        "event": "denied",
+        "user": "alice",
+        "address": "10.0.0.7",
+        "api": "fetch",
+        "operation": "READ",
+        "resource": "TOPIC",
+        "name": "orders",
+    }
+
+
+def test_who_asks_again_and_again_writes_one_line_a_minute(lines: Any) -> None:
+    # Given
+    audit = Audit()
+    # When
+    for second in range(100):
+        audit.denied("alice", "10.0.0.7", "fetch", [READS], float(second))
+    # Then
+    assert [line.get("again") for line in lines()] == [None, int(AGAIN_S) - 1]
+
+
+def test_names_that_somebody_makes_up_fill_no_log(lines: Any) -> None:
+    # Given
+    audit = Audit()
+    # When
+    for number in range(1000):
+        audit.denied("eve", "10.0.0.7", "fetch", [Denied("READ", "TOPIC", f"{number}\n" + "x" * 1000)], 0.0)
+    audit.denied("alice", "10.0.0.7", "fetch", [READS], PER_S)
+    # Then
+    written = lines()
+    assert len(written) == MAX_LINES + 1
+    assert written[-1]["left_out"] == 1000 - MAX_LINES
+    assert max(len(line["name"]) for line in written) == 255

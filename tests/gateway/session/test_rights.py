@@ -1,0 +1,373 @@
+"""What a client may do: what is denied has its error, the rest goes on, and nothing else is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.rights import Denied
+from gateway.session.commands import Audit, Compose, Saw
+from gateway.session.snapshot import Port, Snapshot
+from ha_core.model import Fence, Group, Topic, UserBindings
+from ha_core.model.access import AccessRule, User, access_rule
+from ha_core.plan.rights import Rights
+from ha_core.wire import ApiKey, ErrorCode
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, half, moved, produce, produced, state
+from tests.gateway.session.talk import EAST, Talk
+
+TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+ID_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def allow(resource_type: str, name: str, operation: str, effect: str = "allow", **more: str) -> AccessRule:
+    said = {"principal": "User:anonymous", "resource_type": resource_type, "name": name, "operation": operation}
+    return access_rule(said | {"effect": effect} | more)
+
+
+def ruled(*rules: AccessRule, users: tuple[User, ...] = (), known: Snapshot | None = None) -> Snapshot:
+    return replace(known or state(), rights=Rights(users, rules))
+
+
+WRITES = allow("topic", "other", "write")
+READS = allow("topic", "other", "read")
+
+
+def outcomes(answer: dict[str, Any], partitions: str = "partition_responses") -> dict[str, int]:
+    """Topic → the error of its first partition."""
+    return {topic.get("name") or topic["topic"]: topic[partitions][0]["error_code"] for topic in answer["responses"]}
+
+
+def audited(talk: Talk) -> list[Denied]:
+    return [denied for command in talk.others if isinstance(command, Audit) for denied in command.denied]
+
+
+# -- produce ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_denied_topic_of_a_produce_has_its_error_and_the_rest_is_written() -> None:
+    # Given
+    talk = Talk(ruled(WRITES))
+    # When
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch())))
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, produced(("other", 0, 0, 7)))
+    # Then
+    assert [topic["name"] for topic in asked.body["topic_data"]] == ["other"]
+    (answer,) = talk.answers()
+    assert outcomes(answer) == {"orders": TOPIC_DENIED, "other": 0}
+    assert audited(talk) == [Denied("WRITE", "TOPIC", "orders")]
+    assert talk.session.shared.counts.refusals == {"denied": 1}
+
+
+def test_what_may_be_written_streams_though_it_may_not_be_read() -> None:
+    # Given half a request of a producer that has no right to read
+    talk = Talk(ruled(WRITES))
+    # When
+    rest = half(talk, ("other", 0, batch(payload=b"r" * 4000)), acks=1)
+    # Then the half is with the broker, byte for byte
+    assert talk.upstream[EAST]
+    talk.send(rest)
+    assert len(talk.asked(EAST)) == 1
+
+
+def test_a_denied_produce_goes_nowhere_though_only_half_of_it_has_come() -> None:
+    talk = Talk(ruled(READS))
+
+    rest = half(talk, ("other", 0, batch(payload=b"r" * 4000)), acks=1)
+    talk.send(rest)
+
+    assert not talk.upstream
+    assert outcomes(talk.answers()[0]) == {"other": TOPIC_DENIED}
+
+
+def test_a_denied_produce_without_an_answer_ends_the_connection_as_a_broker_does() -> None:
+    talk = Talk(ruled())
+
+    talk.ask(PRODUCE, 9, produce(("other", 0, batch()), acks=0))
+
+    assert talk.closed is not None
+    assert not talk.upstream
+
+
+def test_a_batch_of_a_denied_transaction_is_not_written_whoever_may_write_its_topic() -> None:
+    # Given a batch whose attributes say that it is of a transaction
+    record = bytearray(batch(producer_id=9, epoch=0, sequence=0))
+    record[22] |= 0b1_0000
+    talk = Talk(ruled(WRITES))
+    # When
+    talk.ask(PRODUCE, 9, produce(("other", 0, bytes(record))) | {"transactional_id": "till"})
+    # Then
+    assert outcomes(talk.answers()[0]) == {"other": ID_DENIED}
+    assert audited(talk) == [Denied("WRITE", "TRANSACTIONAL_ID", "till")]
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        state(Topic(name="orders", fence=Fence(operation="op-1"))),
+        state(moved()),
+        replace(state(), unreadable=frozenset({"/topics/orders"})),
+        replace(state(), fresh=False),
+    ],
+    ids=["fenced", "moved", "unreadable", "starting"],
+)
+def test_nothing_else_is_told_of_a_denied_topic(known: Snapshot) -> None:
+    # Given a topic of which something is to be said to those who may use it
+    talk = Talk(ruled(known=known))
+    # When
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
+    # Then the answers are there at once, with the same words for all, and nobody has seen it used
+    wrote, read = talk.answers()
+    assert outcomes(wrote) == outcomes(read, "partitions") == {"orders": TOPIC_DENIED}
+    assert not [command for command in talk.others if isinstance(command, Saw)]
+
+
+def test_denied_batches_hold_up_none_that_are_allowed_later() -> None:
+    # Given an idempotent producer whose first batch was denied
+    talk = Talk(ruled())
+    talk.ask(PRODUCE, 9, produce(("other", 0, batch(producer_id=(1 << 44) + 5, epoch=0, sequence=0))))
+    # When he has got the right
+    talk.follow(ruled(WRITES))
+    talk.ask(PRODUCE, 9, produce(("other", 0, batch(producer_id=(1 << 44) + 5, epoch=0, sequence=1))))
+    # Then
+    assert len(talk.asked(EAST)) == 1
+
+
+# -- fetch ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_denied_topic_of_a_fetch_has_its_error_and_the_rest_is_read_at_once() -> None:
+    talk = Talk(ruled(READS))
+
+    talk.ask(FETCH, 12, fetch(("orders", 0, 5), ("other", 0, 5)))
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, fetched(("other", 0, 9, b"")))
+
+    assert asked.body["max_wait_ms"] == 0
+    assert outcomes(talk.answers()[0], "partitions") == {"orders": TOPIC_DENIED, "other": 0}
+
+
+def test_a_reader_who_waits_is_told_to_ask_again_when_his_right_is_revoked() -> None:
+    # Given two fetches of an open session, the second one waiting for records
+    talk = Talk(ruled(READS))
+    talk.ask(FETCH, 12, fetch(("other", 0, 5), session=(0, 0)))
+    (first,) = talk.asked(EAST)
+    talk.answer(EAST, first, fetched(("other", 0, 5, b""), session_id=77))
+    talk.answers()
+    talk.ask(FETCH, 12, fetch(session=(77, 1)))
+    # When
+    talk.follow(ruled())
+    # Then what the broker says later is dropped, and the session is over
+    (told,) = talk.answers()
+    assert told["error_code"] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    (waiting,) = talk.asked(EAST)
+    talk.answer(EAST, waiting, fetched(("other", 0, 5, b"secret"), session_id=77))
+    assert talk.answers() == []
+    # And asking again he is denied
+    talk.ask(FETCH, 12, fetch(("other", 0, 5), session=(0, 0)))
+    assert outcomes(talk.answers()[0], "partitions") == {"other": TOPIC_DENIED}
+
+
+def test_a_fetch_session_does_not_outlive_the_right_to_a_topic_in_it() -> None:
+    # Given a session with two topics, of which nothing is under way
+    talk = Talk(ruled(READS, allow("topic", "orders", "read")))
+    talk.ask(FETCH, 12, fetch(("other", 0, 5), ("orders", 0, 5), session=(0, 0)))
+    (first,) = talk.asked(EAST)
+    talk.answer(EAST, first, fetched(("other", 0, 5, b""), session_id=77))
+    talk.answers()
+    # When the right to one is revoked, and the client goes on without naming any
+    talk.follow(ruled(READS))
+    talk.ask(FETCH, 12, fetch(session=(77, 1)))
+    # Then
+    assert talk.answers()[0]["error_code"] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert not talk.asked(EAST)
+
+
+def test_readers_go_on_waiting_when_other_rights_change() -> None:
+    talk = Talk(ruled(READS))
+    talk.ask(FETCH, 12, fetch(("other", 0, 5)))
+
+    talk.follow(ruled(READS, allow("topic", "orders", "read")))
+
+    assert talk.answers() == []
+
+
+# -- coordinators -----------------------------------------------------------------------------------------------------
+
+TILL = allow("group", "till", "read")
+COMMIT = {
+    "group_id": "till",
+    "member_id": "",
+    "topics": [
+        {"name": name, "partitions": [{"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}]}
+        for name in ("orders", "other")
+    ],
+}
+
+
+def committed(answer: dict[str, Any]) -> dict[str, int]:
+    return {topic["name"]: topic["partitions"][0]["error_code"] for topic in answer["topics"]}
+
+
+def test_a_commit_goes_on_without_what_is_denied_of_it() -> None:
+    # Given
+    talk = Talk(ruled(READS, TILL))
+    # When
+    talk.ask(ApiKey.OFFSET_COMMIT, 8, COMMIT)
+    (asked,) = talk.asked(EAST)
+    told = {"topics": [{"name": "other", "partitions": [{"partition_index": 0, "error_code": 0}]}]}
+    # Then an operation on the group waits for it, as for any other
+    assert talk.session.holds_back(frozenset(), frozenset({b"till"}), since=9)
+    talk.answer(EAST, asked, told)
+    assert [topic["name"] for topic in asked.body["topics"]] == ["other"]
+    assert committed(talk.answers()[0]) == {"orders": TOPIC_DENIED, "other": 0}
+
+
+def test_a_commit_of_a_denied_group_is_denied_for_all_of_it() -> None:
+    talk = Talk(ruled(READS))
+
+    talk.ask(ApiKey.OFFSET_COMMIT, 8, COMMIT)
+
+    assert committed(talk.answers()[0]) == {"orders": GROUP_DENIED, "other": GROUP_DENIED}
+    assert audited(talk) == [Denied("READ", "GROUP", "till")]
+
+
+JOINS = {"group_id": "till", "session_timeout_ms": 1, "member_id": "m", "protocol_type": "", "protocols": []}
+BEATS = {"group_id": "till", "generation_id": 1, "member_id": "m"}
+
+
+@pytest.mark.parametrize(("key", "message"), [(ApiKey.JOIN_GROUP, JOINS), (ApiKey.HEARTBEAT, BEATS)])
+def test_a_member_needs_its_group_and_passes_as_it_is(key: ApiKey, message: dict[str, Any]) -> None:
+    # Given one who may read the group and one who may not, whatever fence stands
+    fenced = replace(state().view, groups={"till": Group(name="till", cluster="east", fence=Fence(operation="op"))})
+    denied, allowed = Talk(ruled(known=replace(state(), view=fenced))), Talk(ruled(TILL))
+    # When
+    for talk in (denied, allowed):
+        talk.ask(key, 3, message)
+    # Then
+    assert denied.answers()[0]["error_code"] == GROUP_DENIED
+    assert len(allowed.asked(EAST)) == 1
+
+
+def test_all_offsets_of_a_group_are_told_less_those_of_topics_that_may_not_be_seen() -> None:
+    # Given
+    talk = Talk(ruled(READS, TILL))
+    told = {
+        "topics": [
+            {"name": name, "partitions": [{"partition_index": 0, "committed_offset": 5}]}
+            for name in ("other", "orders")
+        ]
+    }
+    # When
+    talk.ask(ApiKey.OFFSET_FETCH, 7, {"group_id": "till", "topics": None})
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, told)
+    # Then
+    assert [topic["name"] for topic in talk.answers()[0]["topics"]] == ["other"]
+
+
+PRODUCER = {"producer_id": (11 << 48) + 9, "producer_epoch": 0}
+ADDS = {"transactional_id": "till", **PRODUCER, "topics": [{"name": n, "partitions": [0]} for n in ("orders", "other")]}
+
+
+def test_one_denied_topic_keeps_a_transaction_from_taking_in_the_others() -> None:
+    talk = Talk(ruled(WRITES, allow("transactional_id", "till", "write")))
+
+    talk.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 3, ADDS)
+
+    (answer,) = talk.answers()
+    said = {
+        topic["name"]: topic["results_by_partition"][0]["partition_error_code"] for topic in answer["results_by_topic"]
+    }
+    assert said == {"orders": TOPIC_DENIED, "other": ErrorCode.OPERATION_NOT_ATTEMPTED}
+    assert not talk.upstream
+
+
+@pytest.mark.parametrize(
+    ("rules", "transactional_id", "code"),
+    [
+        ([], None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        ([allow("cluster", "kafka-cluster", "idempotent_write")], None, 0),
+        ([WRITES], None, 0),
+        ([READS], None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        ([WRITES, allow("topic", "*", "write", "deny")], None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        ([WRITES], "till", ID_DENIED),
+    ],
+)
+def test_a_producer_id_is_given_to_who_may_write_something(
+    rules: list[AccessRule], transactional_id: str | None, code: int
+) -> None:
+    talk = Talk(ruled(*rules))
+
+    talk.ask(ApiKey.INIT_PRODUCER_ID, 4, {"transactional_id": transactional_id, "transaction_timeout_ms": 1000})
+
+    assert talk.answers()[0]["error_code"] == code
+
+
+# -- who it is --------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_id_that_names_another_user_gives_none_of_his_rights() -> None:
+    # Given alice may write, and an anonymous client that says it is her, as an HA client id does
+    talk = Talk(ruled(WRITES._replace(principal="User:alice")))
+    # When
+    talk.ask(PRODUCE, 9, produce(("other", 0, batch())), client_id="HA#alice#other")
+    # Then
+    assert outcomes(talk.answers()[0]) == {"other": TOPIC_DENIED}
+
+
+@pytest.mark.parametrize(("address", "code"), [("10.0.0.1", None), ("10.0.0.2", TOPIC_DENIED)])
+def test_a_rule_for_an_address_holds_for_who_comes_from_there(address: str, code: int | None) -> None:
+    talk = Talk(ruled(allow("topic", "other", "write", host="10.0.0.1")), address=address)
+
+    talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
+
+    assert bool(talk.upstream) is (code is None)
+
+
+SUPER: list[Callable[[], Talk]] = [
+    lambda: Talk(ruled(users=(User("anonymous", super_user=True),))),
+    lambda: Talk(state()),
+]
+
+
+@pytest.mark.parametrize("made", SUPER, ids=["super user", "off"])
+def test_for_a_super_user_as_without_rules_nothing_is_looked_up(made: Callable[[], Talk]) -> None:
+    talk = made()
+
+    talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
+
+    assert talk.session.routes("app").plain
+    assert len(talk.asked(EAST)) == 1
+
+
+def test_a_fence_on_a_denied_group_holds_no_answer_back() -> None:
+    # Given a fenced group
+    view = replace(state().view, groups={"till": Group(name="till", cluster="east", fence=Fence(operation="op"))})
+    talk = Talk(ruled(known=replace(state(), view=view)), Port())
+    # When somebody asks for its coordinator who may not
+    talk.ask(ApiKey.FIND_COORDINATOR, 3, {"key": "till", "key_type": 0})
+    # Then nothing of the fence is in the time of the answer, which a handler makes
+    (compose,) = [command for command in talk.others if isinstance(command, Compose)]
+    talk.take(talk.session.answered(compose.token, {"error_code": int(GROUP_DENIED)}, talk.now))
+    assert talk.answers()[0]["error_code"] == GROUP_DENIED
+
+
+def test_a_bound_user_is_led_elsewhere_only_where_he_may_go_at_all() -> None:
+    # Given a topic that is bound to another cluster
+    known = state()
+    bound = {"anonymous": UserBindings(user="anonymous", cluster="west")}
+    talk = Talk(ruled(WRITES, known=replace(known, view=replace(known.view, bindings=bound))))
+    # When
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch())))
+    # Then
+    assert outcomes(talk.answers()[0]) == {
+        "orders": TOPIC_DENIED,
+        "other": ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }
