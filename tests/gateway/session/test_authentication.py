@@ -10,7 +10,7 @@ import pytest
 from gateway.session.commands import Cause
 from gateway.topology import Topology
 from ha_core.wire import ErrorCode, encode_request
-from ha_core.wire.sasl import plain_token
+from ha_core.wire.sasl_plain import plain_token
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import PRODUCE, produce, produced, state
 from tests.gateway.session.talk import APIS, EAST, Talk, snapshot, topology
