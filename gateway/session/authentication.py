@@ -25,6 +25,8 @@ TELLS_SOFTWARE = 3
 """The version of API_VERSIONS from which on clients say what they are (KIP-511)."""
 _OF_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,62}[a-zA-Z0-9])?")
 """As brokers check it, and not longer than anybody needs: it is kept with what the client uses."""
+MAX_SESSION_S = 365 * 86_400.0
+"""Where a token is good for longer than clients can count."""
 _FAILED = "Authentication failed: invalid credentials"
 """What a client is told, whatever is wrong."""
 _RAW_TOKEN = Request.own(ApiKey.SASL_AUTHENTICATE, 0, DEFAULT_LIMITS)
@@ -148,6 +150,8 @@ def _prove(session: ConnectionState, entry: Proving, proved: Proved, request: Re
         return
     good_for_s = authentication.session_s if proved.good_for_s is None else proved.good_for_s
     good_for_s = min(good_for_s, authentication.session_s)
+    if not math.isinf(good_for_s):
+        good_for_s = min(good_for_s, MAX_SESSION_S)
     authentication.brake.succeeded(session.address, proved.user)
     session.enter(entry, proved.user, session.now + good_for_s)
     _say(session, request, proved.data, 0 if math.isinf(good_for_s) else int(good_for_s * 1000))
@@ -168,7 +172,7 @@ def _end(
     since = session.now if since is None else since
     if request is not None:
         told = _FAILED if error is ErrorCode.SASL_AUTHENTICATION_FAILED else "SaslHandshake first, then tokens in turn"
-        answer = {"error_code": int(error), "error_message": told, "mechanisms": []}
+        answer = {"error_code": int(error), "error_message": told, "mechanisms": list(session.shared.authentication.mechanisms)}
         session.reply(request, answer, due_at=since + session.shared.authentication.delay_s)
         streaming.leave(session, Cause.AUTHENTICATION_FAILED, detail)
     else:

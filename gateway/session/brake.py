@@ -1,9 +1,9 @@
 """How often the logins of one address may fail before the next ones are not looked at any more.
 
 A failure is forgiven after a while, and so many are borne at once. Behind one address may be many clients, so a user
-who has logged in from there before is counted for himself: somebody who guesses passwords keeps no such user out, unless
-he guesses that one's. What is not looked at is not refused either: the connection ends without a word, as by a fault of
-the network, and clients try again.
+who has logged in from there before is counted for himself: somebody who guesses passwords keeps no such user out,
+unless he guesses that one's. What is not looked at is not refused either: the connection ends without a word, as by a
+fault of the network, and clients try again.
 
 Both tables are bounded: what was used longest ago is forgotten first.
 """

@@ -33,7 +33,7 @@ def client_settings(profile: SecurityProfile) -> dict[str, Any]:
 
 
 def token_in(file: Path) -> tuple[str, float]:
-    """The token as the file has it now, and when it expires (seconds since the epoch), as confluent-kafka wants both."""
+    """The token as the file has it now, and when it expires (seconds since the epoch), as the library wants it."""
     token = file.read_text("ascii").strip()
     claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))
     return token, float(claims["exp"])

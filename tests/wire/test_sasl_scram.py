@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import itertools
 import re
 from base64 import b64decode, b64encode
@@ -28,7 +30,6 @@ from ha_core.wire.sasl_scram import (
     parse_server_final,
     parse_server_first,
     salt_text,
-    scram_client,
     scram_key,
 )
 from ha_core.wire.sasl_steps import Candidate, Challenge, Exchange, KeyOf, Proved, ScramKey
@@ -103,7 +104,7 @@ def test_whoever_knows_the_password_gets_in_and_nobody_else(mechanism: str, user
 def test_a_user_that_does_not_exist_is_refused_even_where_the_proof_fits() -> None:
     ours, theirs = client(), server()
     final = ours.send(theirs.first(next(ours), known=False))
-    with pytest.raises(RemoteProtocolError, match="^user 'user'$"):
+    with pytest.raises(RemoteProtocolError, match=r"^user 'user'$"):
         theirs.final(final)
 
 
@@ -117,13 +118,10 @@ def test_clients_that_could_bind_channels_and_those_that_act_for_themselves_are_
 
 def proof(key: ScramKey, bare: bytes, said: bytes, unproved: bytes) -> bytes:
     """A client's final message, whatever it says, rightly proved."""
-    ours = scram_client(SCRAM_SHA_256, USER, PASSWORD, NONCE)
-    next(ours)
-    from ha_core.wire import sasl_scram as inside
-
-    client_key, _ = inside._keys(SCRAM_SHA_256, PASSWORD, key.salt, key.iterations)
-    signature = inside._hmac(SCRAM_SHA_256, key.stored_key, b",".join((bare, said, unproved)))
-    return unproved + b",p=" + b64encode(inside._xor(client_key, signature))
+    salted = hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), key.salt, key.iterations)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    signature = hmac.digest(key.stored_key, b",".join((bare, said, unproved)), "sha256")
+    return unproved + b",p=" + b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True)))
 
 
 OTHER_NONCE = b"c=biws,r=" + NONCE.encode() + b"another"
@@ -133,7 +131,7 @@ DOWNGRADED = b"c=" + b64encode(b"y,,") + b",r=" + (NONCE + MORE).encode()
 @pytest.mark.parametrize(
     "unproved",
     [OTHER_NONCE, b"c=biws,r=" + NONCE.encode(), DOWNGRADED],
-    ids=["other", "own alone", "beginning changed"],
+    ids=["other", "own alone", "beginning"],
 )
 def test_a_nonce_or_a_beginning_that_is_not_the_one_that_was_said_is_refused_though_it_is_proved(
     unproved: bytes,
@@ -263,10 +261,12 @@ PARSERS = (parse_client_first, parse_server_first, parse_client_final, parse_ser
 @settings(deadline=None)
 def test_no_message_makes_a_parser_fail_otherwise_than_by_its_error(parser: object, message: bytes) -> None:
     assert callable(parser)
+    said = ""
     try:
         parser(message)
     except RemoteProtocolError as error:
-        assert len(message) < 8 or message.decode("latin-1") not in str(error)
+        said = str(error)
+    assert len(message) < 8 or message.decode("latin-1") not in said
 
 
 @given(st.sampled_from(list(zip(PARSERS, (FIRST, SERVER_FIRST, FINAL, SERVER_FINAL), strict=True))), st.data())
@@ -333,8 +333,6 @@ def test_salts_are_written_as_kafkas_tools_write_them() -> None:
 
 
 def test_the_client_does_not_compute_for_each_login_what_it_has_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    import hashlib
-
     computed = itertools.count()
     slow = hashlib.pbkdf2_hmac
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", lambda *args: (next(computed), slow(*args))[1])
