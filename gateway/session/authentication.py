@@ -14,7 +14,7 @@ from gateway.session import streaming
 from gateway.session.commands import Cause, Judge
 from gateway.session.entry import Judging, Proving
 from gateway.session.pending import Ready
-from gateway.session.request import Request
+from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
 from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, SaslServer
 from ha_core.wire.frames import frame_size
@@ -27,8 +27,12 @@ _OF_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,62}[a-zA-Z0-9])?")
 """As brokers check it, and not longer than anybody needs: it is kept with what the client uses."""
 MAX_SESSION_S = 365 * 86_400.0
 """Where a token is good for longer than clients can count."""
-_FAILED = "Authentication failed: invalid credentials"
+_FAILED: Message = {
+    "error_code": int(ErrorCode.SASL_AUTHENTICATION_FAILED),
+    "error_message": "Authentication failed: invalid credentials",
+}
 """What a client is told, whatever is wrong."""
+_OUT_OF_TURN: Message = {"error_code": int(ErrorCode.ILLEGAL_SASL_STATE), "error_message": "SaslHandshake first"}
 _RAW_TOKEN = Request.own(ApiKey.SASL_AUTHENTICATE, 0, DEFAULT_LIMITS)
 
 
@@ -58,10 +62,12 @@ def handshake(session: ConnectionState, request: Request) -> None:
     else:
         sasl = SaslServer(session.shared.authentication.mechanisms, session.shared.limits)
     error = sasl.handshake(mechanism, request.api_version)
+    answer = {"error_code": int(error), "mechanisms": list(sasl.mechanisms)}
     if error is ErrorCode.ILLEGAL_SASL_STATE:
-        _end(session, request, error, "a second SaslHandshake before the first was followed by a token")
+        why = "a second SaslHandshake before the first was followed by a token"
+        _end(session, request, answer, why, session.now)
         return
-    session.reply(request, {"error_code": int(error), "mechanisms": list(sasl.mechanisms)})
+    session.reply(request, answer)
     if error is ErrorCode.NONE and not isinstance(entry, Proving | Judging):
         session.entry = entry.prove(sasl)
 
@@ -71,7 +77,7 @@ def authenticate(session: ConnectionState, request: Request) -> None:
     if isinstance(entry, Proving):
         _go_on(session, entry, token, request, session.now)
     else:
-        _end(session, request, ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate without SaslHandshake")
+        _end(session, request, _OUT_OF_TURN, "SaslAuthenticate without SaslHandshake", session.now)
 
 
 def raw_token(session: ConnectionState, entry: Proving, buf: bytearray, pos: int, end: int) -> int:
@@ -132,7 +138,7 @@ def _go_on(
     except RemoteProtocolError as wrong:
         if sasl.claimed is not None:  # what names nobody, as a forged token, guesses no password
             authentication.brake.failed(session.address, sasl.claimed, session.now)
-        _end(session, request, ErrorCode.SASL_AUTHENTICATION_FAILED, str(wrong), since)
+        _end(session, request, _FAILED, str(wrong), since)
         return
     if isinstance(step, Challenge):
         _say(session, request, step.data)
@@ -146,7 +152,7 @@ def _prove(session: ConnectionState, entry: Proving, proved: Proved, request: Re
     if before is not None and (before.user, before.mechanism) != (proved.user, entry.sasl.mechanism):
         before_by, now_by = before.mechanism, entry.sasl.mechanism
         why = f"user {before.user!r} by {before_by} authenticates anew as {proved.user!r} by {now_by}"
-        _end(session, request, ErrorCode.SASL_AUTHENTICATION_FAILED, why, since)
+        _end(session, request, _FAILED, why, since)
         return
     good_for_s = authentication.session_s if proved.good_for_s is None else proved.good_for_s
     good_for_s = min(good_for_s, authentication.session_s)
@@ -165,14 +171,9 @@ def _say(session: ConnectionState, request: Request | None, data: bytes, lifetim
         session.flush()
 
 
-def _end(
-    session: ConnectionState, request: Request | None, error: ErrorCode, detail: str, since: float | None = None
-) -> None:
+def _end(session: ConnectionState, request: Request | None, answer: Message, detail: str, since: float) -> None:
     """Tells that it failed, and closes, both later. Where tokens are bare nothing is told."""
-    since = session.now if since is None else since
     if request is not None:
-        told = _FAILED if error is ErrorCode.SASL_AUTHENTICATION_FAILED else "SaslHandshake first, then tokens in turn"
-        answer = {"error_code": int(error), "error_message": told, "mechanisms": list(session.shared.authentication.mechanisms)}
         session.reply(request, answer, due_at=since + session.shared.authentication.delay_s)
         streaming.leave(session, Cause.AUTHENTICATION_FAILED, detail)
     else:
