@@ -61,13 +61,13 @@ class ZooKeeper(_Section):
 class Listen(_Section):
     """The bootstrap listener."""
 
-    tls: dict[str, Any] | None = None
-    """How it speaks TLS; None: it does not, and whoever listens on the line reads passwords that are sent as they are.
-    """
     host: Host = "127.0.0.1"
     port: Port = 19_092
     advertised_host: Host = "127.0.0.1"
     """Name under which clients reach this gateway: of all its listeners."""
+    tls: dict[str, Any] | None = None
+    """How it speaks TLS; None: it does not, and whoever listens on the line reads passwords that are sent as they are.
+    """
 
 
 class NodePorts(_Section):
@@ -154,9 +154,7 @@ class Authentication(_Section):
         if not self.anonymous and self.users_file is None and self.oauth is None:
             raise ValueError("nobody can log in: give users_file, oauth, or set anonymous: true")
         if (OAUTHBEARER in self.mechanisms) != (self.oauth is not None):
-            raise ValueError(
-                f"{OAUTHBEARER} among mechanisms and the section oauth belong together: give both, or none"
-            )
+            raise ValueError(f"{OAUTHBEARER} among mechanisms needs the section oauth, and it that: give both, or none")
         if self.users_file is not None and self.mechanisms == [OAUTHBEARER]:
             raise ValueError(f"users_file is of no use where {OAUTHBEARER} is the only mechanism; leave one out")
         if any(name in HASHES for name in self.mechanisms) and self.phantom_secret_file is None:
