@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from gateway.authenticating.accounts import Account
 from gateway.authenticating.jwks import Jwks, JwksError, demand_allowed
-from gateway.authenticating.users import UsersError, accounts
+from gateway.authenticating.phantoms import Phantoms
+from gateway.authenticating.users import UsersError, accounts, with_keys
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
 from ha_core.wire.limits import Limits as WireLimits
@@ -255,6 +256,8 @@ def load(path: Path | str) -> Config:
         auth._users = _users(folder / auth.users_file, f"{file}: authentication.users_file")
     if auth.phantom_secret_file is not None:
         auth._phantom_secret = _secret(folder / auth.phantom_secret_file, f"{file}: authentication.phantom_secret_file")
+        phantoms = Phantoms(auth._phantom_secret, auth.scram_iterations)
+        auth._users = with_keys(auth._users, [name for name in auth.mechanisms if name in HASHES], phantoms)
     if auth.oauth is not None:
         auth._jwks = _jwks(auth.oauth, folder, f"{file}: authentication.oauth.jwks")
     try:

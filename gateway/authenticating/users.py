@@ -3,12 +3,13 @@ key and `switchyard users entry` writes it. With keys PLAIN works as well."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gateway.authenticating.accounts import Account
+from gateway.authenticating.phantoms import Phantoms
 from ha_core.wire.errors import LocalProtocolError
-from ha_core.wire.sasl_scram import HASHES, parse_key
+from ha_core.wire.sasl_scram import HASHES, parse_key, scram_key
 
 
 class UsersError(ValueError):
@@ -26,6 +27,20 @@ def accounts(found: Mapping[Any, Any]) -> dict[str, Account]:
             raise UsersError(f"{user!r}: not a user name; write it as quoted text")
         users[user] = _keys(user, kept) if isinstance(kept, Mapping) else _password(user, kept)
     return users
+
+
+def with_keys(users: Mapping[str, Account], mechanisms: Iterable[str], phantoms: Phantoms) -> dict[str, Account]:
+    """The same users, and keys of those whose password is kept as it is. Their salts follow from the secret that all
+    gateways share: two gateways, or two starts, that name two salts for a user would be told from a phantom's."""
+    return {user: _with_keys(user, account, tuple(mechanisms), phantoms) for user, account in users.items()}
+
+
+def _with_keys(user: str, account: Account, mechanisms: tuple[str, ...], phantoms: Phantoms) -> Account:
+    if account.password is None:
+        return account
+    like = {mechanism: phantoms.key(mechanism, user) for mechanism in mechanisms}
+    keys = {name: scram_key(name, account.password, one.salt, one.iterations) for name, one in like.items()}
+    return Account(account.password, keys)
 
 
 def _password(user: str, password: Any) -> Account:

@@ -9,10 +9,10 @@ import pytest
 
 from gateway.authenticating.accounts import Account, KnownAccounts
 from gateway.authenticating.phantoms import Phantoms
-from gateway.authenticating.users import UsersError, accounts
+from gateway.authenticating.users import UsersError, accounts, with_keys
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.user_entries import entry
-from ha_core.wire.sasl_scram import HASHES, SCRAM_SHA_256, SCRAM_SHA_512
+from ha_core.wire.sasl_scram import HASHES, SCRAM_SHA_256, SCRAM_SHA_512, fits
 from ha_core.wire.sasl_steps import Bearer, Candidate, KeyOf, Plain, Verdict
 
 SECRET = b"the same at all gateways"
@@ -59,6 +59,15 @@ def test_a_password_that_is_kept_as_it_is_is_compared_at_once(password: str, rig
     verdict = known().reply(Plain("", "old", password))
     assert isinstance(verdict, Verdict)
     assert (verdict.user == "old") is right
+
+
+def test_of_a_password_in_the_open_every_gateway_makes_the_same_key_and_it_fits() -> None:
+    phantoms = Phantoms(SECRET, 4096)
+    users, again = (with_keys(USERS, HASHES, phantoms) for _ in range(2))
+    assert users["old"].keys == again["old"].keys
+    assert all(fits(mechanism, key, "in the open") for mechanism, key in users["old"].keys.items())
+    assert users["old"].keys[SCRAM_SHA_256].salt == phantoms.key(SCRAM_SHA_256, "old").salt
+    assert users["alice"] == USERS["alice"]
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
