@@ -44,6 +44,7 @@ _ACCOUNT = "ha_core.wire.sasl.SecurityProfile"
 _PROFILES = (
     "ha_core.kafka.security.profiles",
     "ha_core.kafka.security.begin_login",
+    "ha_core.kafka.security.fields_of",
     "ha_core.kafka.errors.SecurityProfileError",
 )
 
