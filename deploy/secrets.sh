@@ -18,6 +18,7 @@ make() { # NAME TEXT
 }
 
 make gateway-users.yaml "orders-app: \"$(random)\""
+make gateway-phantoms "$(random)"
 make service-password "$(random)"
 make postgres-password "$(random)"
 make airflow-database-url "postgresql+psycopg://airflow:$(cat "$folder/postgres-password")@postgres:5432/airflow"

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
+from gateway.authenticating.accounts import Account
+from gateway.authenticating.jwks import Jwks, JwksError, demand_allowed
+from gateway.authenticating.phantoms import Phantoms
+from gateway.authenticating.users import UsersError, accounts, with_keys
 from gateway.rules_file import RulesFile, RulesFileError, parse
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
 from ha_core.wire.limits import Limits as WireLimits
-from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.sasl import PLAIN, SecurityProfile
+from ha_core.wire.sasl_oauth import OAUTHBEARER
+from ha_core.wire.sasl_scram import HASHES, MAX_ITERATIONS, MIN_ITERATIONS
 
 Port = Annotated[int, Field(ge=1, le=65_535)]
 Host = Annotated[str, Field(min_length=1, max_length=255)]
@@ -21,7 +28,12 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The same, and ten times as fast where libyaml is there: a file may have ten thousand rules."""
+
+MechanismName = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+
 _MAX_FILE_BYTES = 16 * 1024 * 1024
+_MIN_SECRET = 16
 
 
 class ConfigError(Exception):
@@ -58,6 +70,9 @@ class Listen(_Section):
     port: Port = 19_092
     advertised_host: Host = "127.0.0.1"
     """Name under which clients reach this gateway: of all its listeners."""
+    tls: dict[str, Any] | None = None
+    """How it speaks TLS; None: it does not, and whoever listens on the line reads passwords that are sent as they are.
+    """
 
 
 class NodePorts(_Section):
@@ -82,24 +97,76 @@ class Http(_Section):
     port: Port = 18_080
 
 
+class OAuth(_Section):
+    """Which bearer tokens are taken."""
+
+    issuer: Annotated[str, Field(min_length=1, max_length=2048)]
+    """As tokens name it (`iss`)."""
+    audience: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=100)]
+    """Tokens are for one of these (`aud`)."""
+    jwks: Annotated[str, Field(min_length=1, max_length=2048)]
+    """The issuer's public keys: a file, or a URL that SWITCHYARD_ALLOWED_URLS allows."""
+    algorithms: Annotated[list[Algorithm], Field(min_length=1)] = ["RS256", "ES256"]
+    required_claims: Annotated[list[str], Field(max_length=100)] = []
+    user_claim: Annotated[str, Field(min_length=1, max_length=255)] = "sub"
+    clock_skew_s: Annotated[float, Field(ge=0, le=300)] = 30.0
+    refresh_s: Annotated[int, Field(ge=10, le=86_400)] = 300
+    """How often the keys are read anew."""
+
+
 class Authentication(_Section):
     """Who may connect."""
 
     anonymous: bool = False
     """Whether a connection may go on without having authenticated; its user is then `anonymous`."""
+    mechanisms: Annotated[list[MechanismName], Field(min_length=1)] = ["PLAIN"]
     users_file: Path | None = None
-    """YAML `{user: password}`; relative to the configuration file."""
-    _users: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    """YAML `{user: password}` or `{user: {mechanism: key}}`; relative to the configuration file."""
+    phantom_secret_file: Path | None = None
+    """A secret that all gateways share: from it follow the SCRAM keys of users that do not exist."""
+    scram_iterations: Annotated[int, Field(ge=MIN_ITERATIONS, le=MAX_ITERATIONS)] = MIN_ITERATIONS
+    """Of such keys: as many as the keys of users have."""
+    oauth: OAuth | None = None
+    session_ms: Annotated[int, Field(ge=0, le=31_536_000_000)] = 0
+    """How long a login is good at most; 0: for ever, unless it is by a token, which says so itself."""
+    failed_delay_ms: Annotated[int, Field(ge=0, le=10_000)] = 100
+    """How long after its token a login that failed is told so, and its connection closed."""
+    failures_per_address: Annotated[int, Field(ge=1, le=100_000)] = 20
+    """So many failures from one address are borne, and one more each second; then its logins are not looked at."""
+    plain_without_tls: bool = False
+    """Whether passwords may be sent as they are, over a listener that only this machine reaches."""
+    _users: Mapping[str, Account] = PrivateAttr(default_factory=dict)
+    _phantom_secret: bytes | None = PrivateAttr(default=None)
+    _jwks: str | Path = PrivateAttr(default="")
 
     @property
-    def users(self) -> Mapping[str, str]:
-        """User → password, as read from `users_file`."""
+    def users(self) -> Mapping[str, Account]:
+        """User → account, as read from `users_file`."""
         return self._users
+
+    @property
+    def phantom_secret(self) -> bytes | None:
+        """As read from `phantom_secret_file`."""
+        return self._phantom_secret
+
+    @property
+    def jwks(self) -> str | Path:
+        """A URL, or a file with its whole path."""
+        return self._jwks
 
     @model_validator(mode="after")
     def _somebody_can_come_in(self) -> Self:
-        if not self.anonymous and self.users_file is None:
-            raise ValueError("nobody can log in: give users_file, or set anonymous: true")
+        if not self.anonymous and self.users_file is None and self.oauth is None:
+            raise ValueError("nobody can log in: give users_file, oauth, or set anonymous: true")
+        if (OAUTHBEARER in self.mechanisms) != (self.oauth is not None):
+            raise ValueError(f"{OAUTHBEARER} among mechanisms needs the section oauth, and it that: give both, or none")
+        if self.users_file is not None and self.mechanisms == [OAUTHBEARER]:
+            raise ValueError(f"users_file is of no use where {OAUTHBEARER} is the only mechanism; leave one out")
+        if any(name in HASHES for name in self.mechanisms) and self.phantom_secret_file is None:
+            raise ValueError(
+                "SCRAM needs phantom_secret_file: a file with 16 random characters or more, the same at all gateways, "
+                "or clients learn which users exist. Make it with `openssl rand -base64 32`"
+            )
         return self
 
 
@@ -218,6 +285,12 @@ def load(path: Path | str) -> Config:
     auth = config.authentication
     if auth.users_file is not None:
         auth._users = _users(folder / auth.users_file, f"{file}: authentication.users_file")
+    if auth.phantom_secret_file is not None:
+        auth._phantom_secret = _secret(folder / auth.phantom_secret_file, f"{file}: authentication.phantom_secret_file")
+        phantoms = Phantoms(auth._phantom_secret, auth.scram_iterations)
+        auth._users = with_keys(auth._users, [name for name in auth.mechanisms if name in HASHES], phantoms)
+    if auth.oauth is not None:
+        auth._jwks = _jwks(auth.oauth, folder, f"{file}: authentication.oauth.jwks")
     config._folder = folder
     if config.rules_file is not None:
         config.authorisation._rules = read_rules(config.rules_file, f"{file}: authorisation.rules_file")
@@ -236,29 +309,75 @@ def read_rules(file: Path, key: str = "the access rules") -> RulesFile:
         raise ConfigError("\n".join(f"{file}: {fault}" for fault in error.faults)) from None
 
 
-def _users(file: Path, key: str) -> dict[str, str]:
-    found = _yaml(file, key)
-    users: dict[str, str] = {}
-    for user, password in found.items():
-        if not isinstance(user, str) or not user or "\0" in user:
-            raise ConfigError(f"{file}: {user!r}: not a user name; write it as quoted text")
-        if not isinstance(password, str) or not password:
-            raise ConfigError(f"{file}: {user}: the password is not text; put it in quotes")
-        users[user] = password
-    return users
+def open_passwords(config: Config) -> str | None:
+    """Why passwords would go over an open line; None: they do not, or it is one that does not leave the machine."""
+    if PLAIN not in config.authentication.mechanisms or config.listen.tls is not None:
+        return None
+    if not config.authentication.users:
+        return None
+    flag = "authentication.plain_without_tls: true"
+    if not _on_loopback(config.listen.host):
+        return (
+            f"listen.host={config.listen.host}: {PLAIN} sends passwords as they are, and the listener has no TLS; give "
+            f"listen.tls, or take {PLAIN} out of authentication.mechanisms. Only on 127.0.0.1 a flag allows it ({flag})"
+        )
+    if not config.authentication.plain_without_tls:
+        return (
+            f"authentication.mechanisms: {PLAIN} sends passwords as they are, and the listener has no TLS; say {flag} "
+            "if everybody who can listen on this machine may know them, or take SCRAM"
+        )
+    return None
 
 
-def _yaml(file: Path, key: str) -> dict[Any, Any]:
+def _on_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _users(file: Path, key: str) -> dict[str, Account]:
+    try:
+        return accounts(_yaml(file, key))
+    except UsersError as error:
+        raise ConfigError(f"{file}: {error}") from None
+
+
+def _secret(file: Path, key: str) -> bytes:
+    secret = _text(file, key).strip()
+    if len(secret) < _MIN_SECRET:
+        raise ConfigError(f"{key}: {file}: shorter than {_MIN_SECRET} characters; write random ones into it")
+    return secret.encode()
+
+
+def _jwks(oauth: OAuth, folder: Path, key: str) -> str | Path:
+    """The URL, or the file's whole path; a file is read once, to see whether it can be."""
+    try:
+        if "://" in oauth.jwks:
+            demand_allowed(oauth.jwks)
+            return oauth.jwks
+        Jwks(file := (folder / oauth.jwks).absolute(), oauth.refresh_s).read()
+    except JwksError as error:
+        raise ConfigError(f"{key}: {error}") from None
+    return file
+
+
+def _text(file: Path, key: str) -> str:
     try:
         with file.open("rb") as stream:
             data = stream.read(_MAX_FILE_BYTES + 1)
         if len(data) > _MAX_FILE_BYTES:
             raise ConfigError(f"{key}: {file}: longer than {_MAX_FILE_BYTES} bytes; this is not the right file")
-        found = yaml.load(data.decode(), Loader=_LOADER)
+        return data.decode()
     except OSError as error:
         raise ConfigError(f"{key}: {file}: {error.strerror}; give the path of a readable file") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{key}: {file}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+
+
+def _yaml(file: Path, key: str) -> dict[Any, Any]:
+    try:
+        found = yaml.load(_text(file, key), Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"

@@ -47,7 +47,16 @@ def get_provider_info() -> dict[str, Any]:
                 "conn-fields": {
                     "mechanism": {
                         "label": "SASL mechanism",
-                        "schema": {"type": "string", "enum": ["PLAIN"], "default": "PLAIN"},
+                        "schema": {
+                            "type": "string",
+                            "enum": ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"],
+                            "default": "PLAIN",
+                        },
+                    },
+                    "token_file": {
+                        "label": "Token file",
+                        "schema": {"type": ["string", "null"]},
+                        "description": "OAUTHBEARER: where the token is on workers, in place of login and password.",
                     },
                 },
             },

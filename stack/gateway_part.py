@@ -70,7 +70,11 @@ class GatewayPart:
             "listen": {"host": LOOPBACK, "port": self.port, "advertised_host": LOOPBACK},
             "nodes": {"first_port": self.first_node_port, "count": self.node_ports},
             "http": {"host": LOOPBACK, "port": self.http_port},
-            "authentication": {"anonymous": not sasl, "users_file": str(users)},
+            "authentication": {
+                "anonymous": not sasl,
+                "users_file": str(users),
+                "plain_without_tls": True,  # nobody listens on the loopback of a stack
+            },
             "security_profiles": profiles,
             "zone": f"zone-{self.number}",
             "record_facts_s": self.record_facts_s,

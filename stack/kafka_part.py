@@ -20,6 +20,7 @@ SERVICE_USER = "switchyard"
 ORDINARY_USER = "ordinary"
 """Who may do in a cluster what its access rules say: for tests that go past the gateways. Its password is the same."""
 """The account that gateways and operators use where brokers want SASL."""
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,11 @@ class BrokerPart:
             settings["share.coordinator.state.topic.replication.factor"] = copies
             settings["share.coordinator.state.topic.min.isr"] = in_sync
         if cluster.service_password is not None:
-            settings["sasl.enabled.mechanisms"] = "PLAIN"
+            settings["sasl.enabled.mechanisms"] = ",".join(("PLAIN", *SCRAM))
+            for mechanism in SCRAM:  # its users are made while brokers run, by who wants to log in so
+                settings[f"listener.name.sasl_plaintext.{mechanism.lower()}.sasl.jaas.config"] = (
+                    "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+                )
             settings["sasl.mechanism.inter.broker.protocol"] = "PLAIN"
             settings["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = (
                 "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -44,7 +44,12 @@ _BELOW_JOBS = (*_STATE, "ha_core.wire", "ha_core.kafka", "ha_core.mirror")
 _SHOWN = ("ha_core.model", "ha_core.plan", "ha_core.operations", "ha_core.bindings_file")
 _ERRORS = ("ha_core.kafka.errors", "ha_core.store.errors")
 _ACCOUNT = "ha_core.wire.sasl.SecurityProfile"
-_PROFILES = ("ha_core.kafka.security.profiles", "ha_core.kafka.errors.SecurityProfileError")
+_PROFILES = (
+    "ha_core.kafka.security.profiles",
+    "ha_core.kafka.security.begin_login",
+    "ha_core.kafka.security.fields_of",
+    "ha_core.kafka.errors.SecurityProfileError",
+)
 
 RULES = (
     Rule("ha_core/model", (), ("pydantic",), IMPURE, clock=False),

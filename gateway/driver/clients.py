@@ -94,7 +94,9 @@ class Clients:
     @property
     def _most_per_user(self) -> int:
         said = self._limits.max_connections_per_user
-        return share(self.most, len(self._auth.users) + self._auth.anonymous) if said is None else said
+        # Whom an issuer knows nobody can count: they are several.
+        users = len(self._auth.users) + self._auth.anonymous + 2 * (self._auth.oauth is not None)
+        return share(self.most, users) if said is None else said
 
     def _has_room(self) -> bool:
         room, overstayed = self.logins.room(clock.now())

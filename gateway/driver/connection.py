@@ -24,6 +24,7 @@ from gateway.session.life import Open, Over
 from gateway.session.session import Session
 from gateway.session.snapshot import Snapshot
 from gateway.upstream.dial import BrokerSocket
+from ha_core.wire.sasl_steps import Reply
 
 _log = logging.getLogger(__name__)
 _VIEW = memoryview(BUFFER)
@@ -101,6 +102,9 @@ class ClientConnection:
 
     def _receive(self, end: int) -> None:
         self._feed(self.session.receive, BUFFER, end)
+        self._look_who()
+
+    def _look_who(self) -> None:
         user = self.session.entry.user
         if user != self.user and not self.ended:
             self.user = user
@@ -192,6 +196,10 @@ class ClientConnection:
 
     def answered(self, token: Hashable, body: dict[str, Any] | bytes | None) -> None:
         self._feed(self.session.answered, token, body)
+
+    def judged(self, reply: Reply) -> None:
+        self._feed(self.session.judged, reply)
+        self._look_who()
 
     def lease_is_back(self) -> None:
         self._feed(self.session.tick)

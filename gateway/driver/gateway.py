@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from gateway import clock, cycles
+from gateway.authenticating.known import authentication, known_accounts
 from gateway.composed.handlers import Context, NodeAddress
 from gateway.config import Config
 from gateway.copies import Copies
@@ -23,6 +24,7 @@ from gateway.driver.connection import ClientConnection
 from gateway.driver.copies import FollowingCopies
 from gateway.driver.drains import Drains
 from gateway.driver.inquiries import Inquiries
+from gateway.driver.judges import Judges
 from gateway.driver.membership import Membership
 from gateway.driver.peers import addresses
 from gateway.driver.producer_ids import ProducerIds
@@ -32,14 +34,14 @@ from gateway.driver.sightings import Sightings
 from gateway.nodes import NodeBook, gateway_key
 from gateway.rights import Denied
 from gateway.session import commands
-from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Refresh, Saw, Wish
+from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Judge, Refresh, Saw, Wish
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms, changed_topics
 from gateway.session.refusal import Refusal
 from gateway.session.session import Session
-from gateway.session.shared import Authentication, Shared
+from gateway.session.shared import Shared
 from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
 from gateway.topology import Topology
 from gateway.upstream.clusters import Clusters
@@ -109,9 +111,11 @@ class Gateway:
         self.sightings = Sightings(store.record_usage)
         self.members = Membership(config, store, self.sightings, self._record)
         self.drains = Drains(self.loop, self.members.report)
+        accounts, self.jwks = known_accounts(config.authentication)
+        self.judges = Judges(self.loop, accounts)
         self.shared = Shared(
             limits=config.limits.wire(),
-            authentication=Authentication(config.authentication.users, config.authentication.anonymous),
+            authentication=authentication(config.authentication, accounts),
             lease=self.lease,
             next_producer_id=self.producer_ids.next,
             counts=self.counts,
@@ -143,6 +147,8 @@ class Gateway:
         # Registered first: an operation that does not see this gateway waits for nobody, so it must not serve then.
         await self.members.register()
         self.producer_ids.refill()
+        if self.jwks is not None:
+            self.jwks.begin()
         self._watcher = self.store.watch(self._viewed, self._zookeeper)
         self._spawn(
             leases.keep(self.lease, self.store.confirm, self._current, config.zookeeper.lease_ms, self._resume),
@@ -174,6 +180,9 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._tasks, self.errands.close(), return_exceptions=True)
         self.members.close()
+        self.judges.close()
+        if self.jwks is not None:
+            self.jwks.end()
         await self.sightings.flush()
         await self.upstream.close()
         for closing in (self._watcher, self.members.registration, self.store):
@@ -310,6 +319,8 @@ class Gateway:
         match wish:
             case Compose():
                 self.errands.begin(connection, self._compose(connection, wish), APIS[wish.api_key].changes)
+            case Judge(question):
+                self.judges.ask(connection, question)
             case AwaitLease():
                 self._without_lease.add(connection)
             case Saw():

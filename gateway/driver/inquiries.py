@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.composed.ask import Broker, ClusterUnavailableError, Coordinator
 from gateway.composed.recall import recall
-from gateway.session.commands import Inquire, LookAfter, LookUp, Question
+from gateway.session.commands import Inquire, Inquiry, LookAfter, LookUp
 from gateway.session.open_transactions import Holders, learn
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
@@ -36,7 +36,7 @@ class _Kind:
     """The same question is not put again sooner."""
     at_once: float
     """So many are under way: others must not take the places of look-ups, since a retry waits for seconds."""
-    under_way: dict[Question, asyncio.Task[None]] = field(default_factory=dict)
+    under_way: dict[Inquiry, asyncio.Task[None]] = field(default_factory=dict)
 
 
 class Inquiries:
@@ -50,14 +50,14 @@ class Inquiries:
         self._recalled = recalled
         self._transactions = transactions
         self._view = view
-        self._kinds: dict[type[Question], _Kind] = {
+        self._kinds: dict[type[Inquiry], _Kind] = {
             Inquire: _Kind(self._inquire, INQUIRE_EVERY_S, math.inf),
             LookUp: _Kind(self._look_up, 0.0, MAX_AT_ONCE),
             LookAfter: _Kind(self._look_after, LOOK_AFTER_EVERY_S, MAX_AT_ONCE),
         }
-        self._asked: dict[Question, float] = {}
+        self._asked: dict[Inquiry, float] = {}
 
-    def ask(self, command: Question) -> None:
+    def ask(self, command: Inquiry) -> None:
         kind = self._kinds[type(command)]
         if command in kind.under_way or len(kind.under_way) >= kind.at_once:
             return
@@ -70,7 +70,7 @@ class Inquiries:
             self._asked[command] = now
         kind.under_way[command] = asyncio.get_running_loop().create_task(self._work(kind, command))
 
-    async def _work(self, kind: _Kind, command: Question) -> None:
+    async def _work(self, kind: _Kind, command: Inquiry) -> None:
         try:
             await kind.work(command)
         except ClusterUnavailableError as error:

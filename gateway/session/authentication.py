@@ -1,23 +1,38 @@
-"""The first requests of a connection: which versions are spoken, and who is there (`SaslServer` has the steps)."""
+"""The first requests of a connection: which versions are spoken, and who is there (`SaslServer` has the steps).
+
+A login that fails is told so, and its connection closed, a while after its token came (as brokers do:
+`connection.failed.authentication.delay.ms`): so that guessing takes long, and takes as long whatever was wrong.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 
-from gateway.session.commands import Cause
-from gateway.session.entry import Proving
+from gateway.session import streaming
+from gateway.session.commands import Cause, Judge
+from gateway.session.entry import Judging, Proving
 from gateway.session.pending import Ready
-from gateway.session.request import Request
+from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
 from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, SaslServer
 from ha_core.wire.frames import frame_size
 from ha_core.wire.limits import DEFAULT_LIMITS
+from ha_core.wire.sasl_steps import Challenge, Proved, Question, Reply, UnjudgedError
 
 TELLS_SOFTWARE = 3
 """The version of API_VERSIONS from which on clients say what they are (KIP-511)."""
 _OF_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,62}[a-zA-Z0-9])?")
 """As brokers check it, and not longer than anybody needs: it is kept with what the client uses."""
+MAX_SESSION_S = 365 * 86_400.0
+"""Where a token is good for longer than clients can count."""
+_FAILED: Message = {
+    "error_code": int(ErrorCode.SASL_AUTHENTICATION_FAILED),
+    "error_message": "Authentication failed: invalid credentials",
+}
+"""What a client is told, whatever is wrong."""
+_OUT_OF_TURN: Message = {"error_code": int(ErrorCode.ILLEGAL_SASL_STATE), "error_message": "SaslHandshake first"}
 _RAW_TOKEN = Request.own(ApiKey.SASL_AUTHENTICATE, 0, DEFAULT_LIMITS)
 
 
@@ -42,26 +57,27 @@ def _software(name: str, version: str) -> str | None:
 def handshake(session: ConnectionState, request: Request) -> None:
     """The client names its mechanism: for the first time, or to authenticate anew (KIP-368)."""
     mechanism, entry = request.decode()["mechanism"], session.entry
-    sasl = entry.sasl if isinstance(entry, Proving) else SaslServer(session.shared.limits)
+    if isinstance(entry, Proving):
+        sasl = entry.sasl
+    else:
+        sasl = SaslServer(session.shared.authentication.mechanisms, session.shared.limits)
     error = sasl.handshake(mechanism, request.api_version)
-    session.reply(request, {"error_code": int(error), "mechanisms": list(sasl.mechanisms)})
-    if error is ErrorCode.NONE and not isinstance(entry, Proving):
+    answer = {"error_code": int(error), "mechanisms": list(sasl.mechanisms)}
+    if error is ErrorCode.ILLEGAL_SASL_STATE:
+        why = "a second SaslHandshake before the first was followed by a token"
+        _end(session, request, answer, why, session.now)
+        return
+    session.reply(request, answer)
+    if error is ErrorCode.NONE and not isinstance(entry, Proving | Judging):
         session.entry = entry.prove(sasl)
-    elif error is ErrorCode.ILLEGAL_SASL_STATE:
-        session.close(Cause.AUTHENTICATION_FAILED, "a second SaslHandshake before the first was followed by a token")
 
 
 def authenticate(session: ConnectionState, request: Request) -> None:
     token, entry = request.decode()["auth_bytes"], session.entry
     if isinstance(entry, Proving):
-        error, why = ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: invalid user or password"
-        fault = _fault(session, entry, token)
+        _go_on(session, entry, token, request, session.now)
     else:
-        error, why = ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake first"
-        fault = "SaslAuthenticate without SaslHandshake"
-    session.reply(request, {"error_code": int(error), "error_message": why} if fault else {"error_message": None})
-    if fault is not None:
-        session.close(Cause.AUTHENTICATION_FAILED, fault)
+        _end(session, request, _OUT_OF_TURN, "SaslAuthenticate without SaslHandshake", session.now)
 
 
 def raw_token(session: ConnectionState, entry: Proving, buf: bytearray, pos: int, end: int) -> int:
@@ -71,29 +87,100 @@ def raw_token(session: ConnectionState, entry: Proving, buf: bytearray, pos: int
     :returns: the position after the token; `pos` if it is not there yet.
     """
     stop = pos + 4 + frame_size(buf, pos, session.shared.limits.max_sasl_bytes, 0)
-    if stop > end:
-        return pos
-    fault = _fault(session, entry, bytes(memoryview(buf)[pos + 4 : stop]))
-    if fault is not None:
-        session.close(Cause.AUTHENTICATION_FAILED, fault)
-    else:
-        session.queue.append(Ready(_RAW_TOKEN, bytes(4)))
-        session.flush()
-    return stop
+    if stop <= end:
+        _go_on(session, entry, bytes(memoryview(buf)[pos + 4 : stop]), None, session.now)
+        return stop
+    return pos
 
 
-def _fault(session: ConnectionState, entry: Proving, token: bytes) -> str | None:
-    """Judges a token; None: the client is who it says."""
+def judged(session: ConnectionState, reply: Reply) -> None:
+    """What was to be found out of a claim is known."""
+    entry = session.entry
+    if isinstance(entry, Judging) and session.life.receives:
+        session.entry = proving = entry.judged()
+        _go_on(session, proving, reply, entry.request, entry.since)
+
+
+def expired(session: ConnectionState, api_key: int) -> bool:
+    """Whether a request comes too late: then the connection ends as at a broker, when what is in flight is answered.
+    Authenticating anew is never too late."""
+    if session.now < session.entry.expires_at:
+        return False
+    if api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+        return False
+    streaming.leave(session, Cause.SESSION_EXPIRED, "the client has not authenticated anew in time")
+    return True
+
+
+def _go_on(
+    session: ConnectionState, entry: Proving, came: bytes | Reply, request: Request | None, since: float
+) -> None:
+    """
+    :param came: a token, or what was found out of a claim.
+    :param request: which is to be answered; None: a bare token was.
+    """
+    sasl, authentication = entry.sasl, session.shared.authentication
     try:
-        claim = entry.sasl.receive(token)
-    except RemoteProtocolError as unreadable:
-        return str(unreadable)
-    valid = session.shared.authentication.accepts(claim.user, claim.password) and claim.authzid in ("", claim.user)
-    if entry.user not in (None, claim.user):
-        valid = False  # KIP-368: a connection may authenticate anew, but not as somebody else
-    if not valid:
-        entry.sasl.refuse()
-        return f"user {claim.user!r}"
-    entry.sasl.accept()
-    session.enter(entry, claim.user)
-    return None
+        step = sasl.receive(came) if isinstance(came, bytes) else sasl.reply(came)
+        while isinstance(step, Question):
+            if step.user is not None and not authentication.brake.lets(session.address, step.user, session.now):
+                _leave(session, Cause.BRAKED, f"too many logins from {session.address} have failed", since)
+                return
+            reply = authentication.accounts.reply(step)
+            if reply is None:
+                session.entry = entry.ask(step, request, since)
+                session.emit(Judge(step))
+                return
+            step = sasl.reply(reply)
+    except UnjudgedError as unsure:
+        _leave(session, Cause.UNJUDGED, str(unsure), since)
+        return
+    except RemoteProtocolError as wrong:
+        if sasl.claimed is not None:  # what names nobody, as a forged token, guesses no password
+            authentication.brake.failed(session.address, sasl.claimed, session.now)
+        _end(session, request, _FAILED, str(wrong), since)
+        return
+    if isinstance(step, Challenge):
+        _say(session, request, step.data)
+    else:
+        _prove(session, entry, step, request, since)
+
+
+def _prove(session: ConnectionState, entry: Proving, proved: Proved, request: Request | None, since: float) -> None:
+    """The client is who it says. KIP-368: a connection may authenticate anew, but not as somebody else."""
+    before, authentication = entry.before, session.shared.authentication
+    if before is not None and (before.user, before.mechanism) != (proved.user, entry.sasl.mechanism):
+        before_by, now_by = before.mechanism, entry.sasl.mechanism
+        why = f"user {before.user!r} by {before_by} authenticates anew as {proved.user!r} by {now_by}"
+        _end(session, request, _FAILED, why, since)
+        return
+    good_for_s = authentication.session_s if proved.good_for_s is None else proved.good_for_s
+    good_for_s = min(good_for_s, authentication.session_s)
+    if not math.isinf(good_for_s):
+        good_for_s = min(good_for_s, MAX_SESSION_S)
+    authentication.brake.succeeded(session.address, proved.user)
+    session.enter(entry, proved.user, session.now + good_for_s)
+    _say(session, request, proved.data, 0 if math.isinf(good_for_s) else int(good_for_s * 1000))
+
+
+def _say(session: ConnectionState, request: Request | None, data: bytes, lifetime_ms: int = 0) -> None:
+    if request is not None:
+        session.reply(request, {"error_message": None, "auth_bytes": data, "session_lifetime_ms": lifetime_ms})
+    else:
+        session.queue.append(Ready(_RAW_TOKEN, len(data).to_bytes(4, "big") + data))
+        session.flush()
+
+
+def _end(session: ConnectionState, request: Request | None, answer: Message, detail: str, since: float) -> None:
+    """Tells that it failed, and closes, both later. Where tokens are bare nothing is told."""
+    if request is not None:
+        session.reply(request, answer, due_at=since + session.shared.authentication.delay_s)
+        streaming.leave(session, Cause.AUTHENTICATION_FAILED, detail)
+    else:
+        _leave(session, Cause.AUTHENTICATION_FAILED, detail, since)
+
+
+def _leave(session: ConnectionState, cause: Cause, detail: str, since: float) -> None:
+    """Closes later, without a word."""
+    session.answer_nothing(_RAW_TOKEN, since + session.shared.authentication.delay_s)
+    streaming.leave(session, cause, detail)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gateway.rights import Denied
 from gateway.session.produce.recalled import Held
 from ha_core.model import Identity
+from ha_core.wire.sasl_steps import Question
 
 
 class BrokerLane(NamedTuple):
@@ -54,6 +55,12 @@ class Compose(NamedTuple):
     identity: Identity
     request: Any
     """Decoded, or its bytes where it is long: that is decoded beside the event loop."""
+
+
+class Judge(NamedTuple):
+    """Find out of a claim what takes long; the answer goes to `Session.judged`."""
+
+    question: Question
 
 
 class AwaitLease(NamedTuple):
@@ -121,6 +128,12 @@ class Cause(Enum):
     UNSUPPORTED = "unsupported"
     NOT_AUTHENTICATED = "not_authenticated"
     AUTHENTICATION_FAILED = "authentication_failed"
+    BRAKED = "braked"
+    """Too many logins from its address have failed: its own was not looked at."""
+    UNJUDGED = "unjudged"
+    """Nobody could tell whether its login is right."""
+    SESSION_EXPIRED = "session_expired"
+    """It has not authenticated anew in time."""
     TOO_MANY = "too_many"
     """Its user has as many as one user may have."""
     REFUSED_WITHOUT_ANSWER = "refused_without_answer"
@@ -144,8 +157,8 @@ class Close(NamedTuple):
     detail: str = ""
 
 
-Question = Inquire | LookUp | LookAfter
+Inquiry = Inquire | LookUp | LookAfter
 """To clusters, about what all sessions share."""
-Wish = Compose | AwaitLease | Saw | Audit | Refresh | Question
+Wish = Compose | Judge | AwaitLease | Saw | Audit | Refresh | Inquiry
 """What the gateway around a connection does; all else the connection does itself."""
 Command = ToClient | ToUpstream | Shut | Drop | Wake | Close | Wish

@@ -3,17 +3,23 @@
 Unknown    it has not said
     .prove()    Proving
 Proving    it has named its mechanism: for the first time, or to authenticate anew (KIP-368)
+    .ask()              Judging
     .authenticated()    Authenticated
+Judging    its claim is looked at beside the event loop; nothing more is taken from it meanwhile
+    .judged()           Proving
 Authenticated
     .prove()    Proving
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gateway.session.request import Request
 from ha_core.wire import SaslServer
+from ha_core.wire.sasl_steps import Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,7 @@ class Unknown:
     """:ivar entered: whether its requests are handled: here that of somebody anonymous."""
 
     user: ClassVar = None
+    expires_at: ClassVar = math.inf
     entered: bool
 
     def prove(self, sasl: SaslServer) -> Proving:
@@ -29,26 +36,68 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Proving:
-    """:ivar user: who it is so far."""
+    """:ivar before: who it is so far."""
 
     sasl: SaslServer
-    user: str | None
+    before: Authenticated | None
+
+    @property
+    def user(self) -> str | None:
+        return None if self.before is None else self.before.user
 
     @property
     def entered(self) -> bool:
-        return self.user is not None
+        return self.before is not None
 
-    def authenticated(self, user: str) -> Authenticated:
-        return Authenticated(user)
+    @property
+    def expires_at(self) -> float:
+        return math.inf if self.before is None else self.before.expires_at
+
+    def ask(self, question: Question, request: Request | None, now: float) -> Judging:
+        return Judging(self, question, request, now)
+
+    def authenticated(self, user: str, expires_at: float) -> Authenticated:
+        return Authenticated(user, self.sasl.mechanism, expires_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """:ivar request: which is to be answered; None: a bare token was.
+    :ivar since: when the token came.
+    """
+
+    proving: Proving
+    question: Question
+    request: Request | None
+    since: float
+
+    @property
+    def user(self) -> str | None:
+        return self.proving.user
+
+    @property
+    def entered(self) -> bool:
+        return self.proving.entered
+
+    @property
+    def expires_at(self) -> float:
+        return self.proving.expires_at
+
+    def judged(self) -> Proving:
+        return self.proving
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
+    """:ivar expires_at: from when on only a new authentication is taken from it (KIP-368)."""
+
     entered: ClassVar = True
     user: str
+    mechanism: str
+    expires_at: float
 
     def prove(self, sasl: SaslServer) -> Proving:
-        return Proving(sasl, self.user)
+        return Proving(sasl, self)
 
 
-Entry = Unknown | Proving | Authenticated
+Entry = Unknown | Proving | Judging | Authenticated

@@ -50,3 +50,9 @@ class Full(Enum):
     """It waits because too much is under way."""
 
     FULL = "full"
+
+
+class Verdict(Enum):
+    """It waits because it is not known yet who its client is."""
+
+    AWAITED = "awaited"

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from gateway.session import authentication, groups, streaming, transactions, turns
 from gateway.session.commands import Cause
-from gateway.session.entry import Proving
+from gateway.session.entry import Judging, Proving
 from gateway.session.fetch.handle import fetch
 from gateway.session.produce.handle import produce, stream_produce
-from gateway.session.reading import Beginning, Full, HalfSent
+from gateway.session.reading import Beginning, Full, HalfSent, Verdict
 from gateway.session.refusal import Refusal
 from gateway.session.request import Request
 from gateway.session.state import MAX_GIVEN_BYTES, ConnectionState
@@ -45,6 +45,9 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             break
         handled += 1
         entry = session.entry
+        if isinstance(entry, Judging):
+            session.waits_for = Verdict.AWAITED
+            break
         if isinstance(entry, Proving) and entry.sasl.raw_tokens:
             token_at, pos = pos, authentication.raw_token(session, entry, buf, pos, end)
             if pos == token_at:
@@ -57,7 +60,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         header = read_request_header(buf, pos + 4, stop)
         if (header is None and end >= frame_end) or (header is not None and header.body_at > frame_end):
             raise RemoteProtocolError(f"a request of {size} bytes ends inside its header")
-        if header is None:
+        if header is None or authentication.expired(session, header.api_key):
             break
         request = Request(header, buf, pos, stop, limits, frame_end - stop)
         if not request.missing:
@@ -105,7 +108,8 @@ def _handle(session: ConnectionState, request: Request) -> None:
         session.close(Cause.UNSUPPORTED, f"API key {key} version {version} {why}")
         return
     if not session.entry.entered and key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
-        why = "before authentication; configure the client with SASL_PLAINTEXT and PLAIN"
+        offered = ", ".join(session.shared.authentication.mechanisms)
+        why = f"before authentication; configure the client with SASL and one of {offered}"
         session.close(Cause.NOT_AUTHENTICATED, f"API key {key} {why}")
         return
     low, high = session.snapshot.offered.get(key, _NONE)

@@ -10,15 +10,17 @@ from collections.abc import Hashable, Iterator
 from itertools import chain
 from typing import Any
 
-from gateway.session import answers, exchange, groups, requests, rights, streaming, transactions, turns
+from gateway.session import answers, authentication, exchange, groups, requests, rights, streaming, transactions, turns
 from gateway.session.commands import BrokerLane, Cause, Command, Refresh
+from gateway.session.entry import Judging
 from gateway.session.fetch.handle import forget_gaps, wake_readers
 from gateway.session.life import Leaving
 from gateway.session.pending import Composed, InFlight, Passed, Ready, concerns
-from gateway.session.reading import Full, HalfSent
+from gateway.session.reading import Full, HalfSent, Verdict
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
 from ha_core.wire import ApiKey, RemoteProtocolError, WireError
+from ha_core.wire.sasl_steps import Reply
 
 
 class Session(ConnectionState):
@@ -88,6 +90,12 @@ class Session(ConnectionState):
             if token.ends is not None and isinstance(body, dict) and not transactions.stays_open(body):
                 self.transactions.ended(token.ends)
             self.complete(token, token.ready(token.request.answer(body)))
+        return self._decided()
+
+    def judged(self, reply: Reply, now: float) -> list[Command]:
+        """What a `Judge` was to find out."""
+        self.now = now
+        authentication.judged(self, reply)
         return self._decided()
 
     def follow(self, snapshot: Snapshot, now: float) -> list[Command]:
@@ -178,6 +186,8 @@ class Session(ConnectionState):
         """Whether what is held is to be given again. Not for every answer, since each time the rest is copied."""
         if self.waits_for is None or not self.life.receives:
             return False
+        if self.waits_for is Verdict.AWAITED:
+            return not isinstance(self.entry, Judging)
         return not self.full(share=2) if self.waits_for is Full.FULL else turns.has_come(self, self.waits_for)
 
     @property

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hmac
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from gateway.copies import Copies
 from gateway.counts import Counts
+from gateway.session.brake import Brake
 from gateway.session.commands import BrokerLane
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
@@ -16,22 +17,31 @@ from gateway.session.produce.terms import Terms
 from gateway.session.snapshot import Lease
 from ha_core.model.producer import issued_id, issuer
 from ha_core.wire import Limits
+from ha_core.wire.sasl_steps import Question, Reply
+
+
+class Accounts(Protocol):
+    """Who has which password, key or token."""
+
+    def reply(self, question: Question) -> Reply | None:
+        """What is known at once of a claim; None: finding it out takes longer than others can wait."""
 
 
 class Authentication(NamedTuple):
     """Who may enter.
 
-    :ivar users: user → password.
     :ivar anonymous: whether clients may skip SASL; they are the user `anonymous` then.
+    :ivar mechanisms: that are offered.
+    :ivar session_s: how long a login is good at most (`connections.max.reauth.ms` of brokers).
+    :ivar delay_s: how long after its token a login that failed is told so, and its connection closed.
     """
 
-    users: Mapping[str, str]
     anonymous: bool
-
-    def accepts(self, user: str, password: str) -> bool:
-        """Compares in constant time, also for a user that does not exist."""
-        secret = self.users.get(user)
-        return hmac.compare_digest((secret or "").encode(), password.encode()) and secret is not None
+    mechanisms: tuple[str, ...]
+    accounts: Accounts
+    brake: Brake
+    session_s: float = math.inf
+    delay_s: float = 0.0
 
 
 class VirtualNodes(Protocol):

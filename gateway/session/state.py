@@ -24,7 +24,7 @@ from gateway.session.fetch.plan import Gap
 from gateway.session.life import Life, Open, Over
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
-from gateway.session.reading import Beginning, Full, HalfSent, Turn
+from gateway.session.reading import Beginning, Full, HalfSent, Turn, Verdict
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
@@ -47,7 +47,8 @@ MAX_SEEN = 10_000
 
 
 class ConnectionState:
-    """:ivar queue: requests that the client waits for, in order.
+    """:ivar address: where the client comes from, as rules name it (`model.access.address`), without its port.
+    :ivar queue: requests that the client waits for, in order.
     :ivar out: commands that the driver has not been given yet.
     """
 
@@ -84,7 +85,6 @@ class ConnectionState:
     )  # fmt: skip
 
     def __init__(self, port: Port, shared: Shared, snapshot: Snapshot, address: str = "") -> None:
-        """:param address: that the client comes from, as rules name it."""
         self.port = port
         self.address = address
         self.shared = shared
@@ -113,7 +113,7 @@ class ConnectionState:
         """Something was sent that has no answer."""
         self.reading: Beginning | HalfSent | None = None
         """What the next client bytes belong to; None: the next request."""
-        self.waits_for: Turn | Full | None = None
+        self.waits_for: Turn | Full | Verdict | None = None
         """What the first request in `carry` waits for."""
         self.routes_by_client: dict[str | None, Routes] = {}
         self.composed: set[Composed] = set()
@@ -142,9 +142,9 @@ class ConnectionState:
             self.life = self.life.end(cause, detail)
             self.out.append(Close(cause, detail))
 
-    def enter(self, entry: Proving, user: str) -> None:
+    def enter(self, entry: Proving, user: str, expires_at: float) -> None:
         """The client has proved who it is."""
-        self.entry = entry.authenticated(user)
+        self.entry = entry.authenticated(user, expires_at)
         self.transactions.user = user
         self.routes_by_client.clear()
 
@@ -284,6 +284,11 @@ class ConnectionState:
         """An answer made here, in its turn."""
         self.shared.counts.requests[request.api_key, outcome] += 1
         self.queue.append(Ready(request, request.answer(message), due_at, lifts_with=fence))
+        self._readied(due_at)
+
+    def answer_nothing(self, request: Request, due_at: float) -> None:
+        """Holds the end of a session that is about to leave until then."""
+        self.queue.append(Ready(request, b"", due_at))
         self._readied(due_at)
 
     def count_refused(self, refusals: Iterable[Refusal]) -> None:

@@ -12,20 +12,23 @@ import math
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gateway.descriptors import EXHAUSTED
 from gateway.topology import Address
-from ha_core.wire.client import Answer, Client, Conversation, LoginRefusedError, log_in
+from ha_core.kafka.security import begin_login
+from ha_core.wire.client import Answer, Client, Conversation, LoginRefusedError
 from ha_core.wire.errors import WireError
 from ha_core.wire.frames import CLOSED, NEED_DATA
 from ha_core.wire.limits import Limits
-from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.sasl import PLAIN, SecurityProfile
 
 T = TypeVar("T")
 _RENEW_AFTER = 0.8
 _LIMITS = Limits(max_response_bytes=65_536)
 """Of a login."""
+_AT_ONCE = (None, PLAIN)
+"""Mechanisms that neither compute nor read anything: others do so beside the event loop."""
 
 
 class BrokerSocket(socket.socket):
@@ -105,19 +108,36 @@ async def _log_in(sock: socket.socket, client: Client, profile: SecurityProfile)
             raise OSError("the broker hung up during the login; it may expect TLS or another mechanism")
         return event
 
-    lifetime_s = await converse(log_in(client, profile), ask)
+    beside = profile.mechanism not in _AT_ONCE
+    conversation = await asyncio.to_thread(begin_login, client, profile) if beside else begin_login(client, profile)
+    lifetime_s = await converse(conversation, ask, beside)
     return math.inf if lifetime_s is None else lifetime_s
 
 
-async def converse(conversation: Conversation[T], ask: Callable[[bytes], Awaitable[Answer]]) -> T:
-    """What the conversation comes to; `ask` writes and waits for the answer."""
+async def converse(conversation: Conversation[T], ask: Callable[[bytes], Awaitable[Answer]], beside: bool = False) -> T:
+    """What the conversation comes to; `ask` writes and waits for the answer.
+
+    :param beside: it computes for long, so in a thread beside the event loop.
+    """
+    message: dict[str, Any] | None = None
+    while True:
+        step = await asyncio.to_thread(_step, conversation, message) if beside else _step(conversation, message)
+        if isinstance(step, _End):
+            return step.result
+        message = (await ask(step)).message()
+
+
+@dataclass(frozen=True, slots=True)
+class _End(Generic[T]):
+    result: T
+
+
+def _step(conversation: Conversation[T], message: dict[str, Any] | None) -> bytes | _End[T]:
+    """What to write next. The end is a value, because a future takes no StopIteration."""
     try:
-        data = next(conversation)
-        while True:
-            data = conversation.send((await ask(data)).message())
+        return next(conversation) if message is None else conversation.send(message)
     except StopIteration as done:
-        result: T = done.value
-        return result
+        return _End(done.value)
 
 
 DIAL_MS = 10_000

@@ -23,6 +23,7 @@ GROUPS = {
     "facts": "What is known of each cluster, for the day on which it does not answer.",
     "origins": "Clusters that were dead at a cut: they may be back, or are gone for good.",
     "usage": "List and declare what users use.",
+    "users": "Entries of the users files of gateways.",
     "mirror": "Copies of topics in another cluster.",
 }
 

@@ -14,7 +14,8 @@ CONNECTION_PREFIX = "switchyard_kafka_"
 
 
 class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
-    """Connection type `switchyard_kafka`: login and password are the account, `mechanism` is how it logs in.
+    """Connection type `switchyard_kafka`: login and password are the account, `mechanism` is how it logs in; or a
+    `token_file` on the workers, for OAUTHBEARER.
 
     The bootstrap address is needed for the connection test only: clusters say themselves where they are.
     """
@@ -46,7 +47,7 @@ class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not type
         try:
             profile = _profile(connection)
             if not bootstrap:
-                account = profile.username or "(none)"
+                account = profile.username or profile.token_file or "(none)"
                 return True, f"The account {account} is complete; without a bootstrap it is not tried."
             with Admin(Cluster(name="connection-test", bootstrap=bootstrap), profile) as admin:
                 probe = admin.probe(timeout_s=5.0)
@@ -61,7 +62,10 @@ def _profile(connection: Any) -> SecurityProfile:
     from ha_core.kafka.security import profiles
 
     name = connection.conn_id
-    mechanism = connection.extra_dejson.get("mechanism") or ("PLAIN" if connection.login else None)
+    extra = connection.extra_dejson
+    mechanism = extra.get("mechanism") or ("PLAIN" if connection.login else None)
     account = {"mechanism": mechanism, "username": connection.login, "password": connection.password}
+    if extra.get("token_file"):
+        account = {"mechanism": mechanism, "token_file": extra["token_file"]}
     found = {name: {} if mechanism is None else account}
     return profiles(found, f"connection {name}", secrets=("password",))[name]

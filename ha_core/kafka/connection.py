@@ -19,6 +19,7 @@ from ha_core.kafka.errors import (
     NotKafkaError,
     UnsupportedByClusterError,
 )
+from ha_core.kafka.security import begin_login
 from ha_core.wire.client import (
     NEWEST,
     Client,
@@ -26,7 +27,6 @@ from ha_core.wire.client import (
     LoginRefusedError,
     UnsupportedApiError,
     learn_versions,
-    log_in,
     login_refused,
 )
 from ha_core.wire.codes import ApiKey
@@ -80,7 +80,7 @@ class BlockingConnection:
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._converse(learn_versions(self.client))
-            self._converse(log_in(self.client, security))
+            self._converse(begin_login(self.client, security))
         except BaseException:
             self.close()
             raise

@@ -1,21 +1,25 @@
 """How this side logs in to clusters: security profiles by name, kept outside the shared state.
 
-`{name: {mechanism: PLAIN, username: …, password_file: …}}`: a security file, which `SWITCHYARD_SECURITY_FILE` names (it
-may have `password` in place), the `security_profiles` of a gateway's configuration (files only), or one profile that an
-Airflow connection describes (`password` only).
+`{name: {mechanism: …, username: …, password_file: …}}`, or `{mechanism: OAUTHBEARER, token_file: …}`: a security file,
+which `SWITCHYARD_SECURITY_FILE` names (it may have `password` in place), the `security_profiles` of a gateway's
+configuration (files only), or one profile that an Airflow connection describes (`password` only, or a `token_file`).
 """
 
 from __future__ import annotations
 
 import os
+import secrets as random_secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ha_core.kafka.errors import SecurityProfileError
-from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.client import Client, Conversation, LoginRefusedError, log_in
+from ha_core.wire.sasl import MECHANISMS, SecurityProfile
+from ha_core.wire.sasl_oauth import OAUTHBEARER
 
 SECURITY_FILE_VARIABLE = "SWITCHYARD_SECURITY_FILE"
 _MAX_FILE_BYTES = 1024 * 1024
@@ -58,19 +62,44 @@ def profiles(
     }
 
 
+def begin_login(client: Client, profile: SecurityProfile) -> Conversation[float | None]:
+    """`log_in` with what each login needs anew: the token as it is in its file now, and a nonce.
+
+    :raises LoginRefusedError: the file cannot be used.
+    """
+    if profile.token_file:
+        try:
+            profile = replace(profile, password=_token(Path(profile.token_file), f"token_file {profile.token_file}"))
+        except SecurityProfileError as error:
+            raise LoginRefusedError(f"is not logged in to: {error}") from None
+    return log_in(client, profile, random_secrets.token_urlsafe(24))
+
+
+def fields_of(profile: SecurityProfile) -> dict[str, str]:
+    """A profile as `profiles` reads it; with its password in place, so for a file that nobody else may read."""
+    if profile.mechanism is None:
+        return {}
+    if profile.token_file:
+        return {"mechanism": profile.mechanism, "token_file": profile.token_file}
+    return {"mechanism": profile.mechanism, "username": profile.username, "password": profile.password}
+
+
 def _profile(fields: Any, where: str, folder: Path, secrets: Sequence[str]) -> SecurityProfile:
     if not isinstance(fields, Mapping):
         raise SecurityProfileError(f"{where}: holds {type(fields).__name__}. Write `mechanism`, `username` and so on.")
-    known = sorted(("mechanism", "username", *secrets))
+    mechanism = fields.get("mechanism")
+    by_token = mechanism == OAUTHBEARER
+    known = ["mechanism", "token_file"] if by_token else sorted(("mechanism", "username", *secrets))
     if unknown := sorted(str(key) for key in fields if key not in known):
         raise SecurityProfileError(f"{where}: {unknown[0]}: no such key. Known: {', '.join(known)}.")
-    mechanism = fields.get("mechanism")
     if mechanism is None:
         if fields:
             raise SecurityProfileError(f"{where}: {sorted(fields)[0]} needs a mechanism. Add `mechanism: PLAIN`.")
         return NO_SECURITY
-    if mechanism != "PLAIN":
-        raise SecurityProfileError(f"{where}: mechanism {mechanism!r} is not known. Use PLAIN.")
+    if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
+        raise SecurityProfileError(f"{where}: mechanism {mechanism!r} is not known. Use {', '.join(MECHANISMS)}.")
+    if by_token:
+        return _by_token(fields.get("token_file"), where, folder)
     username, password = fields.get("username"), fields.get("password")
     if not isinstance(username, str) or not username or "\0" in username:
         raise SecurityProfileError(f"{where}: username {username!r} is not a name. Write it as quoted text.")
@@ -82,7 +111,22 @@ def _profile(fields: Any, where: str, folder: Path, secrets: Sequence[str]) -> S
         password = _text(file, f"{where}: password_file {file}").rstrip("\r\n")
     if not isinstance(password, str) or not password or "\0" in password:
         raise SecurityProfileError(f"{where}: the password is empty or not text. Write it as quoted text.")
-    return SecurityProfile("PLAIN", username, password)
+    return SecurityProfile(mechanism, username, password)
+
+
+def _by_token(named: Any, where: str, folder: Path) -> SecurityProfile:
+    if not isinstance(named, str) or not named:
+        raise SecurityProfileError(f"{where}: token_file {named!r} is not a path. Name the file that holds the token.")
+    file = folder / named
+    _token(file, f"{where}: token_file {file}")
+    return SecurityProfile(OAUTHBEARER, token_file=str(file.absolute()))
+
+
+def _token(file: Path, what: str) -> str:
+    token = _text(file, what).strip()
+    if not token.isascii() or not token.isprintable() or not token or " " in token:
+        raise SecurityProfileError(f"{what}: holds no token. Write the token into it, and nothing else.")
+    return token
 
 
 def _text(path: Path, what: str) -> str:

@@ -163,10 +163,8 @@ def _application() -> str:
 def _write_profiles(file: Path, profiles: dict[str, SecurityProfile | None]) -> None:
     import yaml
 
-    fields = {
-        name: {"mechanism": one.mechanism, "username": one.username, "password": one.password} if one.mechanism else {}
-        for name, one in profiles.items()
-        if one is not None
-    }
+    from ha_core.kafka.security import fields_of
+
+    fields = {name: fields_of(one) for name, one in profiles.items() if one is not None}
     file.touch(mode=0o600)
     file.write_text(yaml.safe_dump(fields), "utf-8")

@@ -147,10 +147,11 @@ def learn_versions(client: Client) -> Conversation[None]:
     client.versions = {api["api_key"]: (api["min_version"], api["max_version"]) for api in answer["api_keys"]}
 
 
-def log_in(client: Client, profile: SecurityProfile) -> Conversation[float | None]:
+def log_in(client: Client, profile: SecurityProfile, nonce: str) -> Conversation[float | None]:
     """Logs in by the profile's mechanism; returns for how many seconds that is good (KIP-368), None: for ever.
 
-    :raises LoginRefusedError: the broker does not let the account in.
+    :param nonce: printable, without a comma, and never used before.
+    :raises LoginRefusedError: the broker does not let the account in, or does not prove that it knows it.
     """
     if profile.mechanism is None:
         return None
@@ -158,7 +159,7 @@ def log_in(client: Client, profile: SecurityProfile) -> Conversation[float | Non
     answer = yield client.request(ApiKey.SASL_HANDSHAKE, {"mechanism": profile.mechanism}, 1)
     if answer["error_code"] == ErrorCode.ILLEGAL_SASL_STATE:
         raise LoginRefusedError(
-            f"takes no logins, but the security profile of user {profile.username} wants one. Register the cluster "
+            f"takes no logins, but the security profile, with {_named(profile)}, wants one. Register the cluster "
             "with a profile without a mechanism, or give the address of its SASL listener."
         )
     if answer["error_code"]:
@@ -166,7 +167,7 @@ def log_in(client: Client, profile: SecurityProfile) -> Conversation[float | Non
             f"does not offer the mechanism {profile.mechanism} (it offers {', '.join(answer['mechanisms']) or 'none'})"
             f": {name_of(answer['error_code'])}. Correct the security profile."
         )
-    exchange = MECHANISMS[profile.mechanism](profile.username, profile.password)
+    exchange = MECHANISMS[profile.mechanism].client(profile, nonce)
     version = client.version(ApiKey.SASL_AUTHENTICATE) if client.versions else 1
     lifetime_ms = 0
     token = next(exchange, None)
@@ -179,12 +180,23 @@ def log_in(client: Client, profile: SecurityProfile) -> Conversation[float | Non
             token = exchange.send(answer["auth_bytes"])
         except StopIteration:
             token = None
+        except RemoteProtocolError as error:
+            raise LoginRefusedError(
+                f"does not log {_named(profile)} in as {profile.mechanism} has it ({error}). Is it the broker that is "
+                "meant, and is the password in the security profile the account's?"
+            ) from None
     return lifetime_ms / 1000 if lifetime_ms > 0 else None
 
 
 def login_refused(profile: SecurityProfile, why: str) -> LoginRefusedError:
     """The error for an account that is not let in; brokers may close the connection in place of an answer."""
-    return LoginRefusedError(
-        f"refused the account {profile.username}: {why}. Correct user or password in the security profile, or create "
-        "the account in the cluster."
+    remedy = (
+        f"Renew the token in {profile.token_file}, or correct what the cluster expects of one"
+        if profile.token_file
+        else "Correct user or password in the security profile, or create the account in the cluster"
     )
+    return LoginRefusedError(f"refused {_named(profile)}: {why}. {remedy}.")
+
+
+def _named(profile: SecurityProfile) -> str:
+    return f"the account {profile.username}" if profile.username else f"the token of {profile.token_file}"

@@ -1,42 +1,61 @@
-"""SASL as Kafka carries it: accounts and mechanisms (PLAIN, RFC 4616), and the server's side of a handshake.
+"""SASL as Kafka carries it: accounts, the table of mechanisms, and the server's side of a handshake.
 
-Who is right decides the caller. `client.log_in` is the client's side.
+`client.log_in` is the client's side. `sasl_steps` says what a mechanism is.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from ha_core.wire.codes import ErrorCode
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.sasl_oauth import OAUTHBEARER, oauth_client, oauth_server
+from ha_core.wire.sasl_plain import plain_client, plain_server
+from ha_core.wire.sasl_scram import SCRAM_SHA_256, SCRAM_SHA_512, scram_client, scram_server
+from ha_core.wire.sasl_steps import Challenge, Exchange, Proved, Question, Reply, ServerExchange
 
 PLAIN = "PLAIN"
 
 
 @dataclass(frozen=True, slots=True)
 class SecurityProfile:
-    """An account at a cluster. Without a mechanism the cluster takes everyone."""
+    """An account at a cluster. Without a mechanism the cluster takes everyone.
 
-    mechanism: Literal["PLAIN"] | None = None
+    :ivar password: or the bearer token, where one logs in by that.
+    :ivar token_file: where that token is read from at each login, because others renew it.
+    """
+
+    mechanism: str | None = None
     username: str = ""
     password: str = field(default="", repr=False)
+    token_file: str = ""
 
 
-Exchange = Generator[bytes, bytes, None]
-"""A client's side of a mechanism: yields tokens, is sent what the server answers, ends when it is satisfied."""
+class Mechanism(NamedTuple):
+    """:ivar client: makes its side of a profile and of a nonce.
+    :ivar server: makes its side of the first token.
+    """
+
+    client: Callable[[SecurityProfile, str], Exchange]
+    server: Callable[[bytes], ServerExchange]
 
 
-class Plain(NamedTuple):
-    """authzid is "" where the user acts for itself."""
+def _scram(name: str) -> Mechanism:
+    return Mechanism(
+        lambda profile, nonce: scram_client(name, profile.username, profile.password, nonce),
+        partial(scram_server, name),
+    )
 
-    authzid: str
-    user: str
-    password: str
 
-    def __repr__(self) -> str:
-        return f"Plain(authzid={self.authzid!r}, user={self.user!r}, password=***)"
+MECHANISMS: Mapping[str, Mechanism] = {
+    PLAIN: Mechanism(lambda profile, _: plain_client(profile.username, profile.password), plain_server),
+    SCRAM_SHA_256: _scram(SCRAM_SHA_256),
+    SCRAM_SHA_512: _scram(SCRAM_SHA_512),
+    OAUTHBEARER: Mechanism(lambda profile, _: oauth_client(profile.password), oauth_server),
+}
 
 
 class State(Enum):
@@ -44,87 +63,77 @@ class State(Enum):
 
     HANDSHAKE = "SaslHandshake"
     TOKEN = "SaslAuthenticate"
-    VERDICT = "the caller's verdict"
+    REPLY = "the answer to a question"
     DONE = "nothing"
     FAILED = "the end of the connection"
 
 
-def parse_plain(token: bytes) -> Plain:
-    """Reads `authzid NUL user NUL password`. RemoteProtocolError for anything else; its text never holds the token."""
-    parts = token.split(b"\0")
-    if len(parts) != 3:
-        raise RemoteProtocolError(f"PLAIN token of {len(token)} bytes has {len(parts)} parts, 3 are needed")
-    try:
-        authzid, user, password = (part.decode() for part in parts)
-    except UnicodeDecodeError:
-        raise RemoteProtocolError(f"PLAIN token of {len(token)} bytes is not UTF-8") from None
-    if not user or not password:
-        raise RemoteProtocolError("PLAIN token without a user or a password")
-    return Plain(authzid, user, password)
-
-
-def plain_token(user: str, password: str, authzid: str = "") -> bytes:
-    """The client's token. LocalProtocolError for an empty user or password, or one with NUL."""
-    if not user or not password or "\0" in user + password + authzid:
-        raise LocalProtocolError(f"PLAIN token for user {user!r}: user and password must be there and without NUL")
-    return "\0".join((authzid, user, password)).encode()
-
-
-def _plain(user: str, password: str) -> Exchange:
-    yield plain_token(user, password)
-
-
-MECHANISMS: Mapping[str, Callable[[str, str], Exchange]] = {PLAIN: _plain}
-"""Mechanism → the exchange of a client with this user and password."""
-
-
 class SaslServer:
-    """One connection's authentication: `handshake`, `receive` each token, then `accept` or `refuse`.
+    """One connection's authentication: `handshake`, `receive` each token, and `reply` to each question in between.
 
-    A mechanism of several rounds (SCRAM) would make `receive` answer challenges until it has a claim; PLAIN has its
-    claim after one token. A client may start again once it is DONE (re-authentication, KIP-368); that it stays the same
-    user is for the caller to check.
+    A client may start again once it is DONE (re-authentication, KIP-368); that it stays the same user is for the caller
+    to check. After an error nothing goes on: the connection has to be closed.
     """
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.mechanisms = (PLAIN,)
+    def __init__(self, mechanisms: Collection[str] = (PLAIN,), limits: Limits = DEFAULT_LIMITS) -> None:
+        self.mechanisms = tuple(mechanisms)
+        self.mechanism = ""
+        """The one that the client has named."""
         self.state = State.HANDSHAKE
+        self.claimed: str | None = None
+        """Who the client says it is; None: it has named nobody."""
         self.raw_tokens = False
         self._most = limits.max_sasl_bytes
+        self._exchange: ServerExchange | None = None
 
     def handshake(self, mechanism: str, version: int) -> ErrorCode:
         """The error code to answer. After version 0 tokens come as frames without any header (`raw_tokens`)."""
         if self.state not in (State.HANDSHAKE, State.DONE):
-            self.state = State.FAILED
+            self._fail()
             return ErrorCode.ILLEGAL_SASL_STATE
         if mechanism not in self.mechanisms:
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        self.mechanism, self.claimed = mechanism, None
         self.raw_tokens = version == 0
         self.state = State.TOKEN
         return ErrorCode.NONE
 
-    def receive(self, token: bytes) -> Plain:
-        """The claim that a token makes. RemoteProtocolError for a token out of turn, too long or unreadable."""
+    def receive(self, token: bytes) -> Question | Challenge | Proved:
+        """What a token leads to. RemoteProtocolError for one out of turn, too long, unreadable or wrong."""
         if self.state is not State.TOKEN:
-            waiting, self.state = self.state.value, State.FAILED
+            waiting = self.state.value
+            self._fail()
             raise RemoteProtocolError(f"SASL token where {waiting} is expected")
-        self.state = State.FAILED
         if len(token) > self._most:
+            self._fail()
             raise RemoteProtocolError(f"SASL token of {len(token)} bytes: {self._most} are allowed")
-        claim = parse_plain(token)
-        self.state = State.VERDICT
-        return claim
+        if self._exchange is None:
+            self._exchange = MECHANISMS[self.mechanism].server(token)
+            return self._step(None)
+        return self._step(token)
 
-    def accept(self) -> ErrorCode:
-        """The caller believes the claim."""
-        return self._decide(State.DONE, ErrorCode.NONE)
+    def reply(self, reply: Reply) -> Question | Challenge | Proved:
+        """What the answer to a question leads to. RemoteProtocolError: the claim is wrong."""
+        if self.state is not State.REPLY:
+            raise LocalProtocolError(f"an answer about a SASL claim where {self.state.value} is expected")
+        return self._step(reply)
 
-    def refuse(self) -> ErrorCode:
-        """The caller does not: the connection has to be closed after the answer."""
-        return self._decide(State.FAILED, ErrorCode.SASL_AUTHENTICATION_FAILED)
+    def _step(self, sent: Reply | bytes | None) -> Question | Challenge | Proved:
+        assert self._exchange is not None
+        try:
+            step = next(self._exchange) if sent is None else self._exchange.send(sent)
+        except StopIteration as done:
+            proved: Proved = done.value
+            self.state, self._exchange = State.DONE, None
+            return proved
+        except RemoteProtocolError:
+            self._fail()
+            raise
+        if isinstance(step, Challenge):
+            self.state = State.TOKEN
+        else:
+            self.state, self.claimed = State.REPLY, step.user
+        return step
 
-    def _decide(self, state: State, code: ErrorCode) -> ErrorCode:
-        if self.state is not State.VERDICT:
-            raise LocalProtocolError(f"a SASL verdict where {self.state.value} is expected")
-        self.state = state
-        return code
+    def _fail(self) -> None:
+        self.state, self._exchange = State.FAILED, None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
+from base64 import urlsafe_b64decode
+from pathlib import Path
 from typing import Any
 
 from ha_core.wire.sasl import SecurityProfile
@@ -11,16 +14,29 @@ from stack.clients.recorder import Recorder
 from stack.history.events import Noted
 
 
-def client_settings(profile: SecurityProfile) -> dict[str, str]:
+def client_settings(profile: SecurityProfile) -> dict[str, Any]:
     """A security profile as librdkafka wants it."""
     if profile.mechanism is None:
         return {}
+    if profile.token_file:
+        return {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": profile.mechanism,
+            "oauth_cb": lambda _: token_in(Path(profile.token_file)),
+        }
     return {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": profile.mechanism,
         "sasl.username": profile.username,
         "sasl.password": profile.password,
     }
+
+
+def token_in(file: Path) -> tuple[str, float]:
+    """The token as the file has it now, and when it expires (seconds since the epoch), as the library wants it."""
+    token = file.read_text("ascii").strip()
+    claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))
+    return token, float(claims["exp"])
 
 
 def common(options: Options, recorder: Recorder) -> dict[str, Any]:

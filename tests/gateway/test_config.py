@@ -9,7 +9,11 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from gateway.config import Config, ConfigError, load
+from gateway.__main__ import main
+from gateway.authenticating.accounts import Account
+from gateway.config import Config, ConfigError, load, open_passwords
+from ha_core.operations.user_entries import entry
+from tests.gateway.authenticating.signing import key_set
 
 SMALLEST: dict[str, Any] = {
     "id": "gw-1",
@@ -58,7 +62,7 @@ def test_users_and_passwords_come_from_files_beside_the_configuration(tmp_path: 
 
     config = load(written(tmp_path, document))
 
-    assert config.authentication.users == {"alice": "wonder", "1001": "number"}
+    assert config.authentication.users == {"alice": Account("wonder"), "1001": Account("number")}
     assert config.profiles["sasl"].password == "s3cret"
 
 
@@ -182,3 +186,84 @@ def test_the_documented_configuration_names_every_key_there_is() -> None:
 
 def test_defaults_are_a_valid_configuration() -> None:
     assert Config(**SMALLEST).limits.max_connections == 10_000
+
+
+OAUTH = {"issuer": "https://i", "audience": ["kafka"], "jwks": "keys.json"}
+
+
+def test_keys_of_users_the_shared_secret_and_the_issuers_keys_come_from_files(tmp_path: Path) -> None:
+    (tmp_path / "users.yaml").write_text(yaml.safe_dump(entry("alice", "wonder", 4096)))
+    (tmp_path / "phantoms").write_text("sixteen random ones\n")
+    (tmp_path / "keys.json").write_bytes(key_set())
+    said = {
+        "mechanisms": ["SCRAM-SHA-512", "OAUTHBEARER"],
+        "users_file": "users.yaml",
+        "phantom_secret_file": "phantoms",
+        "oauth": OAUTH,
+    }
+
+    config = load(written(tmp_path, SMALLEST | {"authentication": said}))
+
+    assert config.authentication.users["alice"].keys.keys() == {"SCRAM-SHA-256", "SCRAM-SHA-512"}
+    assert config.authentication.phantom_secret == b"sixteen random ones"
+    assert config.authentication.jwks == tmp_path / "keys.json"
+    assert "random" not in repr(config)
+    assert open_passwords(config) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({}, "nobody can log in"),
+        ({"mechanisms": ["SCRAM-SHA-256"], "users_file": "u"}, "SCRAM needs phantom_secret_file"),
+        ({"mechanisms": ["OAUTHBEARER"], "anonymous": True}, "OAUTHBEARER among mechanisms needs the section oauth"),
+        ({"oauth": OAUTH}, "OAUTHBEARER among mechanisms needs the section oauth"),
+        ({"mechanisms": ["GSSAPI"], "anonymous": True}, "authentication.mechanisms.0"),
+        ({"mechanisms": [], "anonymous": True}, "authentication.mechanisms"),
+        ({"mechanisms": ["OAUTHBEARER"], "oauth": OAUTH | {"algorithms": ["HS256"]}}, "oauth.algorithms.0"),
+        ({"mechanisms": ["OAUTHBEARER"], "oauth": OAUTH}, "authentication.oauth.jwks"),
+        ({"mechanisms": ["OAUTHBEARER"], "oauth": OAUTH | {"jwks": "http://i/keys"}}, "SWITCHYARD_ALLOWED_URLS"),
+        ({"anonymous": True, "phantom_secret_file": "short"}, "shorter than 16 characters"),
+        ({"anonymous": True, "scram_iterations": 1}, "scram_iterations"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(tmp_path: Path, said: dict[str, Any], text: str) -> None:
+    (tmp_path / "short").write_text("abc")
+    assert text in fault(tmp_path, SMALLEST | {"authentication": said})
+
+
+@pytest.mark.parametrize(
+    ("host", "flag", "mechanisms", "tls", "refused"),
+    [
+        ("0.0.0.0", True, ["PLAIN"], None, "Only on 127.0.0.1 a flag allows it"),
+        ("gw.example.org", True, ["PLAIN"], None, "Only on 127.0.0.1 a flag allows it"),
+        ("127.0.0.1", False, ["PLAIN"], None, "plain_without_tls: true"),
+        ("127.0.0.1", True, ["PLAIN"], None, None),
+        ("::1", True, ["PLAIN"], None, None),
+        ("0.0.0.0", False, ["SCRAM-SHA-512"], None, None),
+        ("0.0.0.0", False, ["PLAIN"], {}, None),
+    ],
+)
+def test_passwords_over_an_open_line_are_refused_by_the_check(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    host: str,
+    flag: bool,
+    mechanisms: list[str],
+    tls: dict[str, Any] | None,
+    refused: str | None,
+) -> None:
+    (tmp_path / "users.yaml").write_text("alice: wonder\n")
+    (tmp_path / "phantoms").write_text("sixteen random ones\n")
+    said = {
+        "mechanisms": mechanisms,
+        "users_file": "users.yaml",
+        "phantom_secret_file": "phantoms",
+        "plain_without_tls": flag,
+    }
+    file = written(tmp_path, SMALLEST | {"listen": {"host": host, "tls": tls}, "authentication": said})
+    monkeypatch.setattr("sys.argv", ["gateway", "--config", str(file), "--check"])
+
+    assert main() == (0 if refused is None else 2)
+    assert (refused or "good; gateway gw-1") in "".join(capsys.readouterr())

@@ -25,6 +25,7 @@ from ha_core.wire.errors import LocalProtocolError
 from ha_core.wire.frames import CLOSED, NEED_DATA
 from ha_core.wire.header import encode_response, read_request_header
 from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.sasl_steps import Plain, Verdict
 
 ACCOUNT = SecurityProfile("PLAIN", "svc", "secret")
 OFFERED = {ApiKey.METADATA: (0, 9), ApiKey.SASL_AUTHENTICATE: (0, 2)}
@@ -55,11 +56,17 @@ class Broker:
         if key is ApiKey.SASL_HANDSHAKE:
             return {"error_code": self.sasl.handshake(request["mechanism"], 1), "mechanisms": ["PLAIN"]}
         if key is ApiKey.SASL_AUTHENTICATE:
-            claim = self.sasl.receive(request["auth_bytes"])
-            right = (claim.user, claim.password) == (self.user, "secret")
-            code = self.sasl.accept() if right else self.sasl.refuse()
-            return {"error_code": code, "session_lifetime_ms": self.lifetime_ms}
+            return self._authenticate(request["auth_bytes"])
         return {"controller_id": 7}
+
+    def _authenticate(self, token: bytes) -> dict[str, Any]:
+        try:
+            claim = self.sasl.receive(token)
+            assert isinstance(claim, Plain)
+            self.sasl.reply(Verdict(claim.user if (claim.user, claim.password) == (self.user, "secret") else None))
+        except RemoteProtocolError:
+            return {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED}
+        return {"session_lifetime_ms": self.lifetime_ms}
 
 
 def events(client: Client, pieces: Iterable[bytes]) -> list[Answer]:
@@ -127,20 +134,20 @@ def test_logging_in_tells_how_long_the_login_is_valid(lifetime_ms: int, good_for
     client, broker = Client("me"), Broker(lifetime_ms=lifetime_ms)
     if learnt:
         drive(client, broker, learn_versions(client))
-    assert drive(client, broker, log_in(client, ACCOUNT)) == good_for_s
+    assert drive(client, broker, log_in(client, ACCOUNT, "nonce")) == good_for_s
     assert broker.said[-1] == (ApiKey.SASL_AUTHENTICATE, 2 if learnt else 1)
 
 
 def test_without_a_mechanism_the_client_does_not_log_in() -> None:
     client, broker = Client("me"), Broker()
-    assert drive(client, broker, log_in(client, SecurityProfile())) is None
+    assert drive(client, broker, log_in(client, SecurityProfile(), "nonce")) is None
     assert broker.said == []
 
 
 def test_a_refused_login_names_the_account_and_not_the_password() -> None:
     client = Client("me")
     with pytest.raises(LoginRefusedError, match="refused the account svc: SASL_AUTHENTICATION_FAILED") as refused:
-        drive(client, Broker(user="other"), log_in(client, ACCOUNT))
+        drive(client, Broker(user="other"), log_in(client, ACCOUNT, "nonce"))
     assert "secret" not in str(refused.value)
 
 
@@ -148,7 +155,7 @@ def test_a_broker_without_the_mechanism_is_refused_with_those_it_offers() -> Non
     client, broker = Client("me"), Broker()
     broker.sasl.mechanisms = ("SCRAM-SHA-512",)
     with pytest.raises(LoginRefusedError, match=r"does not offer the mechanism PLAIN \(it offers PLAIN\)"):
-        drive(client, broker, log_in(client, ACCOUNT))
+        drive(client, broker, log_in(client, ACCOUNT, "nonce"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""SASL/PLAIN without a socket."""
+"""The server's side of a handshake, and PLAIN, without a socket."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from ha_core.wire import ErrorCode, Limits, RemoteProtocolError, SaslServer
 from ha_core.wire.errors import LocalProtocolError
-from ha_core.wire.sasl import Plain, parse_plain, plain_token
+from ha_core.wire.sasl_plain import parse_plain, plain_token
+from ha_core.wire.sasl_steps import Bearer, Plain, Proved, UnjudgedError, Verdict
 
 words = st.text(min_size=1).filter(lambda text: "\0" not in text and text.encode("utf-8", "ignore").decode() == text)
 
@@ -34,8 +35,9 @@ def test_incomplete_tokens_are_refused(token: bytes) -> None:
     assert "secret" not in str(refused.value)
 
 
-def test_a_password_is_not_shown_in_repr() -> None:
+def test_a_secret_is_not_shown_in_repr() -> None:
     assert "hunter2" not in repr(Plain("", "u", "hunter2"))
+    assert "hunter2" not in repr(Bearer("", "hunter2"))
 
 
 @pytest.mark.parametrize(("user", "password"), [("", "p"), ("u", ""), ("u\0", "p"), ("u", "p\0")])
@@ -50,15 +52,30 @@ def test_a_client_authenticates_and_re_authenticates() -> None:
         assert server.handshake("PLAIN", 1) is ErrorCode.NONE
         assert not server.raw_tokens
         assert server.receive(plain_token("u", "p")) == Plain("", "u", "p")
-        assert server.accept() is ErrorCode.NONE
+        assert server.claimed == "u"
+        assert server.reply(Verdict("u", good_for_s=7.0)) == Proved("u", b"", 7.0)
 
 
-def test_a_refused_client_cannot_start_another_handshake() -> None:
+@pytest.mark.parametrize(
+    ("authzid", "verdict"),
+    [("", Verdict(None, "wrong")), ("other", Verdict("u"))],
+    ids=["the wrong password", "the right one, to act for somebody else"],
+)
+def test_a_refused_client_cannot_start_another_handshake(authzid: str, verdict: Verdict) -> None:
+    server = SaslServer()
+    server.handshake("PLAIN", 1)
+    server.receive(plain_token("u", "p", authzid))
+    with pytest.raises(RemoteProtocolError):
+        server.reply(verdict)
+    assert server.handshake("PLAIN", 1) is ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_a_claim_that_nobody_could_judge_is_told_apart_from_a_wrong_one() -> None:
     server = SaslServer()
     server.handshake("PLAIN", 1)
     server.receive(plain_token("u", "p"))
-    assert server.refuse() is ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert server.handshake("PLAIN", 1) is ErrorCode.ILLEGAL_SASL_STATE
+    with pytest.raises(UnjudgedError, match="nobody knows"):
+        server.reply(Verdict(None, "nobody knows", unsure=True))
 
 
 def test_an_unknown_mechanism_may_be_followed_by_a_known_one() -> None:
@@ -77,4 +94,12 @@ def test_tokens_out_of_turn_or_too_long_are_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="4 bytes"):
         server.receive(plain_token("u", "p"))
     with pytest.raises(LocalProtocolError):
-        server.accept()
+        server.reply(Verdict("u"))
+
+
+def test_a_token_while_a_claim_is_judged_is_out_of_turn() -> None:
+    server = SaslServer()
+    server.handshake("PLAIN", 1)
+    server.receive(plain_token("u", "p"))
+    with pytest.raises(RemoteProtocolError, match="the answer to a question is expected"):
+        server.receive(plain_token("u", "p"))

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+from gateway.authenticating.accounts import KnownAccounts
+from gateway.authenticating.phantoms import Phantoms
+from gateway.authenticating.users import accounts
 from gateway.copies import Copies
 from gateway.counts import Counts
-from gateway.session.commands import BrokerLane, Close, Command, ToClient, ToUpstream, Wake
+from gateway.session.brake import Brake
+from gateway.session.commands import BrokerLane, Close, Command, Judge, ToClient, ToUpstream, Wake
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
-from gateway.session.reading import Turn
+from gateway.session.reading import Turn, Verdict
 from gateway.session.session import Session
 from gateway.session.shared import Authentication, Shared
 from gateway.session.snapshot import Lease, Port, Snapshot, fences
@@ -28,7 +32,9 @@ from ha_core.wire import (
     read_request_header,
     response_body_at,
 )
+from ha_core.wire.sasl_steps import Bearer, Plain
 
+PHANTOMS = Phantoms(b"the same at all gateways", 4096)
 EAST = BrokerLane("east", 1)
 WEST = BrokerLane("west", 1)
 CLUSTERS = {
@@ -98,12 +104,13 @@ class Talk:
         port: Port = Port("east", 1),  # noqa: B008 - frozen
         *,
         users: dict[str, str] | None = None,
+        authentication: Authentication | None = None,
         chunks: Callable[[bytes], list[bytes]] = lambda data: [data],
         lease: bool = True,
         limits: Limits | None = None,
         producer_order: ProducerOrder | None = None,
         holders: Holders | None = None,
-        address: str = "",
+        address: str = "10.0.0.1",
     ) -> None:
         self.now = 100.0
         self.lease = Lease(1e9 if lease else 0.0)
@@ -114,7 +121,10 @@ class Talk:
         self.copies = Copies()
         shared = Shared(
             limits or Limits(),
-            Authentication(users or {}, users is None),
+            authentication
+            or Authentication(
+                users is None, ("PLAIN",), KnownAccounts(accounts(users or {}).get, PHANTOMS), Brake(1_000)
+            ),
             self.lease,
             lambda: next(self.ids),
             Counts(),
@@ -126,6 +136,7 @@ class Talk:
             self.copies,
         )
         self.session = Session(port, shared, state or snapshot(), address)
+        self.accounts = shared.authentication.accounts
         self.chunks = chunks
         self.correlation = 0
         self.versions: list[tuple[int, int, int]] = []
@@ -206,6 +217,14 @@ class Talk:
         self.now += seconds
         self.take(self.session.tick(self.now))
 
+    def judge(self) -> None:
+        """What was asked of a claim is found out, and told."""
+        (asked,) = [command for command in self.others if isinstance(command, Judge)]
+        self.others.remove(asked)
+        assert isinstance(self.accounts, KnownAccounts)
+        assert isinstance(asked.question, Plain | Bearer)
+        self.take(self.session.judged(self.accounts.find_out(asked.question), self.now))
+
     def take(self, commands: list[Command]) -> None:
         for command in commands:
             if isinstance(command, ToClient):
@@ -218,6 +237,6 @@ class Talk:
                 self.woken.append(command.at)
             else:
                 self.others.append(command)
-        if isinstance(self.session.waits_for, Turn) and self.session.may_go_on:
+        if isinstance(self.session.waits_for, Turn | Verdict) and self.session.may_go_on:
             buf = bytearray(self.session.carry)
             self.take(self.session.receive(buf, len(buf), self.now))

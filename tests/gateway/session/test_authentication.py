@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gateway.session.commands import Cause
+from gateway.session.commands import Cause, Judge
 from gateway.topology import Topology
 from ha_core.wire import ErrorCode, encode_request
-from ha_core.wire.sasl import plain_token
+from ha_core.wire.sasl_plain import plain_token
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import PRODUCE, produce, produced, state
 from tests.gateway.session.talk import APIS, EAST, Talk, snapshot, topology
@@ -23,6 +23,8 @@ FAILED, OUT_OF_TURN = ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.ILLEGAL_SA
 def log_in(talk: Talk, token: bytes) -> list[int]:
     talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": token})
+    if any(isinstance(command, Judge) for command in talk.others):
+        talk.judge()
     return [answer["error_code"] for answer in talk.answers()]
 
 

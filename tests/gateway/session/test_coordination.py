@@ -13,7 +13,7 @@ from gateway.topology import Topology
 from ha_core.model import Fence, Group, Mask, Member, UserBindings, View
 from ha_core.model.producer import is_gateway_id
 from ha_core.wire import ErrorCode, Limits, advertised
-from ha_core.wire.sasl import plain_token
+from ha_core.wire.sasl_plain import plain_token
 from tests.gateway.session.coordination import COMMIT, HEARTBEAT, JOIN, LEAVE, OFFSETS, SYNC, commit, heartbeat
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
 

@@ -1,0 +1,1 @@
+"""Who clients are: accounts, keys and tokens. What takes long is told apart, for threads beside the event loop."""

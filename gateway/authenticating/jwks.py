@@ -1,0 +1,192 @@
+"""The public keys that sign tokens (RFC 7517): from a file, or from a URL that the environment allows.
+
+A thread of its own reads them, again and again: no login waits for a server that is away, and keys that were read once
+stay good while it is. A key that nobody knows has them read at once, though not more often than every few seconds,
+whatever clients send.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jwt
+
+_log = logging.getLogger(__name__)
+
+ALLOWED_URLS_VARIABLE = "SWITCHYARD_ALLOWED_URLS"
+"""Which URLs a gateway may ask for keys, separated by commas: for who starts it to say, not for its configuration."""
+ALGORITHMS = {
+    "RS256": "RSA", "RS384": "RSA", "RS512": "RSA", "PS256": "RSA", "PS384": "RSA", "PS512": "RSA",
+    "ES256": "EC", "ES384": "EC", "ES512": "EC", "EdDSA": "OKP",
+}  # fmt: skip
+"""Signatures that may be configured, and the type of their keys. None of them takes a public key for a secret."""
+_OF_CURVE = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "EdDSA"}
+"""What a key signs that does not say so itself; keys of RSA sign whatever is configured."""
+_PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "alg"})
+"""Parts of a key that nobody should have published, and its algorithm, which is looked at before."""
+MAX_BYTES = 1024 * 1024
+MAX_KEYS = 100
+TIMEOUT_S = 5.0
+LEAST_PAUSE_S = 10.0
+FILE_EVERY_S = 5.0
+
+
+class JwksError(ValueError):
+    """Keys that cannot be had or used; the text says why."""
+
+
+class Key(NamedTuple):
+    """:ivar alg: the one signature that it is for; None: it does not say."""
+
+    kid: str | None
+    kty: str
+    alg: str | None
+    public: Any
+
+
+class UnknownKeyError(Exception):
+    """:ivar certain: whether the keys are as they are now, so that it will not be known in a moment either."""
+
+    def __init__(self, certain: bool) -> None:
+        super().__init__("no key of the issuer has signed it")
+        self.certain = certain
+
+
+def parse(data: bytes) -> tuple[Key, ...]:
+    """The keys of a set that can verify something; others in it are passed over, as the RFC has it.
+
+    :raises JwksError: it is none, or has no such key.
+    """
+    try:
+        found = json.loads(data)["keys"]
+        entries = [dict(one) for one in found]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise JwksError('is no set of keys; it should be JSON: {"keys": […]}') from None
+    keys = tuple(key for one in entries[:MAX_KEYS] if (key := _key(one)) is not None)
+    if not keys:
+        raise JwksError("has no public key of a kind that signs")
+    return keys
+
+
+def _key(entry: dict[str, Any]) -> Key | None:
+    kid, kty, alg = entry.get("kid"), entry.get("kty"), entry.get("alg")
+    if not isinstance(kty, str) or kty not in ALGORITHMS.values() or entry.get("use", "sig") != "sig":
+        return None
+    if not isinstance(kid, str | None) or not isinstance(alg, str | None):
+        return None
+    curve = entry.get("crv")
+    alg = alg or _OF_CURVE.get(curve if isinstance(curve, str) else "")
+    if ALGORITHMS.get(alg or "RS256") != kty:
+        return None
+    public = {name: value for name, value in entry.items() if name not in _PRIVATE}
+    try:
+        return Key(kid, kty, alg, jwt.PyJWK(public, algorithm=alg or "RS256").key)
+    except (jwt.PyJWTError, ValueError, TypeError):
+        return None
+
+
+class Jwks:
+    def __init__(self, source: str | Path, every_s: float) -> None:
+        """:param source: a file, or a URL that is allowed (`demand_allowed`)."""
+        self._source = source
+        self._every_s = min(every_s, FILE_EVERY_S) if isinstance(source, Path) else every_s
+        self._keys: tuple[Key, ...] | None = None
+        self._read_at = -LEAST_PAUSE_S
+        self._wanted = threading.Event()
+        self._ended = False
+        self._trouble = ""
+
+    def begin(self) -> None:
+        threading.Thread(target=self._keep, name="jwks", daemon=True).start()
+
+    def end(self) -> None:
+        self._ended = True
+        self._wanted.set()
+
+    def find(self, kid: str | None, alg: str) -> Key:
+        """The key that has signed a token, if it can be told.
+
+        :raises UnknownKeyError: it cannot.
+        """
+        keys = self._keys or ()
+        fitting = [key for key in keys if key.kty == ALGORITHMS[alg] and key.alg in (None, alg)]
+        named = [key for key in fitting if key.kid == kid] if kid is not None else fitting
+        if len(named) == 1:
+            return named[0]
+        certain = self._keys is not None and time.monotonic() - self._read_at < LEAST_PAUSE_S
+        self._wanted.set()
+        raise UnknownKeyError(certain)
+
+    def read(self) -> None:
+        """Reads them now.
+
+        :raises JwksError: they cannot be had; those that are known stay.
+        """
+        source = self._source
+        data = _of_file(source) if isinstance(source, Path) else _of_url(source)
+        try:
+            self._keys = parse(data)
+        except JwksError as error:
+            raise JwksError(f"{source}: {error}") from None
+        self._read_at = time.monotonic()
+
+    def _keep(self) -> None:
+        while not self._ended:
+            try:
+                self.read()
+            except JwksError as error:
+                if str(error) != self._trouble:
+                    self._trouble = str(error)
+                    _log.warning("the keys of tokens cannot be read: %s; those that were read before are used", error)
+            else:
+                self._trouble = ""
+            time.sleep(min(LEAST_PAUSE_S, self._every_s))
+            self._wanted.wait(max(0.0, self._every_s - LEAST_PAUSE_S))
+            self._wanted.clear()
+
+
+def demand_allowed(url: str) -> None:
+    """:raises JwksError: the environment does not allow to ask it."""
+    allowed = [one.strip() for one in os.environ.get(ALLOWED_URLS_VARIABLE, "").split(",")]
+    if not url.startswith(("https://", "http://")) or url not in allowed:
+        raise JwksError(f"{url}: not among the URLs that {ALLOWED_URLS_VARIABLE} allows; add it there, as it is here")
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Another address than the one that is allowed is not asked."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _of_url(url: str) -> bytes:
+    try:
+        with urllib.request.build_opener(_NoRedirects).open(url, timeout=TIMEOUT_S) as answer:
+            data: bytes = answer.read(MAX_BYTES + 1)
+    except urllib.error.HTTPError as error:
+        raise JwksError(f"{url}: answers {error.code}") from None
+    except (OSError, ValueError) as error:
+        raise JwksError(f"{url}: {getattr(error, 'reason', None) or type(error).__name__}") from None
+    return _bounded(data, url)
+
+
+def _of_file(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return _bounded(stream.read(MAX_BYTES + 1), str(file))
+    except OSError as error:
+        raise JwksError(f"{file}: {error.strerror}") from None
+
+
+def _bounded(data: bytes, where: str) -> bytes:
+    if len(data) > MAX_BYTES:
+        raise JwksError(f"{where}: longer than {MAX_BYTES} bytes")
+    return data

@@ -1,0 +1,45 @@
+"""What the configuration says of logins, made into what answers them."""
+
+from __future__ import annotations
+
+import math
+import secrets
+
+from gateway import config
+from gateway.authenticating.accounts import KnownAccounts
+from gateway.authenticating.jwks import Jwks
+from gateway.authenticating.phantoms import Phantoms
+from gateway.authenticating.tokens import Expected, Tokens
+from gateway.session.brake import Brake
+from gateway.session.shared import Authentication
+
+
+def known_accounts(said: config.Authentication) -> tuple[KnownAccounts, Jwks | None]:
+    """Who has which password, key or token; and the keys of tokens, which the caller begins and ends."""
+    # Where no SCRAM is offered nobody is shown a salt: any secret will do.
+    phantoms = Phantoms(said.phantom_secret or secrets.token_bytes(32), said.scram_iterations)
+    oauth = said.oauth
+    if oauth is None:
+        return KnownAccounts(said.users.get, phantoms), None
+    jwks = Jwks(said.jwks, oauth.refresh_s)
+    expected = Expected(
+        issuer=oauth.issuer,
+        audience=tuple(oauth.audience),
+        algorithms=tuple(oauth.algorithms),
+        required=tuple(oauth.required_claims),
+        user_claim=oauth.user_claim,
+        skew_s=oauth.clock_skew_s,
+    )
+    return KnownAccounts(said.users.get, phantoms, Tokens(expected, jwks.find)), jwks
+
+
+def authentication(said: config.Authentication, accounts: KnownAccounts) -> Authentication:
+    """What sessions go by."""
+    return Authentication(
+        anonymous=said.anonymous,
+        mechanisms=tuple(said.mechanisms),
+        accounts=accounts,
+        brake=Brake(said.failures_per_address),
+        session_s=said.session_ms / 1000 or math.inf,
+        delay_s=said.failed_delay_ms / 1000,
+    )

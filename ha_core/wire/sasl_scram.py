@@ -1,0 +1,270 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677) as Kafka has them: no channel binding, no SASLprep.
+
+    client    n,,n=USER,r=NONCE
+    server    r=NONCE+MORE,s=SALT,i=ITERATIONS
+    client    c=biws,r=NONCE+MORE,p=PROOF
+    server    v=SIGNATURE
+
+Invariant: what the server says before the proof does not depend on whether the user exists, and neither does what it
+computes. A proof covers all messages before it, so one that was recorded fits no other nonce, and a message that was
+changed on the way fits no proof. Each message is matched as a whole: attributes in another order, twice, or missing are
+no message. Kafka's `tokenauth` (logging in by a delegation token, whose keys are others) is refused.
+"""
+
+import binascii
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from functools import lru_cache
+from typing import NamedTuple
+
+from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
+from ha_core.wire.sasl_steps import Candidate, Challenge, Exchange, KeyOf, Proved, ScramKey, ServerExchange
+
+SCRAM_SHA_256 = "SCRAM-SHA-256"
+SCRAM_SHA_512 = "SCRAM-SHA-512"
+HASHES = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
+"""The stronger one is the last."""
+MIN_ITERATIONS = 4096
+"""Below it a password is guessed too easily from what was listened to (RFC 7677); Kafka's tools refuse less, too."""
+MAX_ITERATIONS = 1_000_000
+"""A second of a processor. A server that asks for more only wants to keep its clients busy."""
+MAX_MESSAGE_BYTES = 8192
+SALT_BITS = 130
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+_NONCE = rb"[\x21-\x2b\x2d-\x7e]+"
+_BASE64 = rb"[A-Za-z0-9+/]+={0,2}"
+_EXTENSIONS = rb"(?P<extensions>(?:,(?![aceimnprsv]=)[A-Za-z]+=[^,\0]+)*)"
+"""Others are passed over, but none that means something, a second time or where it does not belong."""
+_NAME = rb"(?:[^=,\0]|=2C|=3D)+"
+_CLIENT_FIRST = re.compile(
+    rb"(?P<gs2>(?P<binding>n|y|p=[A-Za-z0-9.-]+),(?:a=(?P<authzid>" + _NAME + rb"))?,)"
+    rb"(?P<bare>n=(?P<user>" + _NAME + rb"),r=(?P<nonce>" + _NONCE + rb")" + _EXTENSIONS + rb")",
+    re.DOTALL,
+)
+_SERVER_FIRST = re.compile(
+    rb"r=(?P<nonce>" + _NONCE + rb"),s=(?P<salt>" + _BASE64 + rb"),i=(?P<iterations>[1-9][0-9]{0,9})" + _EXTENSIONS,
+    re.DOTALL,
+)
+_CLIENT_FINAL = re.compile(
+    rb"(?P<unproved>c=(?P<binding>" + _BASE64 + rb"),r=(?P<nonce>" + _NONCE + rb")" + _EXTENSIONS + rb"),"
+    rb"p=(?P<proof>" + _BASE64 + rb")",
+    re.DOTALL,
+)
+_SERVER_FINAL = re.compile(rb"(?:v=(?P<signature>" + _BASE64 + rb")|e=(?P<error>[^,\0]+))" + _EXTENSIONS, re.DOTALL)
+_TOKEN_LOGIN = re.compile(rb",tokenauth=true(?:,|$)", re.IGNORECASE)
+
+
+class ClientFirst(NamedTuple):
+    """:ivar gs2: its beginning, which the client says again, proved.
+    :ivar bare: all that follows on it.
+    """
+
+    gs2: bytes
+    bare: bytes
+    authzid: str
+    user: str
+    nonce: bytes
+
+
+class ServerFirst(NamedTuple):
+    nonce: bytes
+    salt: bytes
+    iterations: int
+
+
+class ClientFinal(NamedTuple):
+    """:ivar unproved: what comes before the proof.
+    :ivar binding: the beginning of the first message, as the client has sent it.
+    """
+
+    unproved: bytes
+    binding: bytes
+    nonce: bytes
+    proof: bytes
+
+
+def parse_client_first(message: bytes) -> ClientFirst:
+    """RemoteProtocolError for what is none, or asks for what is not offered."""
+    found = _matched(_CLIENT_FIRST, message, "the client's first message")
+    if found["binding"].startswith(b"p"):
+        raise RemoteProtocolError("SCRAM: the client wants channel binding, which no Kafka server offers")
+    if _TOKEN_LOGIN.search(found["extensions"]):
+        raise RemoteProtocolError("SCRAM: logging in by a delegation token (tokenauth) is not offered")
+    authzid, user = (_name(found[which] or b"") for which in ("authzid", "user"))
+    return ClientFirst(found["gs2"], found["bare"], authzid, user, found["nonce"])
+
+
+def parse_server_first(message: bytes) -> ServerFirst:
+    """RemoteProtocolError for what is none."""
+    found = _matched(_SERVER_FIRST, message, "the server's first message")
+    return ServerFirst(found["nonce"], _bytes(found["salt"], "salt"), int(found["iterations"]))
+
+
+def parse_client_final(message: bytes) -> ClientFinal:
+    """RemoteProtocolError for what is none."""
+    found = _matched(_CLIENT_FINAL, message, "the client's final message")
+    binding, proof = _bytes(found["binding"], "channel binding"), _bytes(found["proof"], "proof")
+    return ClientFinal(found["unproved"], binding, found["nonce"], proof)
+
+
+def parse_server_final(message: bytes) -> bytes:
+    """The server's signature. RemoteProtocolError for what is none, and for an error that the server tells."""
+    found = _matched(_SERVER_FINAL, message, "the server's final message")
+    if found["error"] is not None:
+        raise RemoteProtocolError("SCRAM: the server ends the exchange with an error")
+    return _bytes(found["signature"], "signature")
+
+
+def escaped(user: str) -> str:
+    """A user's name as messages have it."""
+    return user.replace("=", "=3D").replace(",", "=2C")
+
+
+def scram_key(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramKey:
+    """What a server keeps of a password. It takes milliseconds, which is its use: not for an event loop.
+
+    :raises LocalProtocolError: no password, or a number of iterations that no client would accept.
+    """
+    if not password or not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+        raise LocalProtocolError(
+            f"SCRAM key with {iterations} iterations: give a password, and {MIN_ITERATIONS} to {MAX_ITERATIONS} of them"
+        )
+    client_key, server_key = _keys(mechanism, password, salt, iterations)
+    return ScramKey(salt, _hash(mechanism, client_key), server_key, iterations)
+
+
+def fits(mechanism: str, key: ScramKey, password: str) -> bool:
+    """Whether this is the password of the key. As slow as `scram_key`; compares in constant time."""
+    salted = _salted(mechanism, password, key.salt, key.iterations)
+    stored = _hash(mechanism, _hmac(mechanism, salted, b"Client Key"))
+    return hmac.compare_digest(stored, key.stored_key)
+
+
+def scram_client(mechanism: str, user: str, password: str, nonce: str) -> Exchange:
+    """:param nonce: printable, without a comma, and never used before.
+    :raises RemoteProtocolError: the server does not follow the protocol, or does not know the password itself.
+    """
+    if not user or not password or "\0" in user:
+        raise LocalProtocolError(f"SCRAM for user {user!r}: user and password must be there, the user without NUL")
+    own = nonce.encode("ascii")
+    bare = b"n=" + escaped(user).encode() + b",r=" + own
+    said = yield b"n,," + bare
+    first = parse_server_first(said)
+    if not first.nonce.startswith(own) or len(first.nonce) == len(own):
+        raise RemoteProtocolError("SCRAM: the server's nonce does not go on with the client's: somebody replays")
+    if not MIN_ITERATIONS <= first.iterations <= MAX_ITERATIONS:
+        raise RemoteProtocolError(
+            f"SCRAM: the server asks for {first.iterations} iterations; {MIN_ITERATIONS} to {MAX_ITERATIONS} are taken"
+        )
+    client_key, server_key = _keys(mechanism, password, first.salt, first.iterations)
+    unproved = b"c=" + b64encode(b"n,,") + b",r=" + first.nonce
+    covered = b",".join((bare, said, unproved))
+    signature = _hmac(mechanism, _hash(mechanism, client_key), covered)
+    last = yield unproved + b",p=" + b64encode(_xor(client_key, signature))
+    if not hmac.compare_digest(parse_server_final(last), _hmac(mechanism, server_key, covered)):
+        raise RemoteProtocolError("SCRAM: the server does not prove that it knows the account")
+
+
+def scram_server(mechanism: str, token: bytes) -> ServerExchange:
+    first = parse_client_first(token)
+    candidate = yield KeyOf(mechanism, first.user)
+    assert isinstance(candidate, Candidate)
+    key, nonce = candidate.key, first.nonce + candidate.nonce.encode("ascii")
+    said = b"r=" + nonce + b",s=" + b64encode(key.salt) + b",i=" + str(key.iterations).encode()
+    message = yield Challenge(said)
+    assert isinstance(message, bytes)
+    final = parse_client_final(message)
+    covered = b",".join((first.bare, said, final.unproved))
+    signature = _hmac(mechanism, key.stored_key, covered)
+    # Every check is made before any is looked at: how long it takes says nothing of which has failed.
+    proved = len(final.proof) == len(signature) and hmac.compare_digest(
+        _hash(mechanism, _xor(final.proof, signature)), key.stored_key
+    )
+    bound, fresh = hmac.compare_digest(final.binding, first.gs2), hmac.compare_digest(final.nonce, nonce)
+    own = first.authzid in ("", first.user)
+    if not (proved and candidate.known and bound and fresh and own):
+        raise RemoteProtocolError(f"user {first.user!r}")
+    return Proved(first.user, b"v=" + b64encode(_hmac(mechanism, key.server_key, covered)))
+
+
+def salt_text(number: int) -> bytes:
+    """A salt as Kafka's tools write it: the lowest 130 bits of the number in base 36."""
+    number %= 1 << SALT_BITS
+    digits = ""
+    while number or not digits:
+        number, digit = divmod(number, 36)
+        digits = _DIGITS[digit] + digits
+    return digits.encode()
+
+
+def key_text(key: ScramKey) -> str:
+    """A key as Kafka writes it: `salt=…,stored_key=…,server_key=…,iterations=…`."""
+    parts = ((name, b64encode(getattr(key, name)).decode()) for name in ("salt", "stored_key", "server_key"))
+    return ",".join((*(f"{name}={value}" for name, value in parts), f"iterations={key.iterations}"))
+
+
+def parse_key(mechanism: str, text: str) -> ScramKey:
+    """Reads `key_text`. LocalProtocolError for anything else; its text never holds the key."""
+    try:
+        fields = dict(part.split("=", 1) for part in text.split(","))
+        salt, stored, server = (b64decode(fields.pop(n), validate=True) for n in ("salt", "stored_key", "server_key"))
+        iterations = int(fields.pop("iterations"))
+    except (KeyError, ValueError):
+        raise LocalProtocolError(f"{mechanism} key: not salt=…,stored_key=…,server_key=…,iterations=…") from None
+    size = hashlib.new(HASHES[mechanism]).digest_size
+    if fields or not salt or len(stored) != size or len(server) != size:
+        raise LocalProtocolError(f"{mechanism} key: a part is missing, or has not {size} bytes")
+    if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+        raise LocalProtocolError(
+            f"{mechanism} key: iterations={iterations} is not {MIN_ITERATIONS} to {MAX_ITERATIONS}"
+        )
+    return ScramKey(salt, stored, server, iterations)
+
+
+def _matched(pattern: re.Pattern[bytes], message: bytes, what: str) -> re.Match[bytes]:
+    if len(message) > MAX_MESSAGE_BYTES:
+        raise RemoteProtocolError(f"SCRAM: {what} has {len(message)} bytes: {MAX_MESSAGE_BYTES} are allowed")
+    found = pattern.fullmatch(message)
+    if found is None:
+        raise RemoteProtocolError(f"SCRAM: {len(message)} bytes that are not {what}")
+    return found
+
+
+def _name(written: bytes) -> str:
+    try:
+        return written.replace(b"=2C", b",").replace(b"=3D", b"=").decode()
+    except UnicodeDecodeError:
+        raise RemoteProtocolError("SCRAM: a user's name is not UTF-8") from None
+
+
+def _bytes(text: bytes, what: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except binascii.Error:
+        raise RemoteProtocolError(f"SCRAM: the {what} is not base64") from None
+
+
+@lru_cache(maxsize=64)
+def _keys(mechanism: str, password: str, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
+    """The client's and the server's key. An account logs in again and again, by the same salt: it is computed once."""
+    salted = _salted(mechanism, password, salt, iterations)
+    return _hmac(mechanism, salted, b"Client Key"), _hmac(mechanism, salted, b"Server Key")
+
+
+def _salted(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
+    return hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
+
+
+def _hmac(mechanism: str, key: bytes, data: bytes) -> bytes:
+    return hmac.digest(key, data, HASHES[mechanism])
+
+
+def _hash(mechanism: str, data: bytes) -> bytes:
+    return hashlib.new(HASHES[mechanism], data).digest()
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))

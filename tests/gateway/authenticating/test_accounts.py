@@ -1,0 +1,147 @@
+"""Passwords and keys of users, and of those that do not exist."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import pytest
+
+from gateway.authenticating.accounts import Account, KnownAccounts
+from gateway.authenticating.phantoms import Phantoms
+from gateway.authenticating.users import UsersError, accounts, with_keys
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.user_entries import entry
+from ha_core.wire.sasl_scram import HASHES, SCRAM_SHA_256, SCRAM_SHA_512, fits
+from ha_core.wire.sasl_steps import Bearer, Candidate, KeyOf, Plain, Verdict
+
+SECRET = b"the same at all gateways"
+USERS = accounts({"old": "in the open", **entry("alice", "wonder", 4096)})
+
+
+def known(users: dict[str, Account] | None = None) -> KnownAccounts:
+    return KnownAccounts((USERS if users is None else users).get, Phantoms(SECRET, 4096))
+
+
+def candidate(of: KnownAccounts, user: str, mechanism: str = SCRAM_SHA_512) -> Candidate:
+    found = of.reply(KeyOf(mechanism, user))
+    assert isinstance(found, Candidate)
+    return found
+
+
+@pytest.mark.parametrize("mechanism", HASHES)
+def test_who_does_not_exist_has_the_same_key_at_every_gateway_and_nobody_elses(mechanism: str) -> None:
+    here, there, other = known(), known(), KnownAccounts(USERS.get, Phantoms(b"another secret of others", 4096))
+    nobody = candidate(here, "nobody", mechanism)
+    assert not nobody.known
+    assert candidate(there, "nobody", mechanism).key == nobody.key
+    assert candidate(other, "nobody", mechanism).key.salt != nobody.key.salt
+    assert candidate(here, "nobody2", mechanism).key.salt != nobody.key.salt
+    assert candidate(here, "nobody", mechanism).nonce != nobody.nonce
+
+
+def test_who_does_not_exist_looks_like_who_does() -> None:
+    alice, nobody = (candidate(known(), user) for user in ("alice", "nobody"))
+    assert alice.known
+    assert nobody.key.iterations == alice.key.iterations
+    assert len(nobody.key.stored_key) == len(alice.key.stored_key)
+    for one in (alice, nobody):
+        assert one.key.salt.isalnum()
+        assert abs(len(one.key.salt) - 25) <= 3
+
+
+def test_a_user_with_a_password_in_the_open_has_no_key_and_is_as_unknown_to_scram() -> None:
+    assert not candidate(known(), "old").known
+
+
+@pytest.mark.parametrize(("password", "right"), [("in the open", True), ("wrong", False)])
+def test_a_password_that_is_kept_as_it_is_is_compared_at_once(password: str, right: bool) -> None:
+    verdict = known().reply(Plain("", "old", password))
+    assert isinstance(verdict, Verdict)
+    assert (verdict.user == "old") is right
+
+
+def test_of_a_password_in_the_open_every_gateway_makes_the_same_key_and_it_fits() -> None:
+    phantoms = Phantoms(SECRET, 4096)
+    users, again = (with_keys(USERS, HASHES, phantoms) for _ in range(2))
+    assert users["old"].keys == again["old"].keys
+    assert all(fits(mechanism, key, "in the open") for mechanism, key in users["old"].keys.items())
+    assert users["old"].keys[SCRAM_SHA_256].salt == phantoms.key(SCRAM_SHA_256, "old").salt
+    assert users["alice"] == USERS["alice"]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    done: list[str] = []
+    slow: Callable[..., bytes] = hashlib.pbkdf2_hmac
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", lambda name, *more: (done.append(name), slow(name, *more))[1])
+    return done
+
+
+def test_a_password_that_is_kept_as_a_key_is_computed_beside_the_loop_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    done, of = counted(monkeypatch), known()
+    claim = Plain("", "alice", "wonder")
+    assert of.reply(claim) is None
+    assert of.find_out(claim) == Verdict("alice")
+    assert done == ["sha512"]
+    assert of.reply(claim) == Verdict("alice")
+
+
+def test_only_the_right_password_is_remembered_and_for_its_user_alone() -> None:
+    of = known()
+    assert of.find_out(Plain("", "alice", "wrong")).user is None
+    assert of.reply(Plain("", "alice", "wrong")) is None
+    of.find_out(Plain("", "alice", "wonder"))
+    assert of.reply(Plain("", "alice", "wrong")) is None
+    assert of.reply(Plain("", "bob", "wonder")) is None
+
+
+def test_a_password_that_was_changed_is_not_right_any_more() -> None:
+    users = dict(USERS)
+    of = known(users)
+    of.find_out(Plain("", "alice", "wonder"))
+    users |= accounts(entry("alice", "other", 4096))
+    assert of.reply(Plain("", "alice", "wonder")) is None
+    assert of.find_out(Plain("", "alice", "wonder")).user is None
+
+
+def test_who_does_not_exist_costs_as_much_as_who_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    done, of = counted(monkeypatch), known()
+    assert of.reply(Plain("", "nobody", "wonder")) is None
+    assert of.find_out(Plain("", "nobody", "wonder")).user is None
+    assert len(done) == 1
+
+
+def test_where_no_tokens_are_configured_none_is_taken() -> None:
+    of = known()
+    assert of.reply(Bearer("", "x.y.z")) is None
+    assert of.find_out(Bearer("", "x.y.z")).user is None
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        ({"": "x"}, "not a user name"),
+        ({7: "x"}, "not a user name"),
+        ({"alice": ""}, "put it in quotes"),
+        ({"alice": 1234}, "put it in quotes"),
+        ({"alice": {}}, "neither password nor key"),
+        ({"alice": {"SCRAM-SHA-1": "hunter2"}}, "no such mechanism"),
+        ({"alice": {SCRAM_SHA_256: "hunter2"}}, "switchyard users entry alice"),
+    ],
+)
+def test_an_entry_that_cannot_be_used_is_named_without_what_is_secret(found: dict[object, object], why: str) -> None:
+    with pytest.raises(UsersError, match=why) as refused:
+        accounts(found)
+    assert "hunter2" not in str(refused.value)
+    assert "1234" not in str(refused.value)
+
+
+def test_neither_passwords_nor_keys_show_in_a_repr() -> None:
+    for user, secret in (("old", "in the open"), ("alice", "stored_key")):
+        assert secret not in repr(USERS[user])
+
+
+@pytest.mark.parametrize(("user", "password", "iterations"), [("", "x", 4096), ("a\nb", "x", 4096), ("a", "", 4096)])
+def test_an_entry_that_could_not_be_used_is_not_made(user: str, password: str, iterations: int) -> None:
+    with pytest.raises(RefusedError):
+        entry(user, password, iterations)

@@ -1,0 +1,191 @@
+"""Whose a bearer token is, and which are taken for nobody's (RFC 8725)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.authenticating.jwks import ALLOWED_URLS_VARIABLE, Jwks, JwksError, demand_allowed, parse
+from gateway.authenticating.tokens import Expected, Tokens
+from tests.gateway.authenticating.signing import (
+    AUDIENCE,
+    ISSUER,
+    ec_jwk,
+    ec_key,
+    jwk,
+    key_set,
+    public_pem,
+    rsa_key,
+    token,
+)
+
+EXPECTED = Expected(ISSUER, (AUDIENCE, "other"), ("RS256", "ES256"), required=("iat",), skew_s=5.0)
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Jwks:
+    file = tmp_path / "keys.json"
+    file.write_bytes(key_set())
+    read = Jwks(file, 300)
+    read.read()
+    return read
+
+
+def encoded(part: Any) -> str:
+    data = part if isinstance(part, bytes) else json.dumps(part).encode()
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize("made", [token, lambda: token(ec_key(), "ES256", "curve"), lambda: token(aud=["x", "other"])])
+def test_a_token_that_the_issuer_has_signed_names_its_user_for_as_long_as_it_is_good(made: Any, keys: Jwks) -> None:
+    verdict = Tokens(EXPECTED, keys.find).verify(made())
+    assert verdict.user == "alice"
+    assert verdict.good_for_s == pytest.approx(3605, abs=60)
+
+
+def forged_by_the_public_key() -> str:
+    """HS256, with the published key for its secret."""
+    body = f"{encoded({'alg': 'HS256', 'kid': 'first'})}.{token().split('.')[1]}"
+    return f"{body}.{encoded(hmac.digest(public_pem('first'), body.encode(), hashlib.sha256))}"
+
+
+def unsigned(alg: str) -> str:
+    return f"{encoded({'alg': alg, 'kid': 'first'})}.{token().split('.')[1]}."
+
+
+LATER = time.time() + 3600
+ENDLESS = b'{"exp": 1e999}'
+BAD = {
+    "alg none": (lambda: unsigned("none"), "algorithm"),
+    "alg None": (lambda: unsigned("None"), "algorithm"),
+    "no signature": (lambda: unsigned("RS256"), "signature"),
+    "the public key as a secret": (forged_by_the_public_key, "algorithm"),
+    "an algorithm that is not configured": (lambda: token(algorithm="RS512"), "algorithm"),
+    "another key by the same id": (lambda: token(rsa_key("another")), "signature"),
+    "the id of a key of another kind": (lambda: token(kid="curve"), "no key of the issuer"),
+    "an id that nobody knows": (lambda: token(rsa_key("another"), kid="another"), "no key of the issuer"),
+    "an id that is a path": (lambda: token(kid="../../dev/null"), "no key of the issuer"),
+    "its own key": (lambda: token(rsa_key("another"), kid=None, headers={"jwk": jwk("another")}), "signature"),
+    "the address of its own key": (lambda: token(rsa_key("x"), headers={"jku": "http://127.0.0.1:1/"}), "signature"),
+    "something critical": (lambda: token(headers={"crit": ["b64"], "b64": False}), "algorithm"),
+    "expired": (lambda: token(exp=int(time.time()) - 6), "expired"),
+    "without an end": (lambda: token(exp=None), "missing"),
+    "an end that is none": (lambda: token(exp="soon"), "cannot be read"),
+    "not valid yet": (lambda: token(nbf=int(LATER)), "not valid yet"),
+    "made in the future": (lambda: token(iat=int(LATER)), "not valid yet"),
+    "another issuer": (lambda: token(iss="https://evil.example.org"), "issuer"),
+    "no issuer": (lambda: token(iss=None), "missing"),
+    "another audience": (lambda: token(aud="billing"), "audience"),
+    "no audience": (lambda: token(aud=None), "missing"),
+    "without a claim that is required": (lambda: token(iat=None), "missing"),
+    "nobody": (lambda: token(sub=None), "missing"),
+    "an empty name": (lambda: token(sub=""), "names no user"),
+    "a name with a line": (lambda: token(sub="alice\nroot"), "names no user"),
+    "a name without end": (lambda: token(sub="a" * 300), "names no user"),
+    "two parts": (lambda: ".".join(token().split(".")[:2]), "cannot be read"),
+    "changed claims": (lambda: ".".join((token().split(".")[0], encoded({"sub": "root"}), token().split(".")[2])), ""),
+    "an end without end": (lambda: f"{encoded({'alg': 'RS256', 'kid': 'first'})}.{encoded(ENDLESS)}.AAAA", ""),
+    "deeper than a stack": (lambda: f"{encoded(b'[' * 20_000)}.e30.AAAA", "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_token_that_is_not_good_is_nobodys_and_the_log_has_nothing_of_it(case: str, keys: Jwks) -> None:
+    make, why = BAD[case]
+    bad = make()
+    verdict = Tokens(EXPECTED, keys.find).verify(bad)
+    assert verdict.user is None
+    assert not verdict.unsure
+    assert why in verdict.why
+    assert not any(part in verdict.why for part in bad.split(".") if len(part) > 8)
+
+
+@given(st.text(max_size=60) | st.from_regex(r"[A-Za-z0-9_-]{0,40}\.[A-Za-z0-9_-]{0,40}\.[A-Za-z0-9_-]{0,40}"))
+@settings(deadline=None, max_examples=60)
+def test_no_text_makes_verifying_fail_otherwise_than_by_a_verdict(text: str) -> None:
+    read = Jwks(Path("nowhere"), 300)
+    assert Tokens(EXPECTED, read.find).verify(text).user is None
+
+
+def test_a_claim_that_is_configured_names_the_user(keys: Jwks) -> None:
+    by_client = Tokens(EXPECTED._replace(user_claim="azp"), keys.find)
+    assert by_client.verify(token(azp="billing")).user == "billing"
+    assert by_client.verify(token()).user is None
+
+
+def test_clocks_may_differ_by_as_much_as_is_said(keys: Jwks) -> None:
+    assert Tokens(EXPECTED, keys.find).verify(token(exp=int(time.time()) - 2)).user == "alice"
+
+
+def test_while_no_key_could_be_read_nobody_is_told_that_his_token_is_wrong(tmp_path: Path) -> None:
+    never = Jwks(tmp_path / "missing.json", 300)
+    with pytest.raises(JwksError, match=r"missing\.json"):
+        never.read()
+    verdict = Tokens(EXPECTED, never.find).verify(token())
+    assert (verdict.user, verdict.unsure) == (None, True)
+
+
+def test_a_key_that_is_published_later_is_known_when_the_keys_were_read_anew(tmp_path: Path, keys: Jwks) -> None:
+    later = token(rsa_key("second"), kid="second")
+    assert Tokens(EXPECTED, keys.find).verify(later).user is None
+    (tmp_path / "keys.json").write_bytes(key_set(jwk("second")))
+    keys.read()
+    assert Tokens(EXPECTED, keys.find).verify(later).user == "alice"
+    assert Tokens(EXPECTED, keys.find).verify(token()).user is None
+
+
+def test_keys_that_were_read_stay_good_while_they_cannot_be_read(tmp_path: Path, keys: Jwks) -> None:
+    (tmp_path / "keys.json").write_bytes(b"half of a fi")
+    with pytest.raises(JwksError):
+        keys.read()
+    assert Tokens(EXPECTED, keys.find).verify(token()).user == "alice"
+
+
+def test_of_several_keys_none_is_guessed() -> None:
+    two = parse(key_set(jwk("first"), jwk("second")))
+    assert [key.kid for key in two] == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"[" * 20_000,
+        b'{"keys": [1]}',
+        b'{"keys": []}',
+        json.dumps({"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "s"}]}).encode(),
+        json.dumps({"keys": [jwk("first", use="enc")]}).encode(),
+        json.dumps({"keys": [jwk("first", alg="HS256")]}).encode(),
+        json.dumps({"keys": [{**ec_jwk(), "crv": "P-384"}]}).encode(),
+        json.dumps({"keys": [{**jwk("first"), "n": 7}]}).encode(),
+        json.dumps({"keys": [{"kty": ["RSA"], "alg": {}}]}).encode(),
+    ],
+)
+def test_what_is_no_set_of_public_keys_is_refused(data: bytes) -> None:
+    with pytest.raises(JwksError):
+        parse(data)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/keys", "file:///etc/passwd", "https://a.example.org/keys/other"])
+def test_only_what_the_environment_allows_is_asked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        ALLOWED_URLS_VARIABLE, "https://b.example.org/keys, https://a.example.org/keys,file:///etc/passwd"
+    )
+    demand_allowed("https://a.example.org/keys")
+    with pytest.raises(JwksError, match=ALLOWED_URLS_VARIABLE):
+        demand_allowed(url)
+
+
+def test_an_issuer_that_cannot_be_reached_is_named() -> None:
+    with pytest.raises(JwksError, match=r"http://127\.0\.0\.1:1/keys"):
+        Jwks("http://127.0.0.1:1/keys", 300).read()

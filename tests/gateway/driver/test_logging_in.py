@@ -1,0 +1,217 @@
+"""Clients log in to a whole gateway over sockets, by every mechanism; and what they prove it with is seen nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import logging
+import socket
+import time
+import urllib.parse
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gateway.config import load
+from gateway.driver.gateway import Gateway
+from gateway.metrics import Metrics
+from ha_core.kafka.connection import BlockingConnection
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.errors import AuthenticationRefusedError, KafkaAdminError
+from ha_core.operations.user_entries import entry
+from ha_core.wire import ApiKey
+from ha_core.wire.sasl import MECHANISMS, SecurityProfile
+from ha_core.wire.sasl_oauth import OAUTHBEARER
+from stack.clients.confluent_settings import client_settings
+from stack.memory_store import MemoryStore
+from tests.gateway.authenticating.signing import AUDIENCE, ISSUER, key_set, token
+
+PASSWORD = "a canary that sings: wonder/4+2"
+PHANTOMS = "nobody-is-to-see-this-secret"
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path, **more: Any) -> AsyncIterator[Gateway]:
+    (folder / "users.yaml").write_text(yaml.safe_dump(entry("alice", PASSWORD, 4096)))
+    (folder / "phantoms").write_text(PHANTOMS)
+    (folder / "keys.json").write_bytes(key_set())
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    authentication = {
+        "mechanisms": list(MECHANISMS),
+        "users_file": "users.yaml",
+        "phantom_secret_file": "phantoms",
+        "oauth": {"issuer": ISSUER, "audience": [AUDIENCE], "jwks": "keys.json"},
+        **more,
+    }
+    document = {
+        "id": "gw-1",
+        "zookeeper": {"hosts": "nowhere:1"},
+        "listen": {"port": port},
+        "authentication": authentication,
+        "record_facts_s": 0,
+    }
+    (folder / "gateway.yaml").write_text(yaml.safe_dump(document))
+    gateway = Gateway(load(folder / "gateway.yaml"), MemoryStore(), "test")
+    await gateway.start()
+    try:
+        yield gateway
+    finally:
+        await gateway.stop()
+
+
+def profile(mechanism: str, folder: Path, password: str = PASSWORD, subject: str = "alice") -> SecurityProfile:
+    if mechanism != OAUTHBEARER:
+        return SecurityProfile(mechanism, "alice", password)
+    (folder / "token").write_text(token(sub=subject) if password == PASSWORD else token(exp=1))
+    return SecurityProfile(mechanism, token_file=str(folder / "token"))
+
+
+def connect(gateway: Gateway, account: SecurityProfile) -> BlockingConnection:
+    return BlockingConnection("gw", "127.0.0.1", gateway.config.listen.port, account, Deadline.after(20))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_projects_own_client_logs_in_by_every_mechanism(mechanism: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as gateway:
+            account = profile(mechanism, tmp_path)
+            connection = await asyncio.to_thread(connect, gateway, account)
+            assert await asyncio.to_thread(connection.call, ApiKey.METADATA, {"topics": []})
+            assert {open_.session.entry.user for open_ in gateway.clients.open} == {"alice"}
+            connection.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_wrong_proof_is_refused_after_its_delay_while_others_are_served(mechanism: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, failed_delay_ms=400) as gateway:
+            good = await asyncio.to_thread(connect, gateway, profile(mechanism, tmp_path))
+            since = time.monotonic()
+            bad = asyncio.create_task(asyncio.to_thread(connect, gateway, profile(mechanism, tmp_path, "a guess")))
+            assert await asyncio.to_thread(good.call, ApiKey.METADATA, {"topics": []})
+            with pytest.raises(AuthenticationRefusedError) as refused:
+                await bad
+            assert time.monotonic() - since >= 0.4
+            assert "a guess" not in str(refused.value)
+            good.close()
+
+    asyncio.run(scenario())
+
+
+def by_confluent(bootstrap: str, account: SecurityProfile) -> object:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, **client_settings(account)})
+    if account.token_file:
+        admin.poll(1)  # the token is asked for here
+    return admin.list_topics(timeout=20).brokers
+
+
+def by_kafka_python(bootstrap: str, account: SecurityProfile) -> object:
+    from kafka import KafkaAdminClient
+
+    admin = KafkaAdminClient(
+        bootstrap_servers=bootstrap,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism=account.mechanism,
+        sasl_plain_username=account.username,
+        sasl_plain_password=account.password,
+    )
+    try:
+        return admin.describe_cluster()["brokers"]
+    finally:
+        admin.close()
+
+
+def by_aiokafka(bootstrap: str, account: SecurityProfile) -> object:
+    from aiokafka.admin import AIOKafkaAdminClient
+
+    async def ask() -> object:
+        admin = AIOKafkaAdminClient(
+            bootstrap_servers=bootstrap,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism=account.mechanism,
+            sasl_plain_username=account.username,
+            sasl_plain_password=account.password,
+        )
+        await admin.start()
+        try:
+            return (await admin.describe_cluster())["brokers"]
+        finally:
+            await admin.close()
+
+    return asyncio.run(ask())
+
+
+LIBRARIES = [
+    (library, mechanism)
+    for library in (by_confluent, by_kafka_python, by_aiokafka)
+    for mechanism in MECHANISMS
+    if mechanism != OAUTHBEARER or library is by_confluent
+]
+
+
+@pytest.mark.parametrize(("library", "mechanism"), LIBRARIES, ids=lambda one: getattr(one, "__name__", one))
+def test_clients_as_they_are_log_in(
+    library: Callable[[str, SecurityProfile], object], mechanism: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as gateway:
+            bootstrap = f"127.0.0.1:{gateway.config.listen.port}"
+            assert await asyncio.to_thread(library, bootstrap, profile(mechanism, tmp_path))
+            assert not gateway.clients.ended["authentication_failed"]
+
+    asyncio.run(scenario())
+
+
+def spellings(secret: str) -> set[str]:
+    data = secret.encode()
+    return {
+        secret,
+        urllib.parse.quote(secret),
+        urllib.parse.quote_plus(secret),
+        base64.b64encode(data).decode().rstrip("=")[:-1],
+        base64.urlsafe_b64encode(data).decode().rstrip("=")[:-1],
+        data.hex(),
+    }
+
+
+def test_nothing_that_proves_somebody_is_in_a_log_a_metric_an_error_or_a_repr(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Given everything that a gateway and a client say
+    caplog.set_level(logging.DEBUG)
+    said: list[str] = []
+
+    async def scenario() -> None:
+        async with running(tmp_path, failed_delay_ms=0) as gateway:
+            for mechanism in MECHANISMS:
+                # When clients log in, rightly and wrongly, and with tokens that are half
+                for password in (PASSWORD, PASSWORD + "!"):
+                    account = profile(mechanism, tmp_path, password)
+                    said.append(repr(account))
+                    try:
+                        connection = await asyncio.to_thread(connect, gateway, account)
+                        said.extend(repr(one.session) + repr(one.session.entry) for one in gateway.clients.open)
+                        connection.close()
+                    except KafkaAdminError as error:
+                        said.append(str(error))
+            said.append(Metrics(gateway).render().decode())
+            said.append(repr(gateway.config) + repr(gateway.config.authentication.users))
+
+    asyncio.run(scenario())
+    said += [record.getMessage() + str(record.exc_text) for record in caplog.records]
+    # Then none of it has a password, a key, the shared secret or a token
+    stored = [part.partition("=")[2] for part in (tmp_path / "users.yaml").read_text().split(",") if "_key=" in part]
+    assert stored
+    secrets = [PASSWORD, PHANTOMS, (tmp_path / "token").read_text(), *stored]
+    text = "\n".join(said)
+    assert "alice" in text
+    assert [secret for secret in secrets for spelling in spellings(secret) if spelling in text] == []

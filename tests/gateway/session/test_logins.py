@@ -1,0 +1,332 @@
+"""Logins of several rounds, those that are judged beside the loop, that fail, and that end after a while (KIP-368)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from gateway.authenticating.accounts import KnownAccounts
+from gateway.authenticating.users import accounts
+from gateway.session.brake import MAX_KNOWN, Brake, network
+from gateway.session.commands import Cause, Judge
+from gateway.session.reading import Verdict as Waits
+from gateway.session.shared import Authentication
+from ha_core.operations.user_entries import entry
+from ha_core.wire import ErrorCode
+from ha_core.wire.sasl import MECHANISMS, PLAIN, SecurityProfile
+from ha_core.wire.sasl_oauth import OAUTHBEARER, initial
+from ha_core.wire.sasl_plain import plain_token
+from ha_core.wire.sasl_scram import HASHES, SCRAM_SHA_256, SCRAM_SHA_512
+from ha_core.wire.sasl_steps import Exchange, Verdict
+from tests.gateway.session.talk import PHANTOMS, Talk
+
+HANDSHAKE, METADATA, AUTHENTICATE = 17, 3, 36
+FAILED = ErrorCode.SASL_AUTHENTICATION_FAILED
+USERS = accounts({**entry("alice", "wonder", 4096), **entry("bob", "builder", 4096)})
+BYTEWISE: Callable[[bytes], list[bytes]] = lambda data: [data[at : at + 1] for at in range(len(data))]  # noqa: E731
+
+
+def talking(
+    session_s: float = math.inf,
+    delay_s: float = 0.0,
+    brake: Brake | None = None,
+    chunks: Callable[[bytes], list[bytes]] = lambda data: [data],
+) -> Talk:
+    known = KnownAccounts(USERS.get, PHANTOMS)
+    offered = (PLAIN, *HASHES, OAUTHBEARER)
+    said = Authentication(False, offered, known, brake or Brake(20), session_s, delay_s)
+    return Talk(authentication=said, chunks=chunks)
+
+
+def exchange(mechanism: str, user: str = "alice", password: str = "wonder") -> Exchange:
+    return MECHANISMS[mechanism].client(SecurityProfile(mechanism, user, password), "a-nonce-of-the-client")
+
+
+def scram(talk: Talk, mechanism: str = SCRAM_SHA_512, user: str = "alice", password: str = "wonder") -> list[int]:
+    """The error codes of the answers; the server's last word is verified."""
+    ours = exchange(mechanism, user, password)
+    talk.ask(HANDSHAKE, 1, {"mechanism": mechanism})
+    codes = [answer["error_code"] for answer in talk.answers()]
+    token: bytes | None = next(ours)
+    while token is not None:
+        talk.ask(AUTHENTICATE, 2, {"auth_bytes": token})
+        found = talk.answers()
+        if not found:
+            break
+        codes.append(found[0]["error_code"])
+        if codes[-1]:
+            break
+        try:
+            token = ours.send(found[0]["auth_bytes"])
+        except StopIteration:
+            token = None
+    return codes
+
+
+@pytest.mark.parametrize("mechanism", HASHES)
+@pytest.mark.parametrize("chunks", [lambda data: [data], BYTEWISE], ids=["whole", "byte by byte"])
+def test_a_client_proves_its_password_in_two_rounds(mechanism: str, chunks: Callable[[bytes], list[bytes]]) -> None:
+    talk = talking(chunks=chunks)
+    assert scram(talk, mechanism) == [0, 0, 0]
+    assert talk.session.entry.user == "alice"
+    assert talk.closed is None
+
+
+@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "wonder")])
+def test_a_wrong_password_and_an_unknown_user_are_told_the_same_in_the_same_round(user: str, password: str) -> None:
+    talk = talking()
+    assert scram(talk, user=user, password=password) == [0, 0, FAILED]
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.AUTHENTICATION_FAILED
+    assert password not in talk.closed.detail
+
+
+def test_bare_tokens_go_two_rounds_as_well() -> None:
+    # Given a client of old brokers, that names SCRAM
+    talk, ours = talking(), exchange(SCRAM_SHA_256)
+    talk.ask(HANDSHAKE, 0, {"mechanism": SCRAM_SHA_256})
+    talk.answers()
+
+    def say(token: bytes) -> bytes:
+        talk.send(len(token).to_bytes(4, "big") + token)
+        frame = bytes(talk.to_client)
+        talk.to_client.clear()
+        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+        return frame[4:]
+
+    # When both tokens have come
+    last = say(ours.send(say(next(ours))))
+    # Then it is in, and the server has proved itself
+    with pytest.raises(StopIteration):
+        ours.send(last)
+    assert talk.session.entry.user == "alice"
+
+
+def test_what_comes_while_a_password_is_judged_waits_for_the_verdict() -> None:
+    # Given PLAIN for a user of whom a key is kept, and a request right behind it
+    talk = talking()
+    talk.ask(HANDSHAKE, 1, {"mechanism": PLAIN})
+    talk.answers()
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token("alice", "wonder")})
+    talk.ask(18, 0, {})
+    # Then neither is answered, and no more is read
+    assert talk.answers() == []
+    assert talk.session.waits_for is Waits.AWAITED
+    assert talk.session.paused
+    assert "wonder" not in repr(talk.others)
+    # When it was found right
+    talk.judge()
+    # Then both are, in their turn
+    assert [answer["error_code"] for answer in talk.answers()] == [0, 0]
+    assert talk.session.entry.user == "alice"
+
+
+def plain(talk: Talk, user: str = "alice", password: str = "wonder") -> list[int]:
+    talk.ask(HANDSHAKE, 1, {"mechanism": PLAIN})
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token(user, password)})
+    if any(isinstance(command, Judge) for command in talk.others):
+        talk.judge()
+    return [answer["error_code"] for answer in talk.answers()]
+
+
+@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "wonder")])
+def test_a_password_that_was_judged_wrong_is_refused(user: str, password: str) -> None:
+    talk = talking()
+    assert plain(talk, user, password) == [0, FAILED]
+    assert talk.session.entry.user is None
+
+
+def test_a_client_that_leaves_before_the_verdict_is_told_nothing() -> None:
+    talk = talking()
+    talk.ask(HANDSHAKE, 1, {"mechanism": PLAIN})
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token("alice", "wonder")})
+    talk.take(talk.session.client_left(talk.now))
+    assert talk.closed is not None
+    assert talk.session.judged(Verdict("alice"), talk.now) == []
+
+
+def test_a_login_that_nobody_could_judge_ends_without_a_word() -> None:
+    talk = talking()
+    talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
+    talk.answers()
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
+    talk.take(talk.session.judged(Verdict(None, "no keys yet", unsure=True), talk.now))
+    assert talk.answers() == []
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.UNJUDGED
+
+
+def test_a_bad_token_is_told_so_in_a_round_of_its_own() -> None:
+    talk = talking()
+    talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
+    talk.judge()
+    told = talk.answers()[-1]
+    assert (told["error_code"], told["auth_bytes"]) == (0, b'{"status": "invalid_token"}')
+    assert talk.closed is None
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": b"\1"})
+    assert talk.answers()[0]["error_code"] == FAILED
+    assert talk.closed is not None
+
+
+def test_a_failed_login_is_told_later_and_closed_then_and_nothing_is_taken_meanwhile() -> None:
+    # Given a login that has failed
+    talk = talking(delay_s=0.1)
+    assert scram(talk, password="wrong") == [0, 0]
+    # Then nothing is said at first, and another try is not looked at
+    assert talk.closed is None
+    assert not talk.session.life.receives
+    assert talk.woken == [pytest.approx(talk.now + 0.1)]
+    talk.wait(0.09)
+    assert talk.answers() == []
+    # When the time has come
+    talk.wait(0.02)
+    # Then it is told, and the connection ends
+    assert [answer["error_code"] for answer in talk.answers()] == [FAILED]
+    assert talk.closed is not None
+
+
+def test_the_time_that_judging_took_is_part_of_the_delay() -> None:
+    talk = talking(delay_s=0.1)
+    talk.ask(HANDSHAKE, 1, {"mechanism": PLAIN})
+    talk.answers()
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token("alice", "wrong")})
+    talk.now += 0.06
+    talk.judge()
+    talk.wait(0.05)
+    assert [answer["error_code"] for answer in talk.answers()] == [FAILED]
+
+
+# -- sessions that end ------------------------------------------------------------------------------------------------
+
+
+def lifetime(talk: Talk, version: int = 2) -> int | None:
+    ours = exchange(SCRAM_SHA_256)
+    talk.ask(HANDSHAKE, 1, {"mechanism": SCRAM_SHA_256})
+    talk.ask(AUTHENTICATE, version, {"auth_bytes": next(ours)})
+    said = talk.answers()[-1]
+    assert said.get("session_lifetime_ms", 0) == 0
+    talk.ask(AUTHENTICATE, version, {"auth_bytes": ours.send(said["auth_bytes"])})
+    found: int | None = talk.answers()[0].get("session_lifetime_ms")
+    return found
+
+
+@pytest.mark.parametrize(("session_s", "told_ms"), [(math.inf, 0), (60.0, 60_000)])
+def test_a_client_is_told_how_long_its_login_is_good(session_s: float, told_ms: int) -> None:
+    assert lifetime(talking(session_s)) == told_ms
+
+
+@pytest.mark.parametrize(("token_s", "told_ms"), [(30.0, 30_000), (90.0, 60_000), (1e18, 60_000)])
+def test_a_token_is_good_for_as_long_as_it_says_and_no_longer_than_the_gateway_lets_it(
+    token_s: float, told_ms: int
+) -> None:
+    talk = talking(60.0)
+    talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
+    talk.take(talk.session.judged(Verdict("alice", good_for_s=token_s), talk.now))
+    assert talk.answers()[-1]["session_lifetime_ms"] == told_ms
+
+
+def test_a_token_that_is_good_for_longer_than_can_be_told_is_good_for_a_year() -> None:
+    talk = talking()
+    talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
+    talk.take(talk.session.judged(Verdict("alice", good_for_s=1e30), talk.now))
+    assert talk.answers()[-1]["session_lifetime_ms"] == 365 * 86_400 * 1000
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_whoever_does_not_authenticate_anew_in_time_is_closed_at_the_next_request(version: int) -> None:
+    # Given a login that is good for a minute
+    talk = talking(60.0)
+    lifetime(talk, version)
+    # When a request comes in time, and one too late
+    talk.wait(59.9)
+    talk.ask(18, 0, {})
+    assert len(talk.answers()) == 1
+    talk.wait(0.2)
+    assert talk.closed is None
+    talk.ask(18, 0, {})
+    # Then the second has no answer
+    assert talk.answers() == []
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.SESSION_EXPIRED
+
+
+def test_authenticating_anew_is_never_too_late_and_begins_another_time() -> None:
+    talk = talking(60.0)
+    scram(talk)
+    talk.wait(100.0)
+    assert scram(talk) == [0, 0, 0]
+    talk.wait(59.0)
+    talk.ask(18, 0, {})
+    assert len(talk.answers()) == 1
+
+
+def test_one_that_has_only_begun_to_authenticate_anew_is_still_too_late() -> None:
+    talk = talking(60.0)
+    scram(talk)
+    talk.wait(100.0)
+    talk.ask(HANDSHAKE, 1, {"mechanism": SCRAM_SHA_512})
+    talk.answers()
+    talk.ask(18, 0, {})
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.SESSION_EXPIRED
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "user", "password"), [(SCRAM_SHA_512, "bob", "builder"), (SCRAM_SHA_256, "alice", "wonder")]
+)
+def test_neither_user_nor_mechanism_may_change(mechanism: str, user: str, password: str) -> None:
+    talk = talking(60.0)
+    scram(talk)
+    assert scram(talk, mechanism, user, password) == [0, 0, FAILED]
+    assert talk.session.entry.user == "alice"
+
+
+# -- the brake --------------------------------------------------------------------------------------------------------
+
+
+def test_after_many_failures_an_address_is_not_looked_at_and_its_clients_are_told_nothing() -> None:
+    brake = Brake(3)
+    for _ in range(3):
+        assert scram(talking(brake=brake), password="wrong")[-1] == FAILED
+    for attempt in (scram, plain):
+        talk = talking(brake=brake)
+        assert attempt(talk) == [0]
+        assert talk.closed is not None
+        assert talk.closed.cause is Cause.BRAKED
+    assert brake.braked == 2
+
+
+def test_failures_are_forgiven_one_a_second() -> None:
+    brake = Brake(3)
+    for _ in range(4):
+        brake.failed("10.0.0.1", "alice", 0.0)
+    assert not brake.lets("10.0.0.1", "alice", 1.9)
+    assert brake.lets("10.0.0.1", "alice", 2.0)
+    assert brake.lets("10.0.0.2", "alice", 0.0)
+
+
+def test_who_guesses_passwords_keeps_nobody_out_who_was_in_from_the_same_address() -> None:
+    brake = Brake(3)
+    brake.succeeded("10.0.0.1", "alice")
+    for _ in range(10):
+        brake.failed("10.0.0.1", "bob", 0.0)
+    assert not brake.lets("10.0.0.1", "bob", 0.0)
+    assert brake.lets("10.0.0.1", "alice", 0.0)
+    for _ in range(3):
+        brake.failed("10.0.0.1", "alice", 0.0)
+    assert not brake.lets("10.0.0.1", "alice", 0.0)
+
+
+def test_all_addresses_of_one_line_count_together_and_what_is_kept_is_bounded() -> None:
+    assert network("2001:db8:1:2::1") == network("2001:db8:1:2:ffff::9") != network("2001:db8:1:3::1")
+    brake = Brake(1)
+    for number in range(MAX_KNOWN + 10):
+        brake.failed(f"host-{number}", "x", 0.0)
+        brake.succeeded(f"host-{number}", "x")
+    assert len(brake._forgiven_at) == len(brake._been_here) == MAX_KNOWN
+    assert brake.lets("host-0", "y", 0.0)
