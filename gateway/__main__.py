@@ -18,6 +18,7 @@ from gateway.heavy import SWITCH_S
 from gateway.metrics import Metrics
 from ha_core.metrics.http import HttpServer
 from ha_core.store.errors import StoreError
+from ha_core.store.security import OPEN_WARNING
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 
@@ -38,6 +39,8 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     if options.check:
+        if config.zookeeper.security.open:
+            print(f"warning: {OPEN_WARNING}", file=sys.stderr)
         print(f"{options.config}: good; gateway {config.id} on {config.listen.host}:{config.listen.port}")
         return 0
     logging.basicConfig(
@@ -86,7 +89,11 @@ async def _connected(config: Config, stopping: asyncio.Event) -> Store | None:
     while not stopping.is_set():
         try:
             return await asyncio.to_thread(
-                connect, zookeeper.hosts, zookeeper.root, session_timeout_s=zookeeper.session_timeout_ms / 1000
+                connect,
+                zookeeper.hosts,
+                zookeeper.root,
+                session_timeout_s=zookeeper.session_timeout_ms / 1000,
+                security=zookeeper.security,
             )
         except StoreError as error:
             _log.warning("waiting for ZooKeeper: %s", error)

@@ -42,6 +42,10 @@ class Metrics:
         yield _counter("connections_turned_away", "Client connections above the limit.", clients.turned_away)
         yield _counter("connections_ended", "Client connections ended.", dict(clients.ended), "cause")
 
+        text = "Connections that began with another protocol than the listener's."
+        yield _counter("foreign_connections", text, dict(gateway.counts.foreign), "listener", "protocol")
+        yield _counter("tls_handshakes", "TLS handshakes with clients.", dict(gateway.counts.handshakes), "outcome")
+
         snapshot, recorder = gateway.snapshot, gateway.members.recorder
         clusters = snapshot.view.clusters
         reachable = {name: snapshot.topology.reachable(name) for name in clusters}

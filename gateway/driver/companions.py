@@ -23,10 +23,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 from gateway.config import Config
+from ha_core.kafka.security import told_profile
 from ha_core.model import GatewayRecord
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,8 @@ class Companion(ABC):
             "by": f"gateway:{config.id}",
             "zookeeper": config.zookeeper.hosts,
             "root": config.zookeeper.root,
-            "profiles": {name: asdict(p) if p.mechanism else {} for name, p in config.profiles.items()},
+            "zookeeper_security": config.zookeeper.told,
+            "profiles": {name: told_profile(profile) for name, profile in config.profiles.items()},
             **more,
         }
         self.order = json.dumps(told).encode() + b"\n"

@@ -6,6 +6,8 @@ Proving    it has named its mechanism: for the first time, or to authenticate an
     .authenticated()    Authenticated
 Authenticated
     .prove()    Proving
+Certified  it has shown a certificate that stands for a user
+    .prove()    Proving
 """
 
 from __future__ import annotations
@@ -51,4 +53,15 @@ class Authenticated:
         return Proving(sasl, self.user)
 
 
-Entry = Unknown | Proving | Authenticated
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """It need not log in, and if it does, as nobody else: the certificate has said who it is."""
+
+    entered: ClassVar = True
+    user: str
+
+    def prove(self, sasl: SaslServer) -> Proving:
+        return Proving(sasl, self.user)
+
+
+Entry = Unknown | Proving | Authenticated | Certified

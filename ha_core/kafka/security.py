@@ -1,8 +1,8 @@
 """How this side logs in to clusters: security profiles by name, kept outside the shared state.
 
-`{name: {mechanism: PLAIN, username: …, password_file: …}}`: a security file, which `SWITCHYARD_SECURITY_FILE` names (it
-may have `password` in place), the `security_profiles` of a gateway's configuration (files only), or one profile that an
-Airflow connection describes (`password` only).
+`{name: {mechanism: PLAIN, username: …, password_file: …, tls: {ca_file: …}}}`: a security file, which
+`SWITCHYARD_SECURITY_FILE` names (it may have `password` in place), the `security_profiles` of a gateway's configuration
+(files only), or one profile that an Airflow connection describes (`password` only).
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from typing import Any
 import yaml
 
 from ha_core.kafka.errors import SecurityProfileError
+from ha_core.tls.contexts import TlsFilesError
+from ha_core.tls.naming import named_files, told
 from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.tls_files import TlsFiles
 
 SECURITY_FILE_VARIABLE = "SWITCHYARD_SECURITY_FILE"
 _MAX_FILE_BYTES = 1024 * 1024
@@ -61,14 +64,15 @@ def profiles(
 def _profile(fields: Any, where: str, folder: Path, secrets: Sequence[str]) -> SecurityProfile:
     if not isinstance(fields, Mapping):
         raise SecurityProfileError(f"{where}: holds {type(fields).__name__}. Write `mechanism`, `username` and so on.")
-    known = sorted(("mechanism", "username", *secrets))
+    known = sorted(("mechanism", "username", "tls", *secrets))
     if unknown := sorted(str(key) for key in fields if key not in known):
         raise SecurityProfileError(f"{where}: {unknown[0]}: no such key. Known: {', '.join(known)}.")
+    tls = _tls(fields["tls"], f"{where}: tls", folder) if "tls" in fields else None
     mechanism = fields.get("mechanism")
     if mechanism is None:
-        if fields:
-            raise SecurityProfileError(f"{where}: {sorted(fields)[0]} needs a mechanism. Add `mechanism: PLAIN`.")
-        return NO_SECURITY
+        if others := sorted(set(fields) - {"tls"}):
+            raise SecurityProfileError(f"{where}: {others[0]} needs a mechanism. Add `mechanism: PLAIN`.")
+        return SecurityProfile(tls=tls)
     if mechanism != "PLAIN":
         raise SecurityProfileError(f"{where}: mechanism {mechanism!r} is not known. Use PLAIN.")
     username, password = fields.get("username"), fields.get("password")
@@ -82,7 +86,20 @@ def _profile(fields: Any, where: str, folder: Path, secrets: Sequence[str]) -> S
         password = _text(file, f"{where}: password_file {file}").rstrip("\r\n")
     if not isinstance(password, str) or not password or "\0" in password:
         raise SecurityProfileError(f"{where}: the password is empty or not text. Write it as quoted text.")
-    return SecurityProfile("PLAIN", username, password)
+    return SecurityProfile("PLAIN", username, password, tls)
+
+
+def _tls(found: Any, where: str, folder: Path) -> TlsFiles:
+    try:
+        return named_files(found, where, folder)
+    except TlsFilesError as error:
+        raise SecurityProfileError(str(error)) from None
+
+
+def told_profile(profile: SecurityProfile) -> dict[str, Any]:
+    """What `profiles` reads back, with the password in it: for a process that works on this one's behalf."""
+    account = {"username": profile.username, "password": profile.password, "mechanism": profile.mechanism}
+    return (account if profile.mechanism else {}) | ({"tls": told(profile.tls)} if profile.tls is not None else {})
 
 
 def _text(path: Path, what: str) -> str:

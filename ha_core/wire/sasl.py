@@ -11,17 +11,22 @@ from typing import Literal, NamedTuple
 from ha_core.wire.codes import ErrorCode
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.tls_files import TlsFiles
 
 PLAIN = "PLAIN"
 
 
 @dataclass(frozen=True, slots=True)
 class SecurityProfile:
-    """An account at a cluster. Without a mechanism the cluster takes everyone."""
+    """An account at a cluster. Without a mechanism the cluster takes everyone, or whoever shows a certificate.
+
+    :ivar tls: None: its listeners speak no TLS.
+    """
 
     mechanism: Literal["PLAIN"] | None = None
     username: str = ""
     password: str = field(default="", repr=False)
+    tls: TlsFiles | None = None
 
 
 Exchange = Generator[bytes, bytes, None]

@@ -1,0 +1,107 @@
+"""One non-blocking socket, plain or TLS, for those who wait for what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ha_core.tls.sockets import TlsSocket
+
+
+class Flow:
+    """One reads, several may write. It owns the socket until `take`.
+
+    No stream of asyncio's, which takes no TLS socket that has shaken hands already, and reads ahead.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._loop = asyncio.get_running_loop()
+        self._pending: deque[memoryview] = deque()
+        self._taken: asyncio.Future[None] | None = None
+
+    async def shake_hands(self) -> None:
+        """Of TLS, as its client. OSError: it failed."""
+        sock, loop, fd = self.sock, self._loop, self.sock.fileno()
+        assert isinstance(sock, TlsSocket)
+        while True:
+            try:
+                sock.do_handshake()
+            except ssl.SSLWantReadError:
+                await _until(loop.add_reader, loop.remove_reader, fd)
+            except ssl.SSLWantWriteError:
+                await _until(loop.add_writer, loop.remove_writer, fd)
+            else:
+                return
+
+    async def read(self, most: int) -> bytes:
+        """What has come, at least one byte; b"" at the end. OSError if the connection broke."""
+        while True:
+            try:
+                return self.sock.recv(most)
+            except BlockingIOError:
+                await _until(self._loop.add_reader, self._loop.remove_reader, self.sock.fileno())
+
+    def write(self, data: bytes) -> None:
+        """What is not taken at once goes later. Whoever reads learns that the connection broke."""
+        self._pending.append(memoryview(data))
+        if len(self._pending) == 1:
+            self._flush()
+
+    async def drain(self) -> None:
+        """Until all that was written is on its way."""
+        if self._pending:
+            if self._taken is None:
+                self._taken = self._loop.create_future()
+            await asyncio.shield(self._taken)
+
+    def close(self) -> None:
+        self.take().close()
+
+    def take(self) -> socket.socket:
+        """The socket, which is somebody else's from here on; nobody reads."""
+        self._all_taken()
+        return self.sock
+
+    def _flush(self) -> None:
+        try:
+            while self._pending:
+                sent = self.sock.send(self._pending[0])
+                if sent < len(self._pending[0]):
+                    self._pending[0] = self._pending[0][sent:]
+                else:
+                    self._pending.popleft()
+        except BlockingIOError:
+            self._loop.add_writer(self.sock.fileno(), self._flush)
+            return
+        except OSError:
+            pass
+        self._all_taken()
+
+    def _all_taken(self) -> None:
+        self._pending.clear()
+        if self.sock.fileno() >= 0:
+            self._loop.remove_writer(self.sock.fileno())
+        if self._taken is not None and not self._taken.done():
+            self._taken.set_result(None)
+        self._taken = None
+
+
+async def _until(add: Callable[..., Any], remove: Callable[[int], Any], fd: int) -> None:
+    ready = asyncio.get_running_loop().create_future()
+    add(fd, _ready, ready)
+    try:
+        await ready
+    finally:
+        with contextlib.suppress(OSError, ValueError):  # it was closed meanwhile
+            remove(fd)
+
+
+def _ready(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
