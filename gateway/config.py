@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
@@ -50,6 +50,7 @@ class ZooKeeper(_Section):
     """What the gateway makes in ZooKeeper belongs to this account (digest)."""
     password_file: Path | None = None
     _security: StoreSecurity = PrivateAttr(default=OPEN)
+    _folder: Path = PrivateAttr(default=Path())
 
     @property
     def security(self) -> StoreSecurity:
@@ -59,12 +60,9 @@ class ZooKeeper(_Section):
     @property
     def told(self) -> dict[str, Any]:
         """What a process that works on the gateway's behalf is told of it: names of files."""
-        security, told_of = self._security, {}
-        if security.tls is not None:
-            told_of["tls"] = told(security.tls)
-        return told_of | (
-            {"username": self.username, "password_file": str(self.password_file)} if self.username else {}
-        )
+        files = {} if self._security.tls is None else {"tls": told(self._security.tls)}
+        account = {"username": self.username, "password_file": str(self._folder / str(self.password_file))}
+        return files | (account if self.username else {})
 
     @model_validator(mode="after")
     def _lease_ends_first(self) -> Self:
@@ -301,6 +299,7 @@ def _read_security(config: Config, file: Path) -> None:
     zookeeper, tls = config.zookeeper, config.tls
     found = zookeeper.model_dump(include={"tls", "username", "password_file"}, exclude_none=True, exclude_defaults=True)
     try:
+        zookeeper._folder = file.parent
         zookeeper._security = parse(found, f"{file}: zookeeper", file.parent)
     except StoreSecurityError as error:
         raise ConfigError(str(error)) from None
@@ -355,13 +354,18 @@ def _lines(file: Path, error: ValidationError) -> Iterable[str]:
             yield f"{file}: {key}: missing; add it"
         elif kind == "extra_forbidden":
             place = fault["loc"]
-            section: Any = Config.model_fields[str(place[0])].annotation if len(place) > 1 else Config
-            known = ", ".join(section.model_fields)
+            known = ", ".join((_section(str(place[0])) if len(place) > 1 else Config).model_fields)
             yield f"{file}: {key}: {_short(fault['input'])}: no such key here; known keys are {known}"
         elif kind == "value_error":
-            yield f"{file}: {key}: {text}"
+            yield f"{file}: {key}: {text}" if fault["loc"] else f"{file}: {text}"
         else:
             yield f"{file}: {key}: {_short(fault['input'])}: {text}; correct the value"
+
+
+def _section(key: str) -> type[BaseModel]:
+    annotation = Config.model_fields[key].annotation
+    kinds = (annotation, *get_args(annotation))  # an optional section is a union
+    return next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
 
 
 def _short(value: object) -> str:

@@ -9,15 +9,20 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stack.java import SHORT_LIVED, Java
 from stack.parts import LOOPBACK, Command, NotReadyError, listens
+from stack.tls import StackTls
 from stack.zookeeper_part import LOG4J1, LOG4J2
 
 _FULL_SPEED = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 SERVICE_USER = "switchyard"
 """The account that gateways and operators use where brokers want SASL."""
+SERVICE_MECHANISM: Literal["PLAIN"] = "PLAIN"
+"""How they log in. Brokers know the account by SCRAM, too."""
+_SCRAM = "SCRAM-SHA-512"
+_SECURITY = "org.apache.kafka.common.security"
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class KafkaCluster:
     brokers: tuple[BrokerAddress, ...]
     service_password: str | None
     """None: the brokers take everyone (PLAINTEXT)."""
+    tls: StackTls | None = None
+    """None: no TLS. With it they want a certificate besides the login."""
 
     @property
     def bootstrap(self) -> str:
@@ -48,12 +55,26 @@ class KafkaCluster:
         """Settings for confluent-kafka that reach the brokers directly."""
         if self.service_password is None:
             return {}
-        return {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
+        settings = {
+            "security.protocol": self.listener,
+            "sasl.mechanism": SERVICE_MECHANISM,
             "sasl.username": SERVICE_USER,
             "sasl.password": self.service_password,
         }
+        if self.tls is None:
+            return settings
+        return settings | {
+            "ssl.ca.location": str(self.tls.authority),
+            "ssl.certificate.location": str(self.tls.service.certificate),
+            "ssl.key.location": str(self.tls.service.key),
+        }
+
+    @property
+    def listener(self) -> str:
+        """The security protocol of the brokers, which is the name of their listener as well."""
+        if self.service_password is None:
+            return "PLAINTEXT"
+        return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"
 
 
 @dataclass(frozen=True)
@@ -85,7 +106,7 @@ class BrokerPart:
         cluster, me = self.cluster, self.address
         copies = min(3, len(cluster.brokers))
         in_sync = max(1, copies - 1)
-        listener = "PLAINTEXT" if cluster.service_password is None else "SASL_PLAINTEXT"
+        listener = cluster.listener
         settings = {
             "process.roles": "broker,controller",
             "node.id": me.node_id,
@@ -116,17 +137,22 @@ class BrokerPart:
             settings["share.coordinator.state.topic.replication.factor"] = copies
             settings["share.coordinator.state.topic.min.isr"] = in_sync
         if cluster.service_password is not None:
-            settings["sasl.enabled.mechanisms"] = "PLAIN"
-            settings["sasl.mechanism.inter.broker.protocol"] = "PLAIN"
-            settings["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = (
-                "org.apache.kafka.common.security.plain.PlainLoginModule required"
-                f' username="{SERVICE_USER}" password="{cluster.service_password}"'
-                f' user_{SERVICE_USER}="{cluster.service_password}";'
+            account = f'required username="{SERVICE_USER}" password="{cluster.service_password}"'
+            of_listener = f"listener.name.{listener.lower()}"
+            settings["sasl.enabled.mechanisms"] = f"PLAIN,{_SCRAM}"
+            settings["sasl.mechanism.inter.broker.protocol"] = SERVICE_MECHANISM
+            settings[f"{of_listener}.plain.sasl.jaas.config"] = (
+                f'{_SECURITY}.plain.PlainLoginModule {account} user_{SERVICE_USER}="{cluster.service_password}";'
+            )
+            settings[f"{of_listener}.{_SCRAM.lower()}.sasl.jaas.config"] = (
+                f"{_SECURITY}.scram.ScramLoginModule {account};"
             )
             # Controllers are reached without a login. Whatever has no access rule is open to every account.
             settings["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
             settings["super.users"] = f"User:{SERVICE_USER};User:ANONYMOUS"
             settings["allow.everyone.if.no.acl.found"] = "true"
+        if cluster.tls is not None:
+            settings |= cluster.tls.java(cluster.tls.broker) | {"ssl.client.auth": "required"}
         return {key: str(value) for key, value in settings.items()}
 
     def prepare(self) -> tuple[Command, ...]:
@@ -144,7 +170,10 @@ class BrokerPart:
             "-c",
             str(self._properties),
         )
-        return (Command((*self._java(SHORT_LIVED), *format_storage), cwd=self.home),)
+        # Of an account that lives and dies with this stack: the tool takes it from its arguments only.
+        scram = f"{_SCRAM}=[name={SERVICE_USER},password={self.cluster.service_password}]"
+        accounts = () if self.cluster.service_password is None else ("--add-scram", scram)
+        return (Command((*self._java(SHORT_LIVED), *format_storage, *accounts), cwd=self.home),)
 
     def command(self) -> Command:
         heap_mb = 512 if len(self.cluster.brokers) == 1 else 256

@@ -37,6 +37,7 @@ _WORDS = {
     "NO_SHARED_CIPHER": "the client knows none of the ciphers that are used here",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client showed no certificate, and tls.client_certificates is required",
     "TLSV1_ALERT_UNKNOWN_CA": _CLIENT_DOUBTS,
+    "TLSV1_ALERT_DECRYPT_ERROR": _CLIENT_DOUBTS,  # an authority of the same name
     "SSLV3_ALERT_BAD_CERTIFICATE": _CLIENT_DOUBTS,
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": f"{_CLIENT_DOUBTS}, and the name by which it reaches this one has to be in it",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": _EXPIRED,

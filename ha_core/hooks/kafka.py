@@ -14,7 +14,8 @@ CONNECTION_PREFIX = "switchyard_kafka_"
 
 
 class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
-    """Connection type `switchyard_kafka`: login and password are the account, `mechanism` is how it logs in.
+    """Connection type `switchyard_kafka`: login and password are the account; extra `mechanism` is how it logs in, and
+    extra `tls` names the files of TLS: `{"ca_file": …}`.
 
     The bootstrap address is needed for the connection test only: clusters say themselves where they are.
     """
@@ -63,5 +64,6 @@ def _profile(connection: Any) -> SecurityProfile:
     name = connection.conn_id
     mechanism = connection.extra_dejson.get("mechanism") or ("PLAIN" if connection.login else None)
     account = {"mechanism": mechanism, "username": connection.login, "password": connection.password}
-    found = {name: {} if mechanism is None else account}
+    tls = connection.extra_dejson.get("tls")
+    found = {name: ({} if mechanism is None else account) | ({} if tls is None else {"tls": tls})}
     return profiles(found, f"connection {name}", secrets=("password",))[name]

@@ -24,7 +24,7 @@ def context_of(files: TlsFiles, kind: type[ssl.SSLSocket] = TlsSocket) -> ssl.SS
     :param kind: of the sockets that it makes.
     :raises TlsFilesError: the files cannot be used, and never could.
     """
-    return _renewing(files).current()
+    return _renewing(files, kind).current()
 
 
 _WORDS = {

@@ -99,7 +99,7 @@ def _not_shown(error: ssl.SSLError, certificate: str, key: str, password: bool) 
     reason = error.reason or str(error)
     if reason == "KEY_VALUES_MISMATCH":
         return f"{key}: is not the key of the certificate in {certificate}; give the two that belong together"
-    if reason in ("NO_START_LINE", "PEM_LIB") and "BEGIN CERTIFICATE" not in _text(certificate):
+    if "BEGIN CERTIFICATE" not in _text(certificate):
         return f"{certificate}: holds no certificate in PEM form"
     if "PRIVATE KEY" not in _text(key):
         return f"{key}: holds no private key in PEM form"
