@@ -62,6 +62,7 @@ class Arrived(NamedTuple):
 class _Handshake:
     client: Arrived
     sock: socket.socket
+    fd: int
     begun: bool = False
     writing: bool = False
     due: bool = False
@@ -92,10 +93,10 @@ class Handshakes:
         return len(self._open)
 
     def begin(self, client: Arrived) -> None:
-        one = _Handshake(client, client.sock)
+        one = _Handshake(client, client.sock, client.sock.fileno())
         self._open.add(one)
         self._logins.came(one, clock.now())
-        self._loop.add_reader(one.sock.fileno(), self._ready, one)
+        self._loop.add_reader(one.fd, self._ready, one)
 
     def has_room(self) -> bool:
         """Whether one more may begin; the oldest has to go for it if it has had its time."""
@@ -140,10 +141,10 @@ class Handshakes:
             assert isinstance(one.sock, TlsSocket)
             one.sock.do_handshake()
         except (ssl.SSLWantReadError, BlockingIOError):
-            self._loop.add_reader(one.sock.fileno(), self._ready, one)
+            self._loop.add_reader(one.fd, self._ready, one)
         except ssl.SSLWantWriteError:
             one.writing = True
-            self._loop.add_writer(one.sock.fileno(), self._ready, one)
+            self._loop.add_writer(one.fd, self._ready, one)
         except (ssl.SSLEOFError, ConnectionError):
             self._give_up(one, "left", "the client hung up; it may not trust this gateway's certificate, or its name")
         except OSError as error:
@@ -193,11 +194,10 @@ class Handshakes:
         self._logins.entered(one)
 
     def _rest(self, one: _Handshake) -> None:
-        fd = one.sock.fileno()
-        self._loop.remove_reader(fd)
+        self._loop.remove_reader(one.fd)
         if one.writing:
             one.writing = False
-            self._loop.remove_writer(fd)
+            self._loop.remove_writer(one.fd)
 
 
 def _words(error: OSError) -> str:

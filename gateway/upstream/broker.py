@@ -20,7 +20,6 @@ from ha_core.wire import codec
 from ha_core.wire.apis import Pace
 from ha_core.wire.client import Answer, Client, learn_versions
 from ha_core.wire.errors import WireError
-from ha_core.wire.frames import NEED_DATA
 from ha_core.wire.limits import Limits
 
 Dial = Callable[[], Awaitable[BrokerSocket]]
@@ -99,8 +98,8 @@ class _Pipe:
                     self.unanswered_since = asyncio.get_running_loop().time()
                     if not future.done():
                         future.set_result(event)
-                elif event is NEED_DATA:
-                    self.client.receive_data(await self._flow.read(min(self.client.wanted, _READ_BYTES)))
+                elif data := await self._flow.read(min(self.client.wanted, _READ_BYTES)):
+                    self.client.receive_data(data)
                 else:
                     break
         except (OSError, WireError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import ssl
 from collections import deque
@@ -24,18 +23,20 @@ class Flow:
         self._loop = asyncio.get_running_loop()
         self._pending: deque[memoryview] = deque()
         self._taken: asyncio.Future[None] | None = None
+        self._waited: Callable[[int], Any] | None = None
+        """What ends the waiting of whoever waits for the socket."""
 
     async def shake_hands(self) -> None:
         """Of TLS, as its client. OSError: it failed."""
-        sock, loop, fd = self.sock, self._loop, self.sock.fileno()
+        sock, loop = self.sock, self._loop
         assert isinstance(sock, TlsSocket)
         while True:
             try:
                 sock.do_handshake()
             except ssl.SSLWantReadError:
-                await _until(loop.add_reader, loop.remove_reader, fd)
+                await self._until(loop.add_reader, loop.remove_reader)
             except ssl.SSLWantWriteError:
-                await _until(loop.add_writer, loop.remove_writer, fd)
+                await self._until(loop.add_writer, loop.remove_writer)
             else:
                 return
 
@@ -45,7 +46,7 @@ class Flow:
             try:
                 return self.sock.recv(most)
             except BlockingIOError:
-                await _until(self._loop.add_reader, self._loop.remove_reader, self.sock.fileno())
+                await self._until(self._loop.add_reader, self._loop.remove_reader)
 
     def write(self, data: bytes) -> None:
         """What is not taken at once goes later. Whoever reads learns that the connection broke."""
@@ -64,7 +65,8 @@ class Flow:
         self.take().close()
 
     def take(self) -> socket.socket:
-        """The socket, which is somebody else's from here on; nobody reads."""
+        """The socket, which is somebody else's from here on; who waits for it is cancelled by whoever takes it."""
+        self._end_waiting()
         self._all_taken()
         return self.sock
 
@@ -91,15 +93,20 @@ class Flow:
             self._taken.set_result(None)
         self._taken = None
 
+    async def _until(self, add: Callable[..., Any], remove: Callable[[int], Any]) -> None:
+        ready = self._loop.create_future()
+        add(self.sock.fileno(), _ready, ready)
+        self._waited = remove
+        try:
+            await ready
+        finally:
+            self._end_waiting()
 
-async def _until(add: Callable[..., Any], remove: Callable[[int], Any], fd: int) -> None:
-    ready = asyncio.get_running_loop().create_future()
-    add(fd, _ready, ready)
-    try:
-        await ready
-    finally:
-        with contextlib.suppress(OSError, ValueError):  # it was closed meanwhile
-            remove(fd)
+    def _end_waiting(self) -> None:
+        # At once and once: by the time at which a cancelled task goes on, another socket may have this number.
+        remove, self._waited = self._waited, None
+        if remove is not None and self.sock.fileno() >= 0:
+            remove(self.sock.fileno())
 
 
 def _ready(future: asyncio.Future[None]) -> None:

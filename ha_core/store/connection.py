@@ -193,7 +193,7 @@ def _secured(security: StoreSecurity) -> dict[str, Any]:
             raise StoreSecurityError(f"TLS to ZooKeeper: {error}") from None
         told["handler"] = TlsHandler(security.tls)
     if security.username:
-        told["auth_data"] = [("digest", f"{security.username}:{security.password}")]
+        told["auth_data"] = {("digest", f"{security.username}:{security.password}")}
         told["default_acl"] = [make_digest_acl(security.username, security.password, all=True)]
     return told
 
