@@ -48,6 +48,8 @@ class Clients:
         self._shares = Shares()
         self._damped = Damped()
         self.listeners = Listeners(loop, self._has_room, self._arrived, self._damped)
+        self._certified = 0 if config.tls is None or not config.tls.principal_rules else 2
+        """Users whom certificates may name: none, or nobody knows how many."""
         self.handshakes: Handshakes | None = None
         """None: clients speak no TLS."""
         if config.tls is not None:
@@ -107,7 +109,8 @@ class Clients:
     @property
     def _most_per_user(self) -> int:
         said = self._limits.max_connections_per_user
-        return share(self.most, len(self._auth.users) + self._auth.anonymous) if said is None else said
+        users = len(self._auth.users) + self._auth.anonymous + self._certified
+        return share(self.most, users) if said is None else said
 
     def _has_room(self) -> bool:
         if self.handshakes is not None and not self.handshakes.has_room():
