@@ -50,7 +50,7 @@ class TlsPort:
     def connect(self) -> socket.socket:
         """A client of which nothing was read yet."""
         theirs = socket.create_connection(self.address)
-        theirs.settimeout(10)
+        theirs.settimeout(60)
         ours, place = self._listener.accept()
         ours.setblocking(False)
         self.handshakes.begin(Arrived(ours, Port(), place[0]))
@@ -72,7 +72,7 @@ class TlsPort:
             sock.close()
             raise
 
-    async def until(self, true: Callable[[], Any], seconds: float = 10.0) -> None:
+    async def until(self, true: Callable[[], Any], seconds: float = 60.0) -> None:
         until = clock.now() + seconds
         while not true():
             assert clock.now() < until
