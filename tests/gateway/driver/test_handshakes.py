@@ -9,6 +9,7 @@ import socket
 import ssl
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -299,24 +300,27 @@ def test_new_files_are_shown_to_those_who_come_now_and_broken_ones_to_nobody(
     played(tmp_path, scenario)
 
 
-def test_others_go_on_between_the_handshakes_of_a_storm(tmp_path: Path) -> None:
+def test_others_go_on_between_the_handshakes_of_a_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(port: TlsPort) -> None:
-        # Given somebody who does something whenever the loop comes round
-        turns = [0]
+        # Given others, who have something to do whenever a handshake has had its turn
+        turns: list[str] = []
+        step = port.handshakes._step
 
-        def turn() -> None:
-            turns[0] += 1
-            port.loop.call_soon(turn)
+        def watched(one: Any) -> None:
+            turns.append("handshake")
+            port.loop.call_soon(turns.append, "others")
+            step(one)
 
+        monkeypatch.setattr(port.handshakes, "_step", watched)
         # When many begin at once
         context = port.trusting()
         socks = [port.connect() for _ in range(12)]
         shakes = [asyncio.to_thread(context.wrap_socket, one, server_hostname="127.0.0.1") for one in socks]
-        turn()
         clients = await asyncio.gather(*shakes)
-        # Then no two of them had their turn in the same round
         await port.until(lambda: len(port.came) == 12)
-        assert turns[0] >= 24
+        # Then no two of them had their turn without the others between them
+        assert turns.count("handshake") >= 24
+        assert ["handshake"] * 2 not in [turns[at : at + 2] for at in range(len(turns))]
         for client in clients:
             client.close()
 
