@@ -57,20 +57,22 @@ async def dial(address: Address, profile: SecurityProfile, client_id: str, timeo
     :raises DialError: not in time, refused, or the login failed.
     """
     host, port = address
+    awaited = "answer"
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             flow = Flow(await _connected(host, port))
             try:
                 if profile.tls is not None:
-                    flow = _over_tls(flow, host, profile.tls)
+                    flow, awaited = _over_tls(flow, host, profile.tls), "TLS handshake"
                     await flow.shake_hands()
+                    awaited = "answer"
                 renew_after_s = _RENEW_AFTER * await _log_in(flow, Client(client_id, _LIMITS), profile)
             except BaseException:
                 flow.close()
                 raise
             return BrokerSocket(flow.take(), renew_after_s)
     except TimeoutError:
-        raise DialError(f"{host}:{port}: no answer within {timeout_ms} ms") from None
+        raise DialError(f"{host}:{port}: no {awaited} within {timeout_ms} ms") from None
     except OSError as error:
         raise DialError(f"{host}:{port}: {tls_fault(error) or error.strerror or error}") from error
     except TlsFilesError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -188,7 +187,7 @@ def _secured(security: StoreSecurity) -> dict[str, Any]:
     told: dict[str, Any] = {}
     if security.tls is not None:
         try:
-            context_of(security.tls, ssl.SSLSocket)
+            context_of(security.tls, as_plain=False)
         except TlsFilesError as error:
             raise StoreSecurityError(f"TLS to ZooKeeper: {error}") from None
         told["handler"] = TlsHandler(security.tls)

@@ -24,7 +24,7 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo is 
         sock = socket.create_connection(address, timeout)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return context_of(self._files, ssl.SSLSocket).wrap_socket(sock, server_hostname=hostname or address[0])
+            return context_of(self._files, as_plain=False).wrap_socket(sock, server_hostname=hostname or address[0])
         except ValueError as error:
             sock.close()
             raise OSError(f"{hostname!r} cannot be verified by TLS: {error}") from None

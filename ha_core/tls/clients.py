@@ -14,17 +14,17 @@ _MAX_KINDS = 256
 
 
 @lru_cache(maxsize=_MAX_KINDS)
-def _renewing(files: TlsFiles, kind: type[ssl.SSLSocket]) -> Renewing[ssl.SSLContext]:
-    return Renewing(files.named(), partial(client_context, files, kind))
+def _renewing(files: TlsFiles, as_plain: bool) -> Renewing[ssl.SSLContext]:
+    return Renewing(files.named(), partial(client_context, files, TlsSocket if as_plain else ssl.SSLSocket))
 
 
-def context_of(files: TlsFiles, kind: type[ssl.SSLSocket] = TlsSocket) -> ssl.SSLContext:
+def context_of(files: TlsFiles, as_plain: bool = True) -> ssl.SSLContext:
     """The context for connections that begin now.
 
-    :param kind: of the sockets that it makes.
+    :param as_plain: its sockets are `TlsSocket`; False: Python's own, for who looks for the errors of these.
     :raises TlsFilesError: the files cannot be used, and never could.
     """
-    return _renewing(files, kind).current()
+    return _renewing(files, as_plain).current()
 
 
 _WORDS = {
@@ -44,7 +44,7 @@ def tls_fault(error: OSError) -> str | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not taken: {error.verify_message}"
     if isinstance(error, ssl.SSLEOFError):
-        return "it hung up during the TLS handshake; it may speak no TLS there"
+        return "it hung up in TLS; it may want a certificate (certificate_file in tls), or speak no TLS there"
     if isinstance(error, ssl.SSLError):
         reason = error.reason or "unknown"
         return f"TLS failed: {_WORDS.get(reason, reason.lower().replace('_', ' '))}"

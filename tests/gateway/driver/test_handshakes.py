@@ -319,7 +319,7 @@ def test_others_go_on_between_the_handshakes_of_a_storm(tmp_path: Path, monkeypa
         clients = await asyncio.gather(*shakes)
         await port.until(lambda: len(port.came) == 12)
         # Then no two of them had their turn without the others between them
-        assert turns.count("handshake") >= 24
+        assert turns.count("handshake") >= 12
         assert ["handshake"] * 2 not in [turns[at : at + 2] for at in range(len(turns))]
         for client in clients:
             client.close()
