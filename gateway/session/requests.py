@@ -105,7 +105,7 @@ def _handle(session: ConnectionState, request: Request) -> None:
         session.close(Cause.UNSUPPORTED, f"API key {key} version {version} {why}")
         return
     if not session.entry.entered and key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
-        why = "before authentication; configure the client with SASL_PLAINTEXT and PLAIN"
+        why = "before authentication; configure the client for SASL (SASL_SSL, or SASL_PLAINTEXT, and PLAIN)"
         session.close(Cause.NOT_AUTHENTICATED, f"API key {key} {why}")
         return
     low, high = session.snapshot.offered.get(key, _NONE)
