@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE, load_profiles
-from ha_core.kafka.shaping import TopicSpec
 from ha_core.model import Cluster
 from ha_core.store.security import FILE_VARIABLE
 from stack.clients.kinds import CONSUMERS, PRODUCERS
