@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.ground import ROOT, BenchError
+from ha_core.store.security import OPEN
 from stack.java import find_java
 from stack.layout import PROJECT
 from stack.mirror_part import MirrorPart
@@ -107,7 +108,7 @@ def copy_loop(task: Task, folder: Path) -> AbstractContextManager[Program]:
 
 def spark_job(zookeeper: str, folder: Path) -> AbstractContextManager[Program]:
     """The whole job on `local[*]`, which copies whatever is linked."""
-    part = MirrorPart(folder / "job", zookeeper, ROOT, spark_environment(find_java()), None, None, 0)
+    part = MirrorPart(folder / "job", zookeeper, ROOT, spark_environment(find_java()), {}, OPEN, None, 0)
     part.prepare()
     command = part.command()
     return program("Spark job", command.argv, command.env, folder / "job.log", _END_S)

@@ -19,6 +19,7 @@ from gateway.heavy import SWITCH_S
 from gateway.metrics import Metrics
 from ha_core.metrics.http import HttpServer
 from ha_core.store.errors import StoreError
+from ha_core.store.security import OPEN_WARNING
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 
@@ -40,6 +41,8 @@ def main() -> int:
         return 2
     unsafe = open_passwords(config)
     if options.check:
+        if config.zookeeper.security.open:
+            print(f"warning: {OPEN_WARNING}", file=sys.stderr)
         if unsafe is not None:
             print(f"{options.config}: {unsafe}", file=sys.stderr)
             return 2
@@ -104,7 +107,11 @@ async def _connected(config: Config, stopping: asyncio.Event) -> Store | None:
     while not stopping.is_set():
         try:
             return await asyncio.to_thread(
-                connect, zookeeper.hosts, zookeeper.root, session_timeout_s=zookeeper.session_timeout_ms / 1000
+                connect,
+                zookeeper.hosts,
+                zookeeper.root,
+                session_timeout_s=zookeeper.session_timeout_ms / 1000,
+                security=zookeeper.security,
             )
         except StoreError as error:
             _log.warning("waiting for ZooKeeper: %s", error)

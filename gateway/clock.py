@@ -11,6 +11,11 @@ import time
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
+def wall() -> float:
+    """Seconds since 1970, for what others have dated."""
+    return time.time()
+
+
 def now() -> float:
     """Seconds since some instant before this process began."""
     return time.clock_gettime(_CLOCK)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
@@ -15,12 +16,20 @@ from gateway.authenticating.jwks import Jwks, JwksError, demand_allowed
 from gateway.authenticating.phantoms import Phantoms
 from gateway.authenticating.users import UsersError, accounts, with_keys
 from gateway.rules_file import RulesFile, RulesFileError, parse
+from gateway.session.certificate import parse_rule
+from gateway.tls_server import TlsServer, tls_server
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
+from ha_core.store.errors import StoreSecurityError
+from ha_core.store.security import OPEN, StoreSecurity
+from ha_core.store.security import parse as parse_security
+from ha_core.tls.contexts import Certificates, TlsFilesError, client_context
+from ha_core.tls.naming import told
 from ha_core.wire.limits import Limits as WireLimits
 from ha_core.wire.sasl import PLAIN, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER
 from ha_core.wire.sasl_scram import HASHES, MAX_ITERATIONS, MIN_ITERATIONS
+from ha_core.wire.tls_files import TlsFiles
 
 Port = Annotated[int, Field(ge=1, le=65_535)]
 Host = Annotated[str, Field(min_length=1, max_length=255)]
@@ -51,6 +60,25 @@ class ZooKeeper(_Section):
     session_timeout_ms: Annotated[int, Field(ge=1000, le=120_000)] = 6000
     lease_ms: Annotated[int, Field(ge=100, le=120_000)] = 3000
     """How long after the last confirmation the gateway may still forward produce for a bound identity."""
+    tls: dict[str, str] | None = None
+    """`{ca_file: …, certificate_file: …, key_file: …, key_password_file: …}`, each of which may be missing."""
+    username: str = ""
+    """What the gateway makes in ZooKeeper belongs to this account (digest)."""
+    password_file: Path | None = None
+    _security: StoreSecurity = PrivateAttr(default=OPEN)
+    _folder: Path = PrivateAttr(default=Path())
+
+    @property
+    def security(self) -> StoreSecurity:
+        """How it is reached, with the password as read from its file."""
+        return self._security
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a process that works on the gateway's behalf is told of it: names of files."""
+        files = {} if self._security.tls is None else {"tls": told(self._security.tls)}
+        account = {"username": self.username, "password_file": str(self._folder / str(self.password_file))}
+        return files | (account if self.username else {})
 
     @model_validator(mode="after")
     def _lease_ends_first(self) -> Self:
@@ -70,9 +98,69 @@ class Listen(_Section):
     port: Port = 19_092
     advertised_host: Host = "127.0.0.1"
     """Name under which clients reach this gateway: of all its listeners."""
-    tls: dict[str, Any] | None = None
-    """How it speaks TLS; None: it does not, and whoever listens on the line reads passwords that are sent as they are.
-    """
+
+
+class Tls(_Section):
+    """Of all listeners of clients: with this section they speak TLS only. Files are relative to the configuration's,
+    and read again when they change."""
+
+    certificate_file: Path
+    key_file: Path | None = None
+    """Default: it is in `certificate_file`."""
+    key_password_file: Path | None = None
+    client_certificates: Literal["none", "optional", "required"] = "none"
+    client_ca_file: Path | None = None
+    """The authorities of clients' certificates."""
+    principal_rules: tuple[str, ...] = ()
+    """From the subject of a certificate to its user; without any, certificates do not say who a client is."""
+    ca_file: Path | None = None
+    """The authorities of gateways' certificates, for gateways that ask each other. Default: the system's."""
+    _server: TlsServer = PrivateAttr()
+    _peers: TlsFiles = PrivateAttr()
+
+    @property
+    def server(self) -> TlsServer:
+        return self._server
+
+    @property
+    def peers(self) -> TlsFiles:
+        """As a client of another gateway."""
+        return self._peers
+
+    @field_validator("principal_rules")
+    @classmethod
+    def _rules_can_be_read(cls, rules: tuple[str, ...]) -> tuple[str, ...]:
+        for rule in rules:
+            parse_rule(rule)
+        return rules
+
+    @model_validator(mode="after")
+    def _certificates_can_be_verified(self) -> Self:
+        if (self.client_certificates == "none") != (self.client_ca_file is None):
+            raise ValueError(
+                f"client_certificates={self.client_certificates} and client_ca_file={self.client_ca_file} do not "
+                f"belong together; give client_ca_file, and optional or required, or neither"
+            )
+        if self.principal_rules and self.client_certificates == "none":
+            raise ValueError("principal_rules are of clients' certificates; set client_certificates and client_ca_file")
+        return self
+
+    def read(self, folder: Path) -> None:
+        """Looks at the files; TlsFilesError: one cannot be used."""
+        authorities, own, key, password, gateways = (
+            None if file is None else str(folder / file)
+            for file in (
+                self.client_ca_file,
+                self.certificate_file,
+                self.key_file,
+                self.key_password_file,
+                self.ca_file,
+            )
+        )
+        rules = tuple(map(parse_rule, self.principal_rules))
+        files = TlsFiles(authorities, own, key, password)
+        self._server = tls_server(files, Certificates(self.client_certificates), rules)
+        self._peers = replace(files, ca_file=gateways)
 
 
 class NodePorts(_Section):
@@ -155,9 +243,7 @@ class Authentication(_Section):
         return self._jwks
 
     @model_validator(mode="after")
-    def _somebody_can_come_in(self) -> Self:
-        if not self.anonymous and self.users_file is None and self.oauth is None:
-            raise ValueError("nobody can log in: give users_file, oauth, or set anonymous: true")
+    def _mechanisms_have_what_they_need(self) -> Self:
         if (OAUTHBEARER in self.mechanisms) != (self.oauth is not None):
             raise ValueError(f"{OAUTHBEARER} among mechanisms needs the section oauth, and it that: give both, or none")
         if self.users_file is not None and self.mechanisms == [OAUTHBEARER]:
@@ -197,6 +283,10 @@ class Limits(_Section):
     """Of those, of one user. Default: half, or all where only one user can log in."""
     max_in_flight_per_connection: Annotated[int, Field(ge=1, le=10_000)] = 100
     idle_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 600_000
+    handshake_ms: Annotated[int, Field(ge=100, le=86_400_000)] = 10_000
+    """How long a client may take for the TLS handshake."""
+    max_handshakes: Annotated[int, Field(ge=1, le=1_000_000)] = 500
+    """Of TLS, at once: the next ones wait until some have ended, or were ended for it."""
     login_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 30_000
     """How long a client may take to log in."""
     max_logins: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
@@ -220,6 +310,7 @@ class Config(_Section):
     listen: Listen = Listen()
     nodes: NodePorts = NodePorts()
     http: Http = Http()
+    tls: Tls | None = None
     authentication: Authentication
     """No default: whether strangers may come in is for the operator to say."""
     authorisation: Authorisation = Authorisation()
@@ -258,6 +349,16 @@ class Config(_Section):
         return accounts
 
     @model_validator(mode="after")
+    def _somebody_can_come_in(self) -> Self:
+        said, by_certificate = self.authentication, self.tls is not None and self.tls.principal_rules
+        if not said.anonymous and said.users_file is None and said.oauth is None and not by_certificate:
+            raise ValueError(
+                "authentication: nobody can log in: give users_file or oauth, set anonymous: true, or let certificates "
+                "say who it is (tls.principal_rules)"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _ports_do_not_collide(self) -> Self:
         nodes = range(self.nodes.first_port, self.nodes.first_port + self.nodes.count)
         for key, port in (("listen.port", self.listen.port), ("http.port", self.http.port)):
@@ -294,6 +395,7 @@ def load(path: Path | str) -> Config:
     config._folder = folder
     if config.rules_file is not None:
         config.authorisation._rules = read_rules(config.rules_file, f"{file}: authorisation.rules_file")
+    _read_security(config, file)
     try:
         config._profiles = profiles(config.security_profiles, f"{file}: security_profiles", folder, ("password_file",))
     except SecurityProfileError as error:
@@ -311,7 +413,7 @@ def read_rules(file: Path, key: str = "the access rules") -> RulesFile:
 
 def open_passwords(config: Config) -> str | None:
     """Why passwords would go over an open line; None: they do not, or it is one that does not leave the machine."""
-    if PLAIN not in config.authentication.mechanisms or config.listen.tls is not None:
+    if PLAIN not in config.authentication.mechanisms or config.tls is not None:
         return None
     if not config.authentication.users:
         return None
@@ -319,7 +421,8 @@ def open_passwords(config: Config) -> str | None:
     if not _on_loopback(config.listen.host):
         return (
             f"listen.host={config.listen.host}: {PLAIN} sends passwords as they are, and the listener has no TLS; give "
-            f"listen.tls, or take {PLAIN} out of authentication.mechanisms. Only on 127.0.0.1 a flag allows it ({flag})"
+            f"a section tls, or take {PLAIN} out of authentication.mechanisms. Only on 127.0.0.1 a flag allows it "
+            f"({flag})"
         )
     if not config.authentication.plain_without_tls:
         return (
@@ -334,6 +437,23 @@ def _on_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _read_security(config: Config, file: Path) -> None:
+    zookeeper, tls = config.zookeeper, config.tls
+    found = zookeeper.model_dump(include={"tls", "username", "password_file"}, exclude_none=True, exclude_defaults=True)
+    try:
+        zookeeper._folder = file.parent
+        zookeeper._security = parse_security(found, f"{file}: zookeeper", file.parent)
+    except StoreSecurityError as error:
+        raise ConfigError(str(error)) from None
+    try:
+        if zookeeper.security.tls is not None:
+            client_context(zookeeper.security.tls)
+        if tls is not None:
+            tls.read(file.parent)
+    except TlsFilesError as error:
+        raise ConfigError(f"{file}: {error}") from None
 
 
 def _users(file: Path, key: str) -> dict[str, Account]:
@@ -397,13 +517,18 @@ def _lines(file: Path, error: ValidationError) -> Iterable[str]:
             yield f"{file}: {key}: missing; add it"
         elif kind == "extra_forbidden":
             place = fault["loc"]
-            section: Any = Config.model_fields[str(place[0])].annotation if len(place) > 1 else Config
-            known = ", ".join(section.model_fields)
+            known = ", ".join((_section(str(place[0])) if len(place) > 1 else Config).model_fields)
             yield f"{file}: {key}: {_short(fault['input'])}: no such key here; known keys are {known}"
         elif kind == "value_error":
-            yield f"{file}: {key}: {text}"
+            yield f"{file}: {key}: {text}" if fault["loc"] else f"{file}: {text}"
         else:
             yield f"{file}: {key}: {_short(fault['input'])}: {text}; correct the value"
+
+
+def _section(key: str) -> type[BaseModel]:
+    annotation = Config.model_fields[key].annotation
+    kinds = (annotation, *get_args(annotation))  # an optional section is a union
+    return next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
 
 
 def _short(value: object) -> str:

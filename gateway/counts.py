@@ -31,6 +31,10 @@ class Counts:
     """By the label of their `Refusal`: partitions of produce and fetch, and other requests."""
     mirror_fetch_bytes: Counter[str] = field(default_factory=Counter)
     """Of records that readers were given from copies, by the cluster of the copy."""
+    foreign: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Connections that began with another protocol, by the listener's (`plain`, `tls`) and that."""
+    handshakes: Counter[str] = field(default_factory=Counter)
+    """Of TLS, by what became of them: `done`, `failed`, `left`, `late`."""
     bytes_from_clients: int = 0
     bytes_to_clients: int = 0
     bytes_from_brokers: int = 0

@@ -42,6 +42,10 @@ class Metrics:
         yield _counter("connections_turned_away", "Client connections above the limit.", clients.turned_away)
         yield _counter("connections_ended", "Client connections ended.", dict(clients.ended), "cause")
 
+        text = "Connections that began with another protocol than the listener's."
+        yield _counter("foreign_connections", text, dict(gateway.counts.foreign), "listener", "protocol")
+        yield _counter("tls_handshakes", "TLS handshakes with clients.", dict(gateway.counts.handshakes), "outcome")
+
         brake, judges = gateway.shared.authentication.brake, gateway.judges
         yield _counter("logins_braked", "Logins not looked at: too many of their address have failed.", brake.braked)
         yield _gauge("logins_waiting", "Logins that wait for their verdict.", judges.waiting)

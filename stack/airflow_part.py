@@ -11,11 +11,12 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from stack.kafka_part import SERVICE_MECHANISM
 from stack.layout import PROJECT
 from stack.parts import LOOPBACK, Command, NotReadyError, get_json
 
@@ -51,6 +52,10 @@ class AirflowSettings:
     """None: jobs run on this machine, without a cluster."""
     spark_environment: Mapping[str, str]
     """What spark-submit needs."""
+    security: Mapping[str, str] = field(default_factory=dict)
+    """Variables that name the files of logins and of TLS."""
+    tls: Mapping[str, str] | None = None
+    """`tls` of the profile by which tasks reach the clusters."""
 
     @property
     def url(self) -> str:
@@ -112,10 +117,10 @@ class AirflowSettings:
                     "conn_type": "switchyard_kafka",
                     "login": self.service_user,
                     "password": self.service_password,
-                    "extra": {"mechanism": "PLAIN"},
+                    "extra": {"mechanism": SERVICE_MECHANISM} | ({} if self.tls is None else {"tls": dict(self.tls)}),
                 }
             )
-        return {**self.spark_environment, **settings}
+        return {**self.spark_environment, **self.security, **settings}
 
     def _spark_connection(self) -> dict[str, Any]:
         if self.spark_master is None:

@@ -11,13 +11,16 @@ from typing import Any
 
 import yaml
 
+from ha_core.kafka.security import SECURITY_FILE_VARIABLE
+from ha_core.store.security import FILE_VARIABLE, OPEN, StoreSecurity
 from stack.airflow_part import USER as AIRFLOW_USER
 from stack.airflow_part import AirflowSettings, airflow_parts
+from stack.certificates import write_private
 from stack.class_archive import class_archive
 from stack.gateway_part import GatewayPart
 from stack.jars import Say, kafka_jars
 from stack.java import Java, find_java
-from stack.kafka_part import SERVICE_USER, BrokerAddress, BrokerPart, KafkaCluster, new_cluster_id
+from stack.kafka_part import SERVICE_MECHANISM, SERVICE_USER, BrokerAddress, BrokerPart, KafkaCluster, new_cluster_id
 from stack.layout import Layout
 from stack.mirror_part import MirrorPart
 from stack.parts import Part
@@ -25,6 +28,7 @@ from stack.ports import RANGED_PORTS, PortBlock, claim
 from stack.spark_java import spark_environment
 from stack.spark_part import ConnectPart, MasterPart, SparkSettings, WorkerPart
 from stack.specs import StackSpec
+from stack.tls import StackTls
 from stack.zookeeper_part import ZooKeeperPart
 
 ZOOKEEPER_ROOT = "/switchyard"
@@ -43,6 +47,7 @@ class Blueprint:
     clusters: tuple[KafkaCluster, ...]
     users: Mapping[str, str]
     service_password: str | None
+    tls: StackTls | None = None
     brokers: list[BrokerPart] = field(default_factory=list)
     gateways: list[GatewayPart] = field(default_factory=list)
     airflow: AirflowSettings | None = None
@@ -72,7 +77,12 @@ class Blueprint:
         """Write the clusters to ZooKeeper."""
         from stack.registration import register_clusters
 
-        register_clusters(self.zookeeper.address, ZOOKEEPER_ROOT, self.clusters)
+        register_clusters(self.zookeeper.address, ZOOKEEPER_ROOT, self.clusters, self.zookeeper.security)
+
+    def security_variables(self) -> dict[str, str]:
+        """What commands, tasks and jobs need in their environment to be let in."""
+        found = {} if self.service_password is None else {SECURITY_FILE_VARIABLE: str(self.layout.security)}
+        return found | ({} if self.tls is None else {FILE_VARIABLE: str(self.layout.zookeeper_security)})
 
     def document(self, pids: Mapping[str, int | None]) -> dict[str, Any]:
         """What `up` prints."""
@@ -92,6 +102,8 @@ class Blueprint:
             "users": dict(self.users),
             "service": service,
             "security_file": None if service is None else str(self.layout.security),
+            "tls": None if self.tls is None else self.tls.document(),
+            "zookeeper_security_file": None if self.tls is None else str(self.layout.zookeeper_security),
             "airflow": airflow,
             "spark": None if self.spark is None else self.spark.document(),
         }
@@ -106,11 +118,15 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
     with ThreadPoolExecutor(len(versions)) as pool:
         programs = dict(zip(versions, pool.map(lambda one: _program(one, java, spec, say), versions), strict=True))
     ports = claim()
-    sasl = spec.security == "sasl"
+    sasl = spec.security != "none"
     service_password = secrets.token_urlsafe(18) if sasl else None
     users = {user: secrets.token_urlsafe(12) for user in USERS} if sasl else {}
+    tls = StackTls.make(layout.tls, SERVICE_USER, USERS) if spec.security == "tls" else None
+    zookeeper_security = OPEN
     if service_password is not None:
-        _write_security(layout.security, service_password)
+        _write_security(layout.security, service_password, tls)
+    if service_password is not None and tls is not None:
+        zookeeper_security = _write_zookeeper_security(layout.zookeeper_security, service_password, tls)
     clusters = tuple(
         KafkaCluster(
             name=one.name,
@@ -119,6 +135,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             brokers=tuple(BrokerAddress(node, ports.take(), ports.take()) for node in range(1, one.brokers + 1)),
             service_password=service_password,
             users=users,
+            tls=tls,
         )
         for one in spec.clusters
     )
@@ -126,10 +143,11 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
         layout=layout,
         spec=spec,
         ports=ports,
-        zookeeper=ZooKeeperPart(layout.home("zookeeper"), ports.take(), java),
+        zookeeper=ZooKeeperPart(layout.home("zookeeper"), ports.take(), java, tls, zookeeper_security),
         clusters=clusters,
         users=users,
         service_password=service_password,
+        tls=tls,
     )
     for cluster in clusters:
         for address in cluster.brokers:
@@ -154,7 +172,8 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             zookeeper=blueprint.zookeeper.address,
             zookeeper_root=ZOOKEEPER_ROOT,
             environment=spark_environment(java, spec.full_speed),
-            security_file=layout.security if sasl else None,
+            security=blueprint.security_variables(),
+            zookeeper_security=zookeeper_security,
             master=None if blueprint.spark is None else blueprint.spark.master,
             driver_port=ports.take(),
         )
@@ -172,6 +191,8 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             secret=secrets.token_urlsafe(32),
             spark_master=None if blueprint.spark is None else blueprint.spark.master,
             spark_environment=spark_environment(java, spec.full_speed),
+            security=blueprint.security_variables(),
+            tls=None if tls is None else tls.as_client,
         )
     return blueprint
 
@@ -182,11 +203,19 @@ def _program(version: str, java: Java, spec: StackSpec, say: Say) -> tuple[Path,
     return jars, None if spec.full_speed else class_archive(version, jars, java, say)
 
 
-def _write_security(file: Path, password: str) -> None:
+def _write_security(file: Path, password: str, tls: StackTls | None) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.touch(mode=0o600)
-    profile = {"mechanism": "PLAIN", "username": SERVICE_USER, "password": password}
-    file.write_text(yaml.safe_dump({"sasl": profile}), "utf-8")
+    account = {"mechanism": SERVICE_MECHANISM, "username": SERVICE_USER, "password": password}
+    profile: dict[str, Any] = account | ({} if tls is None else {"tls": tls.as_client})
+    write_private(file, yaml.safe_dump({"sasl": profile}).encode())
+
+
+def _write_zookeeper_security(file: Path, password: str, tls: StackTls) -> StoreSecurity:
+    secret = file.with_suffix(".password")
+    write_private(secret, password.encode())
+    account = {"username": SERVICE_USER, "password_file": str(secret)}
+    write_private(file, yaml.safe_dump({"tls": tls.as_client, **account}).encode())
+    return StoreSecurity(tls.files, SERVICE_USER, password)
 
 
 def _gateway(number: int, blueprint: Blueprint) -> GatewayPart:
@@ -204,5 +233,6 @@ def _gateway(number: int, blueprint: Blueprint) -> GatewayPart:
         users=blueprint.users,
         service_user=SERVICE_USER,
         service_password=blueprint.service_password,
+        tls=blueprint.tls,
         record_facts_s=spec.record_facts_s,
     )

@@ -63,7 +63,9 @@ def up(
         bool,
         typer.Option("--mirror", help="The job that copies mirrors, too: on Spark, here or on the master."),
     ] = False,
-    security: Annotated[str, typer.Option(help="none, or sasl: brokers and gateways want SASL/PLAIN.")] = "none",
+    security: Annotated[
+        str, typer.Option(help="none; sasl: brokers and gateways want logins; tls: the same over TLS.")
+    ] = "none",
     record_facts_s: Annotated[
         int,
         typer.Option(
@@ -119,6 +121,8 @@ def _show(document: dict[str, Any]) -> None:
         table.add_row("clients", "bootstrap servers", document["bootstrap"])
     for user, password in document["users"].items():
         table.add_row("user", user, f"password {password}")
+    if document["tls"]:
+        table.add_row("tls", "certificate of its authority", document["tls"]["ca_file"])
     if document["airflow"]:
         one = document["airflow"]
         table.add_row("airflow", f"user {one['user']}, password {one['password']}", one["url"])

@@ -7,10 +7,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from stack.kafka_part import SERVICE_MECHANISM
 from stack.parts import LOOPBACK, REGISTRATION, Command, get_json
+from stack.tls import CLIENT_RULE, StackTls
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class GatewayPart:
     users: Mapping[str, str]
     service_user: str
     service_password: str | None
+    tls: StackTls | None = None
     record_facts_s: int = 0
     after: tuple[str, ...] = ("zookeeper", "cluster", REGISTRATION)
     end_signal: signal.Signals = signal.SIGTERM
@@ -52,14 +56,15 @@ class GatewayPart:
     def prepare(self) -> tuple[Command, ...]:
         self.home.mkdir(parents=True, exist_ok=True)
         sasl = self.service_password is not None
-        profiles: dict[str, dict[str, str]] = {"none": {}}
+        profiles: dict[str, dict[str, Any]] = {"none": {}}
         if self.service_password is not None:
             password = self.home / "service-password"
             _write_private(password, self.service_password)
-            profiles["sasl"] = {"mechanism": "PLAIN", "username": self.service_user, "password_file": str(password)}
+            account = {"mechanism": SERVICE_MECHANISM, "username": self.service_user, "password_file": str(password)}
+            profiles["sasl"] = account | ({} if self.tls is None else {"tls": self.tls.as_client})
         users = self.home / "users.yaml"
         _write_private(users, yaml.safe_dump(dict(self.users)))
-        config = {
+        config: dict[str, Any] = {
             "id": self.gateway_id,
             "zookeeper": {
                 "hosts": self.zookeeper,
@@ -80,6 +85,24 @@ class GatewayPart:
             "record_facts_s": self.record_facts_s,
             "log": {"level": "info"},
         }
+        if self.tls is not None:
+            config["tls"] = {
+                "certificate_file": str(self.tls.gateway.certificate),
+                "key_file": str(self.tls.gateway.key),
+                "ca_file": str(self.tls.authority),
+                "client_certificates": "optional",
+                "client_ca_file": str(self.tls.authority),
+                "principal_rules": [CLIENT_RULE],
+            }
+            # No password goes over the line, not even over this one.
+            phantoms = self.home / "phantoms"
+            _write_private(phantoms, self.tls.phantom_secret)
+            config["authentication"] |= {
+                "mechanisms": ["SCRAM-SHA-256", "SCRAM-SHA-512"],
+                "phantom_secret_file": str(phantoms),
+            }
+            account = {"username": self.service_user, "password_file": str(self.home / "service-password")}
+            config["zookeeper"] |= {"tls": self.tls.as_client, **account}
         self._config.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
         return ()
 

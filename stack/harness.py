@@ -41,6 +41,8 @@ class Stack:
         self.security: str = document["security"]
         self.users: dict[str, str] = document["users"]
         self.service: dict[str, str] | None = document["service"]
+        self.tls: dict[str, Any] | None = document["tls"]
+        self.zookeeper_security_file: str | None = document["zookeeper_security_file"]
         self.airflow: dict[str, str] | None = document["airflow"]
         self.spark: dict[str, str | None] | None = document["spark"]
 

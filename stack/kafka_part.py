@@ -13,14 +13,18 @@ from typing import Any
 
 from stack.java import SHORT_LIVED, Java
 from stack.parts import LOOPBACK, Command, NotReadyError, listens
+from stack.tls import StackTls
 from stack.zookeeper_part import LOG4J1, LOG4J2
 
 _FULL_SPEED = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 SERVICE_USER = "switchyard"
+"""The account that gateways and operators use where brokers want SASL."""
 ORDINARY_USER = "ordinary"
 """Who may do in a cluster what its access rules say: for tests that go past the gateways. Its password is the same."""
-"""The account that gateways and operators use where brokers want SASL."""
-SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+SERVICE_MECHANISM = "PLAIN"
+"""How they log in. Brokers know the account by SCRAM, too."""
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_SECURITY = "org.apache.kafka.common.security"
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class KafkaCluster:
     """None: the brokers take everyone (PLAINTEXT)."""
     users: Mapping[str, str] = field(default_factory=dict)
     """Whose own logins the brokers take as well: user → password."""
+    tls: StackTls | None = None
+    """None: no TLS. With it they want a certificate besides the login."""
 
     @property
     def bootstrap(self) -> str:
@@ -53,12 +59,26 @@ class KafkaCluster:
         """Settings for confluent-kafka that reach the brokers directly."""
         if self.service_password is None:
             return {}
-        return {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
+        settings = {
+            "security.protocol": self.listener,
+            "sasl.mechanism": SERVICE_MECHANISM,
             "sasl.username": SERVICE_USER,
             "sasl.password": self.service_password,
         }
+        if self.tls is None:
+            return settings
+        return settings | {
+            "ssl.ca.location": str(self.tls.authority),
+            "ssl.certificate.location": str(self.tls.service.certificate),
+            "ssl.key.location": str(self.tls.service.key),
+        }
+
+    @property
+    def listener(self) -> str:
+        """The security protocol of the brokers, which is the name of their listener as well."""
+        if self.service_password is None:
+            return "PLAINTEXT"
+        return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"
 
 
 @dataclass(frozen=True)
@@ -90,7 +110,7 @@ class BrokerPart:
         cluster, me = self.cluster, self.address
         copies = min(3, len(cluster.brokers))
         in_sync = max(1, copies - 1)
-        listener = "PLAINTEXT" if cluster.service_password is None else "SASL_PLAINTEXT"
+        listener = cluster.listener
         settings = {
             "process.roles": "broker,controller",
             "node.id": me.node_id,
@@ -121,14 +141,15 @@ class BrokerPart:
             settings["share.coordinator.state.topic.replication.factor"] = copies
             settings["share.coordinator.state.topic.min.isr"] = in_sync
         if cluster.service_password is not None:
-            settings["sasl.enabled.mechanisms"] = ",".join(("PLAIN", *SCRAM))
-            for mechanism in SCRAM:  # its users are made while brokers run, by who wants to log in so
-                settings[f"listener.name.sasl_plaintext.{mechanism.lower()}.sasl.jaas.config"] = (
-                    "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            of_listener = f"listener.name.{listener.lower()}"
+            settings["sasl.enabled.mechanisms"] = ",".join(("PLAIN", *_SCRAM))
+            for mechanism in _SCRAM:  # its users are made with the log, or while brokers run, by who wants to log in so
+                settings[f"{of_listener}.{mechanism.lower()}.sasl.jaas.config"] = (
+                    f"{_SECURITY}.scram.ScramLoginModule required;"
                 )
-            settings["sasl.mechanism.inter.broker.protocol"] = "PLAIN"
-            settings["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = (
-                "org.apache.kafka.common.security.plain.PlainLoginModule required"
+            settings["sasl.mechanism.inter.broker.protocol"] = SERVICE_MECHANISM
+            settings[f"{of_listener}.plain.sasl.jaas.config"] = (
+                f"{_SECURITY}.plain.PlainLoginModule required"
                 f' username="{SERVICE_USER}" password="{cluster.service_password}"'
                 f' user_{SERVICE_USER}="{cluster.service_password}" user_{ORDINARY_USER}="{cluster.service_password}"'
                 + "".join(f' user_{user}="{password}"' for user, password in cluster.users.items())
@@ -138,6 +159,8 @@ class BrokerPart:
             settings["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
             settings["super.users"] = f"User:{SERVICE_USER};User:ANONYMOUS"
             settings["allow.everyone.if.no.acl.found"] = "true"
+        if cluster.tls is not None:
+            settings |= cluster.tls.java(cluster.tls.broker) | {"ssl.client.auth": "required"}
         return {key: str(value) for key, value in settings.items()}
 
     def prepare(self) -> tuple[Command, ...]:
@@ -155,7 +178,11 @@ class BrokerPart:
             "-c",
             str(self._properties),
         )
-        return (Command((*self._java(SHORT_LIVED), *format_storage), cwd=self.home),)
+        # Of an account that lives and dies with this stack: the tool takes it from its arguments only.
+        password = self.cluster.service_password
+        scram = (f"{mechanism}=[name={SERVICE_USER},password={password}]" for mechanism in _SCRAM)
+        accounts = () if password is None else tuple(text for one in scram for text in ("--add-scram", one))
+        return (Command((*self._java(SHORT_LIVED), *format_storage, *accounts), cwd=self.home),)
 
     def command(self) -> Command:
         heap_mb = 512 if len(self.cluster.brokers) == 1 else 256

@@ -43,6 +43,16 @@ class Layout:
         return self.root / "parts" / "security.yaml"
 
     @property
+    def zookeeper_security(self) -> Path:
+        """How ZooKeeper is reached (`SWITCHYARD_ZOOKEEPER_SECURITY_FILE`), where it asks for that."""
+        return self.root / "parts" / "zookeeper-security.yaml"
+
+    @property
+    def tls(self) -> Path:
+        """Certificates and keys."""
+        return self.root / "parts" / "tls"
+
+    @property
     def processes(self) -> Path:
         return self.root / "processes.json"
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from ha_core.store.security import StoreSecurity
 from stack.java import SHORT_LIVED
 from stack.layout import PROJECT
 from stack.parts import REGISTRATION, Command, NotReadyError
@@ -29,7 +30,9 @@ class MirrorPart:
     zookeeper: str
     zookeeper_root: str
     environment: Mapping[str, str] = field(repr=False)
-    security_file: Path | None
+    security: Mapping[str, str]
+    """Variables that name the files of logins and of TLS."""
+    zookeeper_security: StoreSecurity
     master: str | None
     """None: `local[*]`."""
     driver_port: int
@@ -54,6 +57,7 @@ class MirrorPart:
             "spark.executor.extraJavaOptions": _JVM,
             "spark.executor.memory": "512m",
             "spark.executorEnv.PYTHONPATH": str(PROJECT),  # this very project, whatever is installed
+            **{f"spark.executorEnv.{name}": value for name, value in self.security.items()},
             "spark.cores.max": "1",  # of the stack's worker; the other one is for whoever submits a job
         }
         settings = [text for key, value in options.items() for text in ("--conf", f"{key}={value}")]
@@ -69,10 +73,9 @@ class MirrorPart:
         )
         tasks = () if self.master is None else ("--tasks", "1")
         where = ("--zookeeper", self.zookeeper, "--root", self.zookeeper_root)
-        security = {} if self.security_file is None else {"SWITCHYARD_SECURITY_FILE": str(self.security_file)}
         return Command(
             (sys.executable, "-m", "spark_jobs", "mirror", *where, *tasks),
-            {**self.environment, **security, "PYSPARK_SUBMIT_ARGS": shlex.join(submit)},
+            {**self.environment, **self.security, "PYSPARK_SUBMIT_ARGS": shlex.join(submit)},
         )
 
     def probe(self, started_at: float) -> None:
@@ -83,7 +86,7 @@ class MirrorPart:
 
         time.sleep(_LOOK_S)  # each look is a session
         try:
-            store = connect(self.zookeeper, self.zookeeper_root, create=False)
+            store = connect(self.zookeeper, self.zookeeper_root, create=False, security=self.zookeeper_security)
             try:
                 found = store.read(MirrorJob, "mirror")
             finally:

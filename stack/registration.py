@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from ha_core.model.cluster import Cluster
 from ha_core.store.commits import Change
+from ha_core.store.security import StoreSecurity
 from ha_core.store.zookeeper import connect
 from stack.kafka_part import KafkaCluster
 
 
-def register_clusters(zookeeper: str, root: str, clusters: Iterable[KafkaCluster]) -> None:
+def register_clusters(zookeeper: str, root: str, clusters: Iterable[KafkaCluster], security: StoreSecurity) -> None:
     """Write `/clusters/{name}` for each cluster in one revision; the first is the default one."""
     documents = [
         Cluster(
@@ -21,7 +22,7 @@ def register_clusters(zookeeper: str, root: str, clusters: Iterable[KafkaCluster
         )
         for number, one in enumerate(clusters)
     ]
-    store = connect(zookeeper, root=root)
+    store = connect(zookeeper, root=root, security=security)
     try:
         store.commit(
             Change(

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from stack.errors import StackError
 from stack.jars import locked_versions
 
-Security = Literal["none", "sasl"]
+Security = Literal["none", "sasl", "tls"]
 MAX_BROKERS = 9
 MAX_GATEWAYS = 8
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -109,6 +109,6 @@ def stack_spec(
     if record_facts_s < 0:
         raise StackError(f"facts every {record_facts_s} seconds; 0 is never")
     if security not in get_args(Security):
-        raise StackError(f"security {security!r} is neither none nor sasl")
-    known: Security = "sasl" if security == "sasl" else "none"
+        raise StackError(f"security {security!r} is none of {', '.join(get_args(Security))}")
+    known: Security = next(one for one in get_args(Security) if one == security)
     return StackSpec(chosen, gateways, airflow, known, spark, spark_connect, mirror, record_facts_s, full_speed)

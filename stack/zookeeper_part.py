@@ -7,10 +7,12 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from ha_core.store.security import OPEN, StoreSecurity
 from stack.errors import StackError
 from stack.jars import pyspark_jars
 from stack.java import SHORT_LIVED, Java
 from stack.parts import LOOPBACK, Command, NotReadyError, listens
+from stack.tls import StackTls
 
 _NEEDED = (
     "zookeeper",
@@ -44,6 +46,10 @@ class ZooKeeperPart:
     home: Path
     port: int
     java: Java
+    tls: StackTls | None = None
+    """With it there is no other port than the one that speaks TLS and wants certificates."""
+    security: StoreSecurity = OPEN
+    """How it is reached."""
     name: str = "zookeeper"
     after: tuple[str, ...] = ()
     end_signal: signal.Signals = signal.SIGTERM
@@ -55,14 +61,18 @@ class ZooKeeperPart:
 
     def prepare(self) -> tuple[Command, ...]:
         self.home.mkdir(parents=True, exist_ok=True)
+        port = "clientPort" if self.tls is None else "secureClientPort"
         settings = {
             "dataDir": self.home / "data",
-            "clientPort": self.port,
-            "clientPortAddress": LOOPBACK,
+            port: self.port,
+            f"{port}Address": LOOPBACK,
             "tickTime": 1000,  # sessions of 2 to 20 seconds
             "maxClientCnxns": 0,
             "admin.enableServer": "false",
         }
+        if self.tls is not None:
+            settings["serverCnxnFactory"] = "org.apache.zookeeper.server.NettyServerCnxnFactory"
+            settings |= self.tls.java(self.tls.zookeeper, words="keyStore trustStore")
         (self.home / "zoo.cfg").write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8")
         (self.home / "log4j2.properties").write_text(LOG4J2, "utf-8")
         return ()
@@ -84,18 +94,13 @@ class ZooKeeperPart:
 
     def probe(self, started_at: float) -> None:
         listens(self.port)
-        from kazoo.client import KazooClient
-        from kazoo.handlers.threading import KazooTimeoutError
+        from ha_core.store.connection import open_connection
+        from ha_core.store.errors import StoreUnavailableError
 
-        client = KazooClient(hosts=self.address)
         try:
-            client.start(timeout=2.0)
-            client.exists("/")
-        except KazooTimeoutError as error:
-            raise NotReadyError(f"ZooKeeper at {self.address} does not answer") from error
-        finally:
-            client.stop()
-            client.close()
+            open_connection(self.address, self.security, 6.0, 2.0, 2.0).close()
+        except StoreUnavailableError as error:
+            raise NotReadyError(str(error)) from error
 
 
 LOG4J2 = """\

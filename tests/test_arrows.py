@@ -55,16 +55,27 @@ RULES = (
     Rule("ha_core/model", (), ("pydantic",), IMPURE, clock=False),
     Rule("ha_core/plan", ("ha_core.model",), (), IMPURE, clock=False),
     Rule("ha_core/wire", (), ("google_crc32c",), IMPURE, clock=False),
-    Rule("ha_core/store", ("ha_core.model",), ("kazoo",)),
+    Rule("ha_core/tls", ("ha_core.wire.tls_files",), ()),
+    Rule("ha_core/store", ("ha_core.model", "ha_core.tls", "ha_core.wire.tls_files"), ("kazoo", "yaml")),
     Rule("ha_core/datacache", ("ha_core.store",), ()),
     Rule("ha_core/datacache/core", (), (), IMPURE, clock=False),
     Rule("ha_core/mirror", ("ha_core.model", "ha_core.wire"), CODECS, IMPURE, clock=False),
-    Rule("ha_core/kafka", ("ha_core.model", "ha_core.plan.facts", "ha_core.wire", "ha_core.mirror"), None),
+    Rule(
+        "ha_core/kafka", ("ha_core.model", "ha_core.plan.facts", "ha_core.wire", "ha_core.mirror", "ha_core.tls"), None
+    ),
     # What mirrors need besides records is kept by the job and by hand alike.
     Rule("spark_jobs", (*_BELOW_JOBS, "ha_core.metrics", "ha_core.operations.syncing"), None),
     Rule(
         "gateway",
-        ("ha_core.wire", "ha_core.model", "ha_core.plan", "ha_core.store", "ha_core.metrics", *_PROFILES),
+        (
+            "ha_core.wire",
+            "ha_core.model",
+            "ha_core.plan",
+            "ha_core.store",
+            "ha_core.metrics",
+            "ha_core.tls",
+            *_PROFILES,
+        ),
         None,
     ),
     Rule("ha_core/metrics", (), ("prometheus_client",)),

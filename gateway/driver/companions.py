@@ -62,6 +62,7 @@ class Companion(ABC):
             "by": f"gateway:{config.id}",
             "zookeeper": config.zookeeper.hosts,
             "root": config.zookeeper.root,
+            "zookeeper_security": config.zookeeper.told,
             "profiles": {name: fields_of(profile) for name, profile in config.profiles.items()},
             **more,
         }

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from gateway import clock
 from gateway.counts import Counts
-from gateway.driver.channel import BUFFER, BrokerChannel, Channel
+from gateway.driver.channel import BUFFER, BrokerChannel, channel
 from gateway.session.commands import BrokerLane, Cause, Close, Command, Drop, Shut, ToClient, ToUpstream, Wake, Wish
 from gateway.session.life import Open, Over
 from gateway.session.session import Session
@@ -65,7 +65,7 @@ class ClientConnection:
         self.address = address
         self.user = session.entry.user
         self.session = session
-        self.client = Channel(host.loop, sock, self._client_readable, self._client_writable)
+        self.client = channel(host.loop, sock, self._client_readable, self._client_writable)
         self.brokers: dict[BrokerLane, BrokerChannel] = {}
         self.used_at = clock.now()
         self.ended = False
@@ -319,7 +319,7 @@ class ClientConnection:
 
     async def _dial(self, broker: BrokerChannel) -> None:
         try:
-            sock = await self.host.open(broker.lane)
+            dialled = await self.host.open(broker.lane)
         except Exception as error:
             broker.dialling = None
             if not self.ended:
@@ -327,16 +327,16 @@ class ClientConnection:
             return
         broker.dialling = None
         if self.ended or not self._may_send(broker):
-            sock.close()
+            dialled.close()
             return
         try:
             readable, writable = partial(self._upstream_readable, broker), partial(self._upstream_writable, broker)
-            broker.begin(Channel(self.host.loop, sock, readable, writable))
+            broker.begin(channel(self.host.loop, dialled.sock, readable, writable))
         except OSError as error:
             self._lost(broker, error)
             return
-        if sock.renew_after_s < math.inf:
-            broker.renewal = self.host.loop.call_later(sock.renew_after_s, self._renew, broker)
+        if dialled.renew_after_s < math.inf:
+            broker.renewal = self.host.loop.call_later(dialled.renew_after_s, self._renew, broker)
         self._want()
 
     def _renew(self, broker: BrokerChannel) -> None:

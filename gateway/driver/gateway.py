@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +22,7 @@ from gateway.driver.composing import Composer, Errands
 from gateway.driver.connection import ClientConnection
 from gateway.driver.copies import FollowingCopies
 from gateway.driver.drains import Drains
+from gateway.driver.handshakes import Arrived
 from gateway.driver.inquiries import Inquiries
 from gateway.driver.judges import Judges
 from gateway.driver.membership import Membership
@@ -81,7 +81,7 @@ class Gateway:
         self.following_copies = FollowingCopies(
             store.follow_mirror_copies().read, self.copies, lambda: self.snapshot.view, clock.now
         )
-        self.clients = Clients(self.loop, config, self._connect)
+        self.clients = Clients(self.loop, config, self.counts, self._connect)
         self.self_node: NodeAddress
         self.cluster_id = ""
         self.upstream = Clusters(
@@ -292,8 +292,11 @@ class Gateway:
         self._bound.add(node_id)
         self.members.report()
 
-    def _connect(self, sock: socket.socket, place: Port, host: str) -> ClientConnection:
-        return ClientConnection(self, sock, Session(place, self.shared, self.snapshot, address(host)), host)
+    def _connect(self, client: Arrived) -> ClientConnection:
+        session = Session(client.place, self.shared, self.snapshot, address(client.host))
+        if client.user is not None:
+            session.recognise(client.user)
+        return ClientConnection(self, client.sock, session, client.host)
 
     async def open(self, lane: BrokerLane) -> BrokerSocket:
         return await self.upstream.open(lane.cluster, lane.broker)

@@ -74,7 +74,7 @@ class Membership:
         self.registration: Registration[GatewayRecord] | None = None
         self.recorder = Recorder(config, self.report)
         self.caretaker = Caretaker(config, self.report)
-        self._answering = Answering(config.id)
+        self._answering = Answering(config.id, tls=config.tls.peers if config.tls is not None else None)
         self._lately = Lately()
         self._reports = Reports(sightings, self._update)
 

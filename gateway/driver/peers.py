@@ -32,6 +32,7 @@ from gateway.upstream.dial import DialError, dial
 from ha_core.model import GatewayRecord, Identity
 from ha_core.wire.limits import DEFAULT_LIMITS
 from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.tls_files import TlsFiles
 
 
 def ranked(peers: Iterable[GatewayRecord], identity: Identity, host: str) -> list[GatewayRecord]:
@@ -67,8 +68,10 @@ from this one."""
 class Answering:
     """Asks all gateways but its own, again and again."""
 
-    def __init__(self, own_id: str, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, own_id: str, timeout_s: float = TIMEOUT_S, tls: TlsFiles | None = None) -> None:
+        """:param tls: as a client of the others; None: they speak none."""
         self._own_id, self._timeout_s = own_id, timeout_s
+        self._profile = SecurityProfile(tls=tls)
         self._silences: dict[str, int] = {}
         """How often in a row each did not answer; of those that ever have."""
         self._dead: set[str] = set()
@@ -92,7 +95,7 @@ class Answering:
 
     async def _silence(self, peer: GatewayRecord) -> int:
         """What is added to its silences; 0 when it has answered."""
-        dialled = partial(dial, (peer.host, peer.port), SecurityProfile(), self._own_id, int(1000 * self._timeout_s))
+        dialled = partial(dial, (peer.host, peer.port), self._profile, self._own_id, int(1000 * self._timeout_s))
         connection = BrokerConnection(dialled, self._own_id, Decoder(DEFAULT_LIMITS))
         try:
             async with asyncio.timeout(self._timeout_s):

@@ -149,8 +149,9 @@ def _go_on(
 def _prove(session: ConnectionState, entry: Proving, proved: Proved, request: Request | None, since: float) -> None:
     """The client is who it says. KIP-368: a connection may authenticate anew, but not as somebody else."""
     before, authentication = entry.before, session.shared.authentication
-    if before is not None and (before.user, before.mechanism) != (proved.user, entry.sasl.mechanism):
-        before_by, now_by = before.mechanism, entry.sasl.mechanism
+    mechanism = entry.sasl.mechanism
+    if before is not None and (before.user != proved.user or before.mechanism not in (None, mechanism)):
+        before_by, now_by = before.mechanism or "certificate", mechanism
         why = f"user {before.user!r} by {before_by} authenticates anew as {proved.user!r} by {now_by}"
         _end(session, request, _FAILED, why, since)
         return

@@ -125,6 +125,8 @@ class Cause(Enum):
 
     CLIENT_LEFT = "client_left"
     MALFORMED = "malformed"
+    FOREIGN_PROTOCOL = "foreign_protocol"
+    """TLS without a listener for it, HTTP, a PROXY header."""
     UNSUPPORTED = "unsupported"
     NOT_AUTHENTICATED = "not_authenticated"
     AUTHENTICATION_FAILED = "authentication_failed"

@@ -9,6 +9,8 @@ Judging    its claim is looked at beside the event loop; nothing more is taken f
     .judged()           Proving
 Authenticated
     .prove()    Proving
+Certified  it has shown a certificate that stands for a user
+    .prove()    Proving
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Proving:
     """:ivar before: who it is so far."""
 
     sasl: SaslServer
-    before: Authenticated | None
+    before: Authenticated | Certified | None
 
     @property
     def user(self) -> str | None:
@@ -100,4 +102,17 @@ class Authenticated:
         return Proving(sasl, self)
 
 
-Entry = Unknown | Proving | Judging | Authenticated
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """It need not log in, and if it does, as nobody else: the certificate has said who it is."""
+
+    entered: ClassVar = True
+    mechanism: ClassVar = None
+    expires_at: ClassVar = math.inf
+    user: str
+
+    def prove(self, sasl: SaslServer) -> Proving:
+        return Proving(sasl, self)
+
+
+Entry = Unknown | Proving | Judging | Authenticated | Certified

@@ -109,7 +109,7 @@ def _handle(session: ConnectionState, request: Request) -> None:
         return
     if not session.entry.entered and key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         offered = ", ".join(session.shared.authentication.mechanisms)
-        why = f"before authentication; configure the client with SASL and one of {offered}"
+        why = f"before authentication; configure the client for SASL (SASL_SSL, or SASL_PLAINTEXT) and one of {offered}"
         session.close(Cause.NOT_AUTHENTICATED, f"API key {key} {why}")
         return
     low, high = session.snapshot.offered.get(key, _NONE)

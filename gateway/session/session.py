@@ -19,7 +19,7 @@ from gateway.session.pending import Composed, InFlight, Passed, Ready, concerns
 from gateway.session.reading import Full, HalfSent, Verdict
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
-from ha_core.wire import ApiKey, RemoteProtocolError, WireError
+from ha_core.wire import ApiKey, ForeignProtocolError, RemoteProtocolError, WireError
 from ha_core.wire.sasl_steps import Reply
 
 
@@ -46,6 +46,9 @@ class Session(ConnectionState):
         self.waits_for = None
         try:
             requests.receive(self, buf, end)
+        except ForeignProtocolError as error:
+            self.shared.counts.foreign["plain", error.spoken.value] += 1
+            self.close(Cause.FOREIGN_PROTOCOL, str(error))
         except RemoteProtocolError as error:
             self.close(Cause.MALFORMED, str(error))
         return self._decided()

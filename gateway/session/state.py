@@ -18,7 +18,7 @@ from gateway.session.commands import (
     Wake,
 )
 from gateway.session.damping import Damping
-from gateway.session.entry import Entry, Proving, Unknown
+from gateway.session.entry import Certified, Entry, Proving, Unknown
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import Gap
 from gateway.session.life import Life, Open, Over
@@ -147,6 +147,11 @@ class ConnectionState:
         self.entry = entry.authenticated(user, expires_at)
         self.transactions.user = user
         self.routes_by_client.clear()
+
+    def recognise(self, user: str) -> None:
+        """The client has shown the user's certificate; before it has sent anything."""
+        self.entry = Certified(user)
+        self.transactions.user = user
 
     def routes(self, client_id: str | None) -> Routes:
         """Verdicts for the identity of a request."""

@@ -14,6 +14,8 @@ from gateway.heavy import beside, heavy
 from gateway.topology import Address, ApiRange
 from gateway.upstream.decoding import Decoder
 from gateway.upstream.dial import BrokerSocket, Dialling, converse
+from gateway.upstream.flow import Flow
+from ha_core.tls.clients import tls_fault
 from ha_core.wire import codec
 from ha_core.wire.apis import Pace
 from ha_core.wire.client import Answer, Client, learn_versions
@@ -24,7 +26,7 @@ Dial = Callable[[], Awaitable[BrokerSocket]]
 
 _IN_FLIGHT = 64
 _HELLO_S = 3.0
-_READ_AHEAD_BYTES = 1 << 20
+_READ_BYTES = 1 << 20
 
 
 class BrokerLostError(Exception):
@@ -50,15 +52,15 @@ def _untimed(limit: asyncio.Timeout | None) -> Iterator[None]:
 class _Pipe:
     """One opened connection: what is asked goes out at once, and a task hands each answer to whoever waits for it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: Client) -> None:
+    def __init__(self, flow: Flow, client: Client) -> None:
         self.client = client
         self.open = True
         self.retired = False
         """Nothing more is asked; it ends with its last answer."""
         self.unanswered_since = 0.0
-        self._writer = writer
+        self._flow = flow
         self._waiting: deque[asyncio.Future[Answer]] = deque()
-        self.reading = asyncio.create_task(self._read(reader))
+        self.reading = asyncio.create_task(self._read())
 
     @property
     def busy(self) -> bool:
@@ -71,37 +73,37 @@ class _Pipe:
             self.unanswered_since = loop.time()
         future: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append(future)
-        self._writer.write(data)
-        with contextlib.suppress(ConnectionError):  # the reader says what happened
-            await self._writer.drain()
+        self._flow.write(data)
+        await self._flow.drain()
         return await future
 
     def end(self, why: str) -> None:
         """What is in flight fails with `why`."""
         self.open = False
-        self._writer.transport.abort()
         self.reading.cancel()
+        self._flow.close()
         waiting, self._waiting = self._waiting, deque()
         for future in waiting:
             if not future.done():
                 future.set_exception(BrokerLostError(why))
                 future.exception()  # nobody may wait for it any more; asyncio would complain
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
+    async def _read(self) -> None:
         why = "the broker closed the connection"
         try:
             while self._waiting or not self.retired:
-                self.client.receive_data(await reader.readexactly(self.client.wanted))
                 event = self.client.next_event()
                 if isinstance(event, Answer):
                     future = self._waiting.popleft()
                     self.unanswered_since = asyncio.get_running_loop().time()
                     if not future.done():
                         future.set_result(event)
-        except asyncio.IncompleteReadError:
-            pass
+                elif data := await self._flow.read(min(self.client.wanted, _READ_BYTES)):
+                    self.client.receive_data(data)
+                else:
+                    break
         except (OSError, WireError) as error:
-            why = str(error)
+            why = (isinstance(error, OSError) and tls_fault(error)) or str(error)
         finally:
             self.end(why)
 
@@ -132,15 +134,10 @@ class BrokerConnection:
         async with self._opening:
             if self.connected:
                 return
-            sock = await self._dial()
-            try:
-                reader, writer = await asyncio.open_connection(sock=sock, limit=_READ_AHEAD_BYTES)
-            except BaseException:
-                sock.close()
-                raise
-            pipe = self._pipe = _Pipe(reader, writer, Client(self._client_id, self._decoder.limits))
-            if sock.renew_after_s < math.inf:
-                asyncio.get_running_loop().call_later(sock.renew_after_s, self._retire, pipe)
+            dialled = await self._dial()
+            pipe = self._pipe = _Pipe(Flow(dialled.sock), Client(self._client_id, self._decoder.limits))
+            if dialled.renew_after_s < math.inf:
+                asyncio.get_running_loop().call_later(dialled.renew_after_s, self._retire, pipe)
             try:
                 async with asyncio.timeout(_HELLO_S):
                     await converse(learn_versions(pipe.client), pipe.ask)

@@ -12,16 +12,20 @@ import math
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from gateway.descriptors import EXHAUSTED
 from gateway.topology import Address
+from gateway.upstream.flow import Flow
 from ha_core.kafka.security import begin_login
+from ha_core.tls.clients import context_of, tls_fault
+from ha_core.tls.contexts import TlsFilesError
 from ha_core.wire.client import Answer, Client, Conversation, LoginRefusedError
 from ha_core.wire.errors import WireError
 from ha_core.wire.frames import CLOSED, NEED_DATA
 from ha_core.wire.limits import Limits
 from ha_core.wire.sasl import PLAIN, SecurityProfile
+from ha_core.wire.tls_files import TlsFiles
 
 T = TypeVar("T")
 _RENEW_AFTER = 0.8
@@ -31,20 +35,19 @@ _AT_ONCE = (None, PLAIN)
 """Mechanisms that neither compute nor read anything: others do so beside the event loop."""
 
 
-class BrokerSocket(socket.socket):
+class BrokerSocket(NamedTuple):
     """One that knows for how long its login is good (`connections.max.reauth.ms`, KIP-368).
 
     Kafka's clients log in anew on it. Between the client's requests and their answers there is no place for that, so
     gateways change to another connection in time: a broker closes this one at the first request after its time.
-
-    :ivar renew_after_s: from when on it is to be left when nothing is under way on it.
     """
 
-    __slots__ = ("renew_after_s",)
+    sock: socket.socket
+    renew_after_s: float = math.inf
+    """From when on it is to be left when nothing is under way on it."""
 
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self.renew_after_s = math.inf
+    def close(self) -> None:
+        self.sock.close()
 
 
 class DialError(Exception):
@@ -52,35 +55,42 @@ class DialError(Exception):
 
 
 async def dial(address: Address, profile: SecurityProfile, client_id: str, timeout_ms: int) -> BrokerSocket:
-    """A connected, logged-in, non-blocking TCP socket that nothing reads yet; the caller closes it.
+    """A connected, logged-in, non-blocking socket, TCP or TLS, that nothing reads yet; the caller closes it.
 
     :raises DialError: not in time, refused, or the login failed.
     """
     host, port = address
+    awaited = "answer"
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            sock = await _connected(host, port)
+            flow = Flow(await _connected(host, port))
             try:
-                sock.renew_after_s = _RENEW_AFTER * await _log_in(sock, Client(client_id, _LIMITS), profile)
+                if profile.tls is not None:
+                    flow, awaited = _over_tls(flow, host, profile.tls), "TLS handshake"
+                    await flow.shake_hands()
+                    awaited = "answer"
+                renew_after_s = _RENEW_AFTER * await _log_in(flow, Client(client_id, _LIMITS), profile)
             except BaseException:
-                sock.close()
+                flow.close()
                 raise
-            return sock
+            return BrokerSocket(flow.take(), renew_after_s)
     except TimeoutError:
-        raise DialError(f"{host}:{port}: no answer within {timeout_ms} ms") from None
+        raise DialError(f"{host}:{port}: no {awaited} within {timeout_ms} ms") from None
     except OSError as error:
-        raise DialError(f"{host}:{port}: {error.strerror or error}") from error
+        raise DialError(f"{host}:{port}: {tls_fault(error) or error.strerror or error}") from error
+    except TlsFilesError as error:
+        raise DialError(f"{host}:{port}: {error}") from error
     except LoginRefusedError as error:
         raise DialError(f"{host}:{port} {error}") from error
     except WireError as error:
         raise DialError(f"{host}:{port}: {error}") from error
 
 
-async def _connected(host: str, port: int) -> BrokerSocket:
+async def _connected(host: str, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     failure: OSError = OSError(f"{host} has no address")
     for family, kind, protocol, _, place in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        sock = BrokerSocket(family, kind, protocol)
+        sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -95,15 +105,23 @@ async def _connected(host: str, port: int) -> BrokerSocket:
     raise failure
 
 
-async def _log_in(sock: socket.socket, client: Client, profile: SecurityProfile) -> float:
+def _over_tls(flow: Flow, host: str, files: TlsFiles) -> Flow:
+    """OSError for a name that no certificate can have."""
+    context = context_of(files)
+    try:
+        return Flow(context.wrap_socket(flow.sock, server_hostname=host, do_handshake_on_connect=False))
+    except ValueError as error:
+        raise OSError(f"{host!r} cannot be verified by TLS: {error}") from None
+
+
+async def _log_in(flow: Flow, client: Client, profile: SecurityProfile) -> float:
     """For how many seconds the login is good."""
-    loop = asyncio.get_running_loop()
 
     async def ask(data: bytes) -> Answer:
-        await loop.sock_sendall(sock, data)
+        flow.write(data)
         while (event := client.next_event()) is NEED_DATA:
             # Never reads ahead: bytes after the login belong to whoever takes the socket over.
-            client.receive_data(await loop.sock_recv(sock, client.wanted))
+            client.receive_data(await flow.read(client.wanted))
         if event is CLOSED:
             raise OSError("the broker hung up during the login; it may expect TLS or another mechanism")
         return event

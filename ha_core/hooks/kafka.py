@@ -14,8 +14,9 @@ CONNECTION_PREFIX = "switchyard_kafka_"
 
 
 class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
-    """Connection type `switchyard_kafka`: login and password are the account, `mechanism` is how it logs in; or a
-    `token_file` on the workers, for OAUTHBEARER.
+    """Connection type `switchyard_kafka`: login and password are the account, extra `mechanism` is how it logs in; or
+    extra `token_file` names a token on the workers, for OAUTHBEARER. Extra `tls` names the files of TLS:
+    `{"ca_file": …}`.
 
     The bootstrap address is needed for the connection test only: clusters say themselves where they are.
     """
@@ -67,5 +68,6 @@ def _profile(connection: Any) -> SecurityProfile:
     account = {"mechanism": mechanism, "username": connection.login, "password": connection.password}
     if extra.get("token_file"):
         account = {"mechanism": mechanism, "token_file": extra["token_file"]}
-    found = {name: {} if mechanism is None else account}
+    tls = extra.get("tls")
+    found = {name: ({} if mechanism is None else account) | ({} if tls is None else {"tls": tls})}
     return profiles(found, f"connection {name}", secrets=("password",))[name]

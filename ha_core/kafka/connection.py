@@ -17,9 +17,12 @@ from ha_core.kafka.errors import (
     ClusterUnreachableError,
     ConnectionLostError,
     NotKafkaError,
+    TlsRefusedError,
     UnsupportedByClusterError,
 )
 from ha_core.kafka.security import begin_login
+from ha_core.tls.clients import context_of, tls_fault
+from ha_core.tls.contexts import TlsFilesError
 from ha_core.wire.client import (
     NEWEST,
     Client,
@@ -34,6 +37,7 @@ from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.frames import CLOSED, NEED_DATA
 from ha_core.wire.limits import Limits
 from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.tls_files import TlsFiles
 
 T = TypeVar("T")
 
@@ -48,6 +52,7 @@ class BlockingConnection:
     :raises ClusterUnreachableError: refused, or silent until the deadline.
     :raises AuthenticationRefusedError: the account was not taken, or an account is needed.
     :raises NotKafkaError: what answers is no Kafka broker.
+    :raises TlsRefusedError: one of the two does not take the other's certificate, or speaks no TLS.
     """
 
     def __init__(
@@ -79,12 +84,27 @@ class BlockingConnection:
             raise self._unreachable(f"cannot be reached ({error.strerror or error})") from None
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if security.tls is not None:
+                self._socket = self._over_tls(host, security.tls)
             self._converse(learn_versions(self.client))
             self._converse(begin_login(self.client, security))
         except BaseException:
             self.close()
             raise
         self._greeted_with = self.client.asked
+
+    def _over_tls(self, host: str, files: TlsFiles) -> socket.socket:
+        self._socket.settimeout(max(self.until.left_s, 0.001))
+        try:
+            return context_of(files).wrap_socket(self._socket, server_hostname=host)
+        except TimeoutError:
+            text = f"did not finish the TLS handshake within {self.until.seconds:g} s"
+            raise self._unreachable(text) from None
+        except (OSError, ValueError) as error:
+            text = (isinstance(error, OSError) and tls_fault(error)) or f"TLS failed ({error})"
+            raise self._failed(TlsRefusedError, f"cannot be reached: {text}.") from None
+        except TlsFilesError as error:
+            raise self._failed(TlsRefusedError, f"cannot be reached: {error}.") from None
 
     def version(self, api: ApiKey, most: int = NEWEST) -> int:
         """The newest version up to `most` that both sides speak.
@@ -156,7 +176,7 @@ class BlockingConnection:
             asked = ApiKey(self.client.waits_for).name
             raise self._unreachable(f"did not answer {asked} within {self.until.seconds:g} s") from None
         except OSError as error:
-            raise self._lost(error.strerror or str(error)) from None
+            raise self._lost(tls_fault(error) or error.strerror or str(error)) from None
 
     def _lost(self, why: str) -> Exception:
         asked = ApiKey(self.client.waits_for)

@@ -33,6 +33,10 @@ class AuthenticationRefusedError(AtAddressError):
     """The cluster does not take the account of the security profile."""
 
 
+class TlsRefusedError(AuthenticationRefusedError):
+    """One side does not take the other's certificate, or speaks no TLS."""
+
+
 class NotKafkaError(AtAddressError):
     """What answers at the address does not speak Kafka's protocol, or speaks TLS."""
 

@@ -1,8 +1,9 @@
 """How this side logs in to clusters: security profiles by name, kept outside the shared state.
 
-`{name: {mechanism: …, username: …, password_file: …}}`, or `{mechanism: OAUTHBEARER, token_file: …}`: a security file,
-which `SWITCHYARD_SECURITY_FILE` names (it may have `password` in place), the `security_profiles` of a gateway's
-configuration (files only), or one profile that an Airflow connection describes (`password` only, or a `token_file`).
+`{name: {mechanism: …, username: …, password_file: …, tls: {ca_file: …}}}`, or `{mechanism: OAUTHBEARER, token_file: …,
+tls: …}`: a security file, which `SWITCHYARD_SECURITY_FILE` names (it may have `password` in place), the
+`security_profiles` of a gateway's configuration (files only), or one profile that an Airflow connection describes
+(`password` only, or a `token_file`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from typing import Any
 import yaml
 
 from ha_core.kafka.errors import SecurityProfileError
+from ha_core.tls.contexts import TlsFilesError
+from ha_core.tls.naming import named_files, told
 from ha_core.wire.client import Client, Conversation, LoginRefusedError, log_in
 from ha_core.wire.sasl import MECHANISMS, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER
+from ha_core.wire.tls_files import TlsFiles
 
 SECURITY_FILE_VARIABLE = "SWITCHYARD_SECURITY_FILE"
 _MAX_FILE_BYTES = 1024 * 1024
@@ -75,13 +79,14 @@ def begin_login(client: Client, profile: SecurityProfile) -> Conversation[float 
     return log_in(client, profile, random_secrets.token_urlsafe(24))
 
 
-def fields_of(profile: SecurityProfile) -> dict[str, str]:
+def fields_of(profile: SecurityProfile) -> dict[str, Any]:
     """A profile as `profiles` reads it; with its password in place, so for a file that nobody else may read."""
+    tls = {} if profile.tls is None else {"tls": told(profile.tls)}
     if profile.mechanism is None:
-        return {}
+        return tls
     if profile.token_file:
-        return {"mechanism": profile.mechanism, "token_file": profile.token_file}
-    return {"mechanism": profile.mechanism, "username": profile.username, "password": profile.password}
+        return {"mechanism": profile.mechanism, "token_file": profile.token_file, **tls}
+    return {"mechanism": profile.mechanism, "username": profile.username, "password": profile.password, **tls}
 
 
 def _profile(fields: Any, where: str, folder: Path, secrets: Sequence[str]) -> SecurityProfile:
@@ -89,17 +94,18 @@ def _profile(fields: Any, where: str, folder: Path, secrets: Sequence[str]) -> S
         raise SecurityProfileError(f"{where}: holds {type(fields).__name__}. Write `mechanism`, `username` and so on.")
     mechanism = fields.get("mechanism")
     by_token = mechanism == OAUTHBEARER
-    known = ["mechanism", "token_file"] if by_token else sorted(("mechanism", "username", *secrets))
+    known = sorted(("mechanism", "tls", *(("token_file",) if by_token else ("username", *secrets))))
     if unknown := sorted(str(key) for key in fields if key not in known):
         raise SecurityProfileError(f"{where}: {unknown[0]}: no such key. Known: {', '.join(known)}.")
+    tls = _tls(fields["tls"], f"{where}: tls", folder) if "tls" in fields else None
     if mechanism is None:
-        if fields:
-            raise SecurityProfileError(f"{where}: {sorted(fields)[0]} needs a mechanism. Add `mechanism: PLAIN`.")
-        return NO_SECURITY
+        if others := sorted(set(fields) - {"tls"}):
+            raise SecurityProfileError(f"{where}: {others[0]} needs a mechanism. Add `mechanism: PLAIN`.")
+        return SecurityProfile(tls=tls)
     if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
         raise SecurityProfileError(f"{where}: mechanism {mechanism!r} is not known. Use {', '.join(MECHANISMS)}.")
     if by_token:
-        return _by_token(fields.get("token_file"), where, folder)
+        return _by_token(fields.get("token_file"), where, folder, tls)
     username, password = fields.get("username"), fields.get("password")
     if not isinstance(username, str) or not username or "\0" in username:
         raise SecurityProfileError(f"{where}: username {username!r} is not a name. Write it as quoted text.")
@@ -111,15 +117,15 @@ def _profile(fields: Any, where: str, folder: Path, secrets: Sequence[str]) -> S
         password = _text(file, f"{where}: password_file {file}").rstrip("\r\n")
     if not isinstance(password, str) or not password or "\0" in password:
         raise SecurityProfileError(f"{where}: the password is empty or not text. Write it as quoted text.")
-    return SecurityProfile(mechanism, username, password)
+    return SecurityProfile(mechanism, username, password, tls)
 
 
-def _by_token(named: Any, where: str, folder: Path) -> SecurityProfile:
+def _by_token(named: Any, where: str, folder: Path, tls: TlsFiles | None) -> SecurityProfile:
     if not isinstance(named, str) or not named:
         raise SecurityProfileError(f"{where}: token_file {named!r} is not a path. Name the file that holds the token.")
     file = folder / named
     _token(file, f"{where}: token_file {file}")
-    return SecurityProfile(OAUTHBEARER, token_file=str(file.absolute()))
+    return SecurityProfile(OAUTHBEARER, tls=tls, token_file=str(file.absolute()))
 
 
 def _token(file: Path, what: str) -> str:
@@ -127,6 +133,13 @@ def _token(file: Path, what: str) -> str:
     if not token.isascii() or not token.isprintable() or not token or " " in token:
         raise SecurityProfileError(f"{what}: holds no token. Write the token into it, and nothing else.")
     return token
+
+
+def _tls(found: Any, where: str, folder: Path) -> TlsFiles:
+    try:
+        return named_files(found, where, folder)
+    except TlsFilesError as error:
+        raise SecurityProfileError(str(error)) from None
 
 
 def _text(path: Path, what: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import ConnectionLostError
+from ha_core.tls.sockets import TlsSocket
 from ha_core.wire.client import NEWEST, Answer
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import RemoteProtocolError
@@ -61,7 +62,9 @@ class Stream:
 
     def read(self) -> Iterator[Answer]:
         """The answers that are there whole. :raises ConnectionLostError: the broker has hung up, or talks nonsense."""
-        for _ in range(_READS):
+        reads = 0
+        while reads < _READS or self._deciphered():
+            reads += 1
             try:
                 data = self._receive()
             except BlockingIOError:
@@ -90,6 +93,10 @@ class Stream:
             return None
         data, self._size = bytes(memoryview(self._room)[: self._at]) if count else b"", 0
         return data
+
+    def _deciphered(self) -> bool:
+        """Whether TLS has bytes of which no selector tells: less than one record."""
+        return isinstance(self._socket, TlsSocket) and self._socket.pending() > 0
 
     def _answers(self) -> Iterator[Answer]:
         while True:

@@ -12,12 +12,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
 from ha_core.operations.environment import DEFAULT_SESSION_TIMEOUT_S, Environment, EnvironmentSettings, connect
 from ha_core.store.errors import StoreError
+from ha_core.store.security import parse
 
 
 def serve(work: Callable[[Environment, dict[str, Any]], None], in_vain: str) -> int:
@@ -34,7 +36,14 @@ def serve(work: Callable[[Environment, dict[str, Any]], None], in_vain: str) -> 
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     told: dict[str, Any] = json.loads(line)
     timeout_s = told.get("session_timeout_s", DEFAULT_SESSION_TIMEOUT_S)
-    connection = EnvironmentSettings(told["zookeeper"], told["root"], session_timeout_s=timeout_s)
+    try:
+        security = parse(told["zookeeper_security"], told["by"], Path())
+    except StoreError as error:
+        logging.getLogger(__name__).error("%s: %s", in_vain, error)  # noqa: TRY400 - told in words
+        return 1
+    connection = EnvironmentSettings(
+        told["zookeeper"], told["root"], session_timeout_s=timeout_s, zookeeper_security=security
+    )
     try:
         with connect(connection, told["by"], profiles=profiles(told["profiles"], told["by"])) as environment:
             work(environment, told)

@@ -21,6 +21,7 @@ from ha_core.model import Cluster, Operation, View
 from ha_core.model.operation import Driver
 from ha_core.operations.errors import RefusedError
 from ha_core.plan.revision import AnyOperation
+from ha_core.store.security import OPEN_WARNING, StoreSecurity, from_environment
 from ha_core.store.store import Store
 from ha_core.wire.sasl import SecurityProfile
 
@@ -42,6 +43,8 @@ class EnvironmentSettings:
     root: str = DEFAULT_ROOT
     security_file: Path | None = None
     session_timeout_s: float = DEFAULT_SESSION_TIMEOUT_S
+    zookeeper_security: StoreSecurity | None = None
+    """None: as the environment says."""
     create_root: bool = True
     """Make the root where there is none; else that is an error, as after a typing mistake."""
 
@@ -69,6 +72,8 @@ class Environment:
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     session_timeout_s: float = DEFAULT_SESSION_TIMEOUT_S
+    warnings: tuple[str, ...] = ()
+    """What is no problem now, and should be known."""
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "moves"))
     _admins: dict[tuple[str, str, str], Admin] = field(default_factory=dict)
     _silent: dict[str, float] = field(default_factory=dict)
@@ -167,15 +172,18 @@ def connect(
     :raises StoreUnavailableError: ZooKeeper is out of reach.
     :raises NoStateError: there is no state at the root, and it is not to be made.
     :raises SecurityProfileError: the security file cannot be used.
+    :raises StoreSecurityError: what says how ZooKeeper is reached cannot be used.
     """
     from ha_core.store.zookeeper import connect as connect_store
 
     known = load_profiles(connection.security_file) if profiles is None else profiles
+    security = from_environment() if connection.zookeeper_security is None else connection.zookeeper_security
     store = connect_store(
         connection.zookeeper,
         root=connection.root,
         session_timeout_s=connection.session_timeout_s,
         create=connection.create_root,
+        security=security,
     )
     return Environment(
         store=store,
@@ -184,4 +192,5 @@ def connect(
         profiles=known,
         progress=progress,
         session_timeout_s=connection.session_timeout_s,
+        warnings=(OPEN_WARNING,) if security.open else (),
     )

@@ -15,6 +15,7 @@ from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     NoNodeError,
     OperationTimeoutError,
     SessionExpiredError,
@@ -22,9 +23,14 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
+from kazoo.security import make_digest_acl
 
-from ha_core.store.errors import StoreError, StoreUnavailableError
+from ha_core.store.errors import StoreError, StoreSecurityError, StoreUnavailableError
+from ha_core.store.kazoo_tls import TlsHandler
+from ha_core.store.security import StoreSecurity
 from ha_core.store.tree import ReplyLostError, State
+from ha_core.tls.clients import context_of
+from ha_core.tls.contexts import TlsFilesError
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +107,11 @@ class ZooKeeperConnection:
             raise ReplyLostError(type(error).__name__) from error
         except NoNodeError:
             raise
+        except NoAuthError as error:
+            raise StoreError(
+                f"ZooKeeper at {self.hosts} refused a {what}: the state belongs to another account; give the username "
+                "and password_file with which it was made"
+            ) from error
         except KazooException as error:
             raise StoreError(f"ZooKeeper at {self.hosts} refused a {what}: {type(error).__name__} {error}") from error
 
@@ -151,13 +162,14 @@ class ZooKeeperConnection:
 
 
 def open_connection(
-    hosts: str, session_timeout_s: float, connect_timeout_s: float, patience_s: float
+    hosts: str, security: StoreSecurity, session_timeout_s: float, connect_timeout_s: float, patience_s: float
 ) -> ZooKeeperConnection:
     """See `connect`."""
     client = KazooClient(
         hosts=hosts,
         timeout=session_timeout_s,
         connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
+        **_secured(security),
     )
     try:
         client.start(timeout=connect_timeout_s)
@@ -165,8 +177,31 @@ def open_connection(
         raise StoreUnavailableError(
             f"no ZooKeeper answers at {hosts} within {connect_timeout_s:g} s: {_unresolved(hosts)}"
             "check the address, that it runs, and that it can be reached from here"
+            f"{_over(security)}"
         ) from error
     return ZooKeeperConnection(client, hosts, patience_s)
+
+
+def _secured(security: StoreSecurity) -> dict[str, Any]:
+    """What kazoo is told. StoreSecurityError: the files of TLS cannot be used."""
+    told: dict[str, Any] = {}
+    if security.tls is not None:
+        try:
+            context_of(security.tls, as_plain=False)
+        except TlsFilesError as error:
+            raise StoreSecurityError(f"TLS to ZooKeeper: {error}") from None
+        told["handler"] = TlsHandler(security.tls)
+    if security.username:
+        told["auth_data"] = {("digest", f"{security.username}:{security.password}")}
+        told["default_acl"] = [make_digest_acl(security.username, security.password, all=True)]
+    return told
+
+
+def _over(security: StoreSecurity) -> str:
+    """kazoo does not say why a handshake fails; it logs it."""
+    if security.tls is None:
+        return " without TLS"
+    return " over TLS: at its secure port, with a certificate of the authority and for the name that are expected here"
 
 
 def _unresolved(hosts: str) -> str:

@@ -11,6 +11,10 @@ class StoreUnavailableError(StoreError):
     """ZooKeeper cannot be reached, or does not answer in time."""
 
 
+class StoreSecurityError(StoreError):
+    """What says how ZooKeeper is reached cannot be used: names file, key and remedy."""
+
+
 class NoStateError(StoreError):
     """ZooKeeper answers, and has no state at the root that was named."""
 

@@ -21,6 +21,7 @@ from ha_core.store import paths
 from ha_core.store.connection import ZooKeeperConnection, open_connection
 from ha_core.store.errors import NoStateError, StoreError
 from ha_core.store.multiread import MultiRead, read_in_batches
+from ha_core.store.security import StoreSecurity, from_environment
 from ha_core.store.store import Store
 from ha_core.store.tree import Check, Create, Node, Op, PreconditionError, Put, Reads, Remove, check_size
 
@@ -142,6 +143,7 @@ def connect(
     connect_timeout_s: float = 5.0,
     patience_s: float = 5.0,
     create: bool = True,
+    security: StoreSecurity | None = None,
 ) -> Store:
     """Open a session, and create what an empty tree lacks.
 
@@ -151,12 +153,15 @@ def connect(
     :param connect_timeout_s: bound of the first connection. Later ones are sought for ever.
     :param patience_s: how long each call waits for an interrupted connection, and for its answer.
     :param create: False: a root that was mistyped is not made, and shows no empty state.
+    :param security: None: as the environment says (`StoreSecurity`).
+    :raises StoreSecurityError: what says how ZooKeeper is reached cannot be used.
     :raises StoreUnavailableError: none of the hosts answered in time.
     :raises NoStateError: there is nothing at the root, and it is not to be made.
     """
     if root and (not root.startswith("/") or root.endswith("/")):
         raise ValueError(f"root {root!r}: it must start with a slash and not end with one, as in /switchyard")
-    connection = open_connection(hosts, session_timeout_s, connect_timeout_s, patience_s)
+    known = from_environment() if security is None else security
+    connection = open_connection(hosts, known, session_timeout_s, connect_timeout_s, patience_s)
     try:
         if not create:
             _require_state(connection, root)

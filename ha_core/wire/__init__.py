@@ -6,7 +6,7 @@ No module here imports asyncio, socket, time or logging, and none keeps time or 
 from ha_core.wire.apis import APIS, Route, advertised
 from ha_core.wire.codec import decode, encode
 from ha_core.wire.codes import ApiKey, ErrorCode
-from ha_core.wire.errors import RemoteProtocolError, WireError
+from ha_core.wire.errors import ForeignProtocolError, RemoteProtocolError, WireError
 from ha_core.wire.header import (
     RequestHeader,
     encode_request,
@@ -22,6 +22,7 @@ __all__ = [
     "APIS",
     "ApiKey",
     "ErrorCode",
+    "ForeignProtocolError",
     "Limits",
     "RemoteProtocolError",
     "RequestHeader",

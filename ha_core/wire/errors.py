@@ -1,5 +1,7 @@
 """What can go wrong between two peers that speak Kafka's protocol."""
 
+from ha_core.wire.beginnings import Speech
+
 
 class WireError(Exception):
     """Base of both; any other exception from this package is a bug in it."""
@@ -7,6 +9,17 @@ class WireError(Exception):
 
 class RemoteProtocolError(WireError):
     """The peer sent bytes that the protocol does not allow, or that exceed the limits: close its connection."""
+
+
+class ForeignProtocolError(RemoteProtocolError):
+    """The peer speaks another protocol than Kafka's.
+
+    :ivar spoken: which one.
+    """
+
+    def __init__(self, spoken: Speech, text: str) -> None:
+        super().__init__(text)
+        self.spoken = spoken
 
 
 class LocalProtocolError(WireError):

@@ -4,15 +4,15 @@ from enum import Enum
 from struct import Struct
 from typing import Any, Final, Literal
 
-from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.beginnings import HEAD_BYTES, WITHOUT_TLS, speech
+from ha_core.wire.beginnings import LEAST as LEAST_FOREIGN
+from ha_core.wire.errors import ForeignProtocolError, RemoteProtocolError
 from ha_core.wire.limits import DEFAULT_LIMITS
 
 _SIZE = Struct(">i").unpack_from
 
 MIN_RESPONSE_BYTES = 4
 """A correlation id."""
-
-_HTTP = {b"GET ", b"PUT ", b"POST", b"HEAD", b"DELE", b"OPTI", b"CONN", b"PATC", b"TRAC", b"PRI ", b"HTTP"}
 
 
 class Event(Enum):
@@ -27,17 +27,19 @@ CLOSED: Final = Event.CLOSED
 
 
 def frame_size(buf: Any, pos: int, most: int, least: int) -> int:
-    """The size at `pos`, 4 bytes that must be there. RemoteProtocolError out of bounds; it names TLS and HTTP."""
+    """The size at `pos`, 4 bytes that must be there.
+
+    :raises ForeignProtocolError: these are the first bytes of TLS, HTTP or a PROXY header.
+    :raises RemoteProtocolError: out of bounds.
+    """
     size: int = _SIZE(buf, pos)[0]
+    if least <= size <= most and size < LEAST_FOREIGN:
+        return size
+    spoken = speech(bytes(buf[pos : pos + HEAD_BYTES]))
+    if spoken in WITHOUT_TLS:
+        raise ForeignProtocolError(spoken, WITHOUT_TLS[spoken])
     if least <= size <= most:
         return size
-    head = bytes(buf[pos : pos + 4])
-    if head[0] in (0x15, 0x16) and head[1] == 0x03:
-        raise RemoteProtocolError(
-            "the peer speaks TLS on a port without TLS: set its security.protocol, or use the TLS port"
-        )
-    if head in _HTTP:
-        raise RemoteProtocolError(f"the peer speaks HTTP ({head!r}) on a Kafka port: check its address and port")
     raise RemoteProtocolError(f"frame of {size} bytes: {least} to {most} are allowed")
 
 

@@ -16,21 +16,25 @@ from ha_core.wire.sasl_oauth import OAUTHBEARER, oauth_client, oauth_server
 from ha_core.wire.sasl_plain import plain_client, plain_server
 from ha_core.wire.sasl_scram import SCRAM_SHA_256, SCRAM_SHA_512, scram_client, scram_server
 from ha_core.wire.sasl_steps import Challenge, Exchange, Proved, Question, Reply, ServerExchange
+from ha_core.wire.tls_files import TlsFiles
 
 PLAIN = "PLAIN"
 
 
 @dataclass(frozen=True, slots=True)
 class SecurityProfile:
-    """An account at a cluster. Without a mechanism the cluster takes everyone.
+    """An account at a cluster. Without a mechanism the cluster takes everyone, or whoever shows a certificate.
+
 
     :ivar password: or the bearer token, where one logs in by that.
+    :ivar tls: None: its listeners speak no TLS.
     :ivar token_file: where that token is read from at each login, because others renew it.
     """
 
     mechanism: str | None = None
     username: str = ""
     password: str = field(default="", repr=False)
+    tls: TlsFiles | None = None
     token_file: str = ""
 
 

@@ -16,19 +16,33 @@ from stack.history.events import Noted
 
 def client_settings(profile: SecurityProfile) -> dict[str, Any]:
     """A security profile as librdkafka wants it."""
+    tls = profile.tls
+    named = (
+        {}
+        if tls is None
+        else {
+            "ssl.ca.location": tls.ca_file,
+            "ssl.certificate.location": tls.certificate_file,
+            "ssl.key.location": tls.key_file,
+        }
+    )
+    files = {key: value for key, value in named.items() if value is not None}
     if profile.mechanism is None:
-        return {}
+        return {} if tls is None else {"security.protocol": "SSL", **files}
+    protocol = "SASL_PLAINTEXT" if tls is None else "SASL_SSL"
     if profile.token_file:
         return {
-            "security.protocol": "SASL_PLAINTEXT",
+            "security.protocol": protocol,
             "sasl.mechanism": profile.mechanism,
             "oauth_cb": lambda _: token_in(Path(profile.token_file)),
+            **files,
         }
     return {
-        "security.protocol": "SASL_PLAINTEXT",
+        "security.protocol": protocol,
         "sasl.mechanism": profile.mechanism,
         "sasl.username": profile.username,
         "sasl.password": profile.password,
+        **files,
     }
 
 
@@ -51,10 +65,14 @@ def common(options: Options, recorder: Recorder) -> dict[str, Any]:
         "error_cb": remark,
         "log_level": 3,
     }
+    if options.ca_file:
+        settings |= {"security.protocol": options.protocol, "ssl.ca.location": options.ca_file}
+    if options.certificate_file:
+        settings |= {"ssl.certificate.location": options.certificate_file, "ssl.key.location": options.key_file}
     if options.user:
         settings |= {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
+            "security.protocol": options.protocol,
+            "sasl.mechanism": options.mechanism,
             "sasl.username": options.user,
             "sasl.password": options.password,
         }

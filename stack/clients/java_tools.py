@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from stack.certificates import write_private
 from stack.clients.options import Options
 from stack.clients.recorder import Ending, Recorder
 from stack.clients.start_point import started_consumer
@@ -150,15 +151,22 @@ def _run(
     reader: _ProducerLines | _ConsumerLines,
 ) -> int:
     settings["client.id"] = options.identifier
+    settings["security.protocol"] = options.protocol
+    if options.ca_file:
+        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": options.ca_file}
     if options.user:
-        settings["security.protocol"] = "SASL_PLAINTEXT"
-        settings["sasl.mechanism"] = "PLAIN"
+        module = "plain.PlainLoginModule" if options.mechanism == "PLAIN" else "scram.ScramLoginModule"
+        settings["sasl.mechanism"] = options.mechanism
         settings["sasl.jaas.config"] = (
-            "org.apache.kafka.common.security.plain.PlainLoginModule required"
+            f"org.apache.kafka.common.security.{module} required"
             f' username="{options.user}" password="{options.password}";'
         )
     settings |= options.own_settings
     with Recorder(options.out) as recorder, tempfile.TemporaryDirectory(prefix="switchyard-client-") as folder:
+        if options.certificate_file:
+            both = Path(folder, "client.pem")
+            write_private(both, Path(options.key_file).read_bytes() + Path(options.certificate_file).read_bytes())
+            settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(both)}
         config = Path(folder, "client.properties")
         config.touch(mode=0o600)
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8")

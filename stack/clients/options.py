@@ -17,8 +17,12 @@ class Options:
     topic: str = field(metadata={"help": "topic, or several separated by commas (consumers)"})
     out: Path = field(metadata={"help": "file for the history"})
     client_id: str = field(default="", metadata={"help": "client.id instead of the name"})
-    user: str = field(default="", metadata={"help": "SASL/PLAIN user"})
-    password: str = field(default="", metadata={"help": "SASL/PLAIN password"})
+    user: str = field(default="", metadata={"help": "who logs in, by SASL"})
+    password: str = field(default="", metadata={"help": "the password"})
+    mechanism: str = field(default="PLAIN", metadata={"help": "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"})
+    ca_file: str = field(default="", metadata={"help": "PEM of the authority of the gateway's certificate: TLS"})
+    certificate_file: str = field(default="", metadata={"help": "what the client shows of itself, PEM (with TLS)"})
+    key_file: str = field(default="", metadata={"help": "its key, PEM"})
     count: int = field(default=0, metadata={"help": "end after so many records sent or delivered; 0: go on"})
     duration_s: float = field(default=0.0, metadata={"help": "end after so many seconds; 0: go on"})
     until_file: str = field(default="", metadata={"help": "end when this file exists"})
@@ -63,6 +67,13 @@ class Options:
     @property
     def topics(self) -> tuple[str, ...]:
         return tuple(self.topic.split(","))
+
+    @property
+    def protocol(self) -> str:
+        """security.protocol."""
+        if self.user:
+            return "SASL_SSL" if self.ca_file else "SASL_PLAINTEXT"
+        return "SSL" if self.ca_file else "PLAINTEXT"
 
     @property
     def identifier(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from typing import Any
 
@@ -43,10 +44,15 @@ def consumer_settings(options: Options, reset: str) -> dict[str, Any]:
 
 def _common(options: Options) -> dict[str, Any]:
     settings: dict[str, Any] = {"bootstrap_servers": options.bootstrap, "client_id": options.identifier}
+    if options.ca_file:
+        context = ssl.create_default_context(cafile=options.ca_file)
+        if options.certificate_file:
+            context.load_cert_chain(options.certificate_file, options.key_file)
+        settings |= {"security_protocol": options.protocol, "ssl_context": context}
     if options.user:
         settings |= {
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": "PLAIN",
+            "security_protocol": options.protocol,
+            "sasl_mechanism": options.mechanism,
             "sasl_plain_username": options.user,
             "sasl_plain_password": options.password,
         }

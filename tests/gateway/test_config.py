@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from gateway.__main__ import main
 from gateway.authenticating.accounts import Account
 from gateway.config import Config, ConfigError, load, open_passwords
 from ha_core.operations.user_entries import entry
+from ha_core.store.security import StoreSecurity, parse
+from ha_core.wire.tls_files import TlsFiles
+from stack.certificates import Authority
 from tests.gateway.authenticating.signing import key_set
 
 SMALLEST: dict[str, Any] = {
@@ -95,7 +99,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"listen": {"prot": 1}}, "gateway.yaml: listen.prot: 1: no such key here; known keys are host, port, advertised"),
     (
         {"security_profiles": {"x": {"user": "a"}}},
-        "gateway.yaml: security_profiles: profile x: user: no such key. Known: mechanism, password_file, username.",
+        "gateway.yaml: security_profiles: profile x: user: no such key. Known: mechanism, password_file, tls, user",
     ),
     (
         {"zookeeper": {"hosts": "z:1", "session_timeout_ms": 4000, "lease_ms": 4000}},
@@ -111,6 +115,27 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"security_profiles": {"s": {"username": "u"}}}, "username needs a mechanism. Add `mechanism: PLAIN`"),
     ({"limits": {"max_connections": "many"}}, "limits.max_connections: 'many': Input should be a valid integer"),
     ({"record_facts_s": -1}, "record_facts_s: -1: Input should be greater than or equal to 0; correct the value"),
+    ({"tls": {}}, "gateway.yaml: tls.certificate_file: missing; add it"),
+    (
+        {"tls": {"certificate_file": "c", "cafile": "x"}},
+        "gateway.yaml: tls.cafile: 'x': no such key here; known keys are certificate_file, key_file, key_password_file",
+    ),
+    ({"tls": {"certificate_file": "none.pem"}}, "none.pem: No such file or directory; give the path of a readable"),
+    ({"tls": {"certificate_file": "c", "client_certificates": "required"}}, "tls: client_certificates=required and"),
+    (
+        {"tls": {"certificate_file": "c", "client_certificates": "optional", "client_ca_file": "c"}}
+        | {"authentication": {}},
+        "gateway.yaml: authentication: nobody can log in",
+    ),
+    ({"tls": {"certificate_file": "c", "principal_rules": ["DEFAULT"]}}, "tls: principal_rules are of clients'"),
+    ({"tls": {"certificate_file": "c", "principal_rules": ["CN=(.*)"]}}, "tls.principal_rules: 'CN=(.*)' is no rule"),
+    ({"zookeeper": {"hosts": "z:1", "tls": {"ca": "x"}}}, "gateway.yaml: zookeeper: tls: ca: no such key. Known: ca_f"),
+    ({"zookeeper": {"hosts": "z:1", "tls": {"ca_file": "none.pem"}}}, "none.pem: No such file or directory; give the"),
+    ({"zookeeper": {"hosts": "z:1", "username": "u"}}, "zookeeper: username and password_file belong together"),
+    (
+        {"zookeeper": {"hosts": "z:1", "username": "u", "password_file": "none"}},
+        "zookeeper: password_file none: No such file or directory",
+    ),
     ({"log": {"level": "loud"}}, "log.level: 'loud': Input should be 'debug', 'info', 'warning' or 'error'"),
 ]
 
@@ -171,6 +196,32 @@ def test_an_empty_password_file_is_refused(tmp_path: Path) -> None:
     text = fault(tmp_path, SMALLEST | {"security_profiles": {"sasl": profile}})
 
     assert "security_profiles: profile sasl: the password is empty" in text
+
+
+def test_certificates_and_passwords_of_zookeeper_come_from_files_beside_the_configuration(tmp_path: Path) -> None:
+    # Given files of TLS, for clients and for ZooKeeper
+    authority = Authority(tmp_path)
+    authority.issue("gateway", ["127.0.0.1"])
+    (tmp_path / "password").write_text("s3cret\n")
+    own = {"certificate_file": "gateway.pem", "key_file": "gateway.key"}
+    clients = {"client_certificates": "required", "client_ca_file": "ca.pem", "principal_rules": ["DEFAULT"]}
+    zookeeper = {"hosts": "z:1", "tls": {"ca_file": "ca.pem", **own}, "username": "u", "password_file": "password"}
+    # When they are read, and certificates alone say who a client is
+    config = load(
+        written(
+            tmp_path,
+            SMALLEST | {"tls": own | clients | {"ca_file": "ca.pem"}, "authentication": {}, "zookeeper": zookeeper},
+        )
+    )
+    # Then they are found beside it
+    assert config.tls is not None
+    certificate, key, ca = (str(tmp_path / name) for name in ("gateway.pem", "gateway.key", "ca.pem"))
+    assert config.tls.peers == TlsFiles(ca, certificate, key)
+    assert config.tls.server.context().verify_mode is ssl.CERT_REQUIRED
+    assert config.zookeeper.security == StoreSecurity(TlsFiles(ca, certificate, key), "u", "s3cret")
+    assert "s3cret" not in repr(config)
+    # And a process that works on the gateway's behalf is told the same
+    assert parse(config.zookeeper.told, "told", Path("/elsewhere")) == config.zookeeper.security
 
 
 def test_the_documented_configuration_names_every_key_there_is() -> None:
@@ -235,13 +286,13 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path, said: dict[str, A
 @pytest.mark.parametrize(
     ("host", "flag", "mechanisms", "tls", "refused"),
     [
-        ("0.0.0.0", True, ["PLAIN"], None, "Only on 127.0.0.1 a flag allows it"),
-        ("gw.example.org", True, ["PLAIN"], None, "Only on 127.0.0.1 a flag allows it"),
-        ("127.0.0.1", False, ["PLAIN"], None, "plain_without_tls: true"),
-        ("127.0.0.1", True, ["PLAIN"], None, None),
-        ("::1", True, ["PLAIN"], None, None),
-        ("0.0.0.0", False, ["SCRAM-SHA-512"], None, None),
-        ("0.0.0.0", False, ["PLAIN"], {}, None),
+        ("0.0.0.0", True, ["PLAIN"], False, "Only on 127.0.0.1 a flag allows it"),
+        ("gw.example.org", True, ["PLAIN"], False, "Only on 127.0.0.1 a flag allows it"),
+        ("127.0.0.1", False, ["PLAIN"], False, "plain_without_tls: true"),
+        ("127.0.0.1", True, ["PLAIN"], False, None),
+        ("::1", True, ["PLAIN"], False, None),
+        ("0.0.0.0", False, ["SCRAM-SHA-512"], False, None),
+        ("0.0.0.0", False, ["PLAIN"], True, None),
     ],
 )
 def test_passwords_over_an_open_line_are_refused_by_the_check(
@@ -251,7 +302,7 @@ def test_passwords_over_an_open_line_are_refused_by_the_check(
     host: str,
     flag: bool,
     mechanisms: list[str],
-    tls: dict[str, Any] | None,
+    tls: bool,
     refused: str | None,
 ) -> None:
     (tmp_path / "users.yaml").write_text("alice: wonder\n")
@@ -262,7 +313,11 @@ def test_passwords_over_an_open_line_are_refused_by_the_check(
         "phantom_secret_file": "phantoms",
         "plain_without_tls": flag,
     }
-    file = written(tmp_path, SMALLEST | {"listen": {"host": host, "tls": tls}, "authentication": said})
+    changed: dict[str, Any] = {"listen": {"host": host}, "authentication": said}
+    if tls:
+        Authority(tmp_path).issue("gateway", ["127.0.0.1"])
+        changed["tls"] = {"certificate_file": "gateway.pem", "key_file": "gateway.key"}
+    file = written(tmp_path, SMALLEST | changed)
     monkeypatch.setattr("sys.argv", ["gateway", "--config", str(file), "--check"])
 
     assert main() == (0 if refused is None else 2)

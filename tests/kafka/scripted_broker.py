@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,9 +16,20 @@ from ha_core.wire.header import RequestHeader, encode_response, read_request_hea
 Answer = Callable[[bytes], bytes | None]
 
 
+def _exactly(client: socket.socket, count: int) -> bytes:
+    """So many bytes; fewer at the end. Of TLS, which knows no MSG_WAITALL, as well."""
+    found = b""
+    while len(found) < count and (more := client.recv(count - len(found))):
+        found += more
+    return found
+
+
 @contextmanager
-def listening(answer: Answer) -> Iterator[int]:
-    """A server that gives each request frame to `answer` and sends what it says; None hangs up."""
+def listening(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[int]:
+    """A server that gives each request frame to `answer` and sends what it says; None hangs up.
+
+    :param context: of TLS; None: it speaks none.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -27,12 +39,14 @@ def listening(answer: Answer) -> Iterator[int]:
             except OSError:
                 return
             # A client that gives up resets the connection; the next one is served all the same
-            with client, suppress(ConnectionError):
-                while head := client.recv(4, socket.MSG_WAITALL):
-                    said = answer(client.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL))
-                    if said is None:
-                        break
-                    client.sendall(said)
+            with client, suppress(ConnectionError, ssl.SSLError):
+                peer = client if context is None else context.wrap_socket(client, server_side=True)
+                with peer:
+                    while head := _exactly(peer, 4):
+                        said = answer(_exactly(peer, int.from_bytes(head, "big")))
+                        if said is None:
+                            break
+                        peer.sendall(said)
 
     thread = threading.Thread(target=serve)
     thread.start()

@@ -61,10 +61,11 @@ def test_a_broker_refuses_a_wrong_one_and_it_is_not_shown(cluster: Cluster, mech
 def test_gateways_dial_brokers_by_the_same_account(cluster: Cluster, mechanism: str) -> None:
     host, _, port = cluster.bootstrap.partition(",")[0].rpartition(":")
 
-    async def dialled(password: str) -> float:
-        with await dial((host, int(port)), account(mechanism, password), "switchyard-test", 10_000) as sock:
-            return sock.renew_after_s
+    async def good_for(password: str) -> float:
+        dialled = await dial((host, int(port)), account(mechanism, password), "switchyard-test", 10_000)
+        dialled.close()
+        return dialled.renew_after_s
 
-    assert asyncio.run(dialled(PASSWORD)) == math.inf
+    assert asyncio.run(good_for(PASSWORD)) == math.inf
     with pytest.raises(DialError, match="refused the account"):
-        asyncio.run(dialled("wrong"))
+        asyncio.run(good_for("wrong"))

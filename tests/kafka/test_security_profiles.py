@@ -54,7 +54,7 @@ def test_an_invalid_security_profile_is_named_with_the_remedy(fields: object, na
 def test_an_error_offers_what_is_allowed_there_alone(allowed: str, tmp_path: Path) -> None:
     login = {"mechanism": "PLAIN", "username": "u"}
     other = {"password": "password_file", "password_file": "password"}[allowed]
-    known = ", ".join(sorted(("mechanism", "username", allowed)))
+    known = ", ".join(sorted(("mechanism", "tls", "username", allowed)))
     for fields, said in (
         (login, f"give {allowed}."),
         (login | {other: "x"}, f"{other}: no such key. Known: {known}."),

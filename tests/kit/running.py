@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from ha_core.kafka.security import NO_SECURITY
+from ha_core.kafka.security import NO_SECURITY, load_profiles
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.clients.process import PATIENCE_S, Client, history_of
@@ -169,8 +169,8 @@ class Run:
         return between_batches(found, bootstraps, self._account())
 
     def _account(self) -> SecurityProfile:
-        service = self.stack.service
-        return NO_SECURITY if service is None else SecurityProfile("PLAIN", service["user"], service["password"])
+        file = self.stack.document["security_file"]
+        return NO_SECURITY if file is None else load_profiles(Path(file))["sasl"]
 
     def dumps(self, topic: str) -> tuple[LogDump, ...]:
         clusters = self.stack.clusters if self._cluster is None else {self._cluster: self.stack.clusters[self._cluster]}

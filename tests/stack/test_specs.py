@@ -51,7 +51,7 @@ def test_an_unknown_kafka_version_is_refused_with_the_locked_ones() -> None:
         ([], 2, "none", "needs a cluster"),
         (["east=3.9.2", "east=4.3.1"], 2, "none", "east is given more than once"),
         (["east=3.9.2"], 9, "none", "9 gateways"),
-        (["east=3.9.2"], 2, "ssl", "'ssl' is neither"),
+        (["east=3.9.2"], 2, "ssl", "'ssl' is none of none, sasl, tls"),
     ],
 )
 def test_an_invalid_stack_spec_is_refused_with_the_reason(

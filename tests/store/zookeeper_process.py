@@ -11,6 +11,7 @@ from pathlib import Path
 
 import stack.ports
 from stack.java import SHORT_LIVED, find_java
+from stack.tls import StackTls
 from stack.zookeeper_part import class_path
 
 
@@ -21,6 +22,7 @@ class ZooKeeperProcess:
         self.folder = folder
         self._ports = stack.ports.claim()
         self.port = self._ports.take()
+        self.secure_port = 0
         self.process: subprocess.Popen[bytes] | None = None
         (folder / "zoo.cfg").write_text(
             f"dataDir={folder}/data\nclientPort={self.port}\nclientPortAddress=127.0.0.1\ntickTime=200\n"
@@ -31,6 +33,22 @@ class ZooKeeperProcess:
     @property
     def hosts(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    def secure(self, tls: StackTls) -> None:
+        """Opens one more port, which speaks TLS and wants certificates."""
+        self.secure_port = self._ports.take()
+        settings = {
+            "secureClientPort": self.secure_port,
+            "secureClientPortAddress": "0.0.0.0",
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            **tls.java(tls.zookeeper, words="keyStore trustStore"),
+        }
+        with (self.folder / "zoo.cfg").open("a") as file:
+            file.writelines(f"{key}={value}\n" for key, value in settings.items())
+
+    @property
+    def secure_hosts(self) -> str:
+        return f"127.0.0.1:{self.secure_port}"
 
     def start(self) -> None:
         with (self.folder / "zookeeper.log").open("ab") as log:

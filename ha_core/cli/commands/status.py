@@ -39,6 +39,7 @@ def status(
     found = problems(environment, view, states, gateways, running)
     document = {
         "problems": found,
+        "warnings": environment.warnings,
         "revision": view.revision,
         "clusters": states,
         "gateways": gateways,
@@ -49,10 +50,11 @@ def status(
         "mirrors": mirrors.totals_json(),
         "mirror_syncs": synced(environment, mirrors.mirrors),
     }
+    warnings = [f"warning: {text}" for text in environment.warnings]
     if check:
-        return Answer(document, problems_page(found), ATTENTION if found else SUCCESS)
+        return Answer(document, [*problems_page(found), *warnings], ATTENTION if found else SUCCESS)
     page = status_page(view.revision, states, gateways, running, locks)
-    return Answer(document, [*page, *problems_page(found)])
+    return Answer(document, [*page, *problems_page(found), *warnings])
 
 
 @command("history", "All operations, or every entry of one.")

@@ -44,13 +44,11 @@ class FakeHost:
         return ClientConnection(self, ours, Session(port, self.shared, self.snapshot)), theirs
 
     async def open(self, lane: BrokerLane) -> BrokerSocket:
-        pair, theirs = socket.socketpair()
-        ours = BrokerSocket(fileno=pair.detach())
-        ours.renew_after_s = 0.8 * self.good_for_s
+        ours, theirs = socket.socketpair()
         ours.setblocking(False)
         theirs.setblocking(False)
         self.brokers.append(theirs)
-        return ours
+        return BrokerSocket(ours, 0.8 * self.good_for_s)
 
     def fulfil(self, connection: ClientConnection, wish: Wish) -> None:
         if isinstance(wish, AwaitLease):

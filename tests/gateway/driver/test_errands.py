@@ -12,6 +12,7 @@ from gateway.composed.handlers import NodeAddress
 from gateway.config import Config
 from gateway.driver.composing import Errands
 from gateway.driver.gateway import Gateway
+from gateway.driver.handshakes import Arrived
 from gateway.session.commands import Cause, Compose
 from gateway.session.snapshot import Port
 from ha_core.model import Identity
@@ -45,7 +46,7 @@ def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carr
         pairs = [socket.socketpair() for _ in range(2)]
         for ours, _ in pairs:
             ours.setblocking(False)
-            gateway.clients._arrived(ours, Port(), "127.0.0.1")
+            gateway.clients._admit(Arrived(ours, Port(), "127.0.0.1"))
         gone, stays = sorted(gateway.clients.open, key=lambda one: one.client.sock.fileno())
         identity = Identity("anonymous", "app")
         for connection, token, key in (

@@ -314,19 +314,31 @@ def test_another_mechanism_is_refused_with_those_that_are_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "spoken", "said"),
     [
-        (bytes.fromhex("16030100c8010000c40303"), "TLS"),
-        (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
-        (b"\x7f\xff\xff\xff\0\0", ""),
+        (bytes.fromhex("16030100c8010000c40303"), "tls", "TLS"),
+        (b"GET / HTTP/1.1\r\n\r\n", "http", "HTTP"),
+        (b"PROXY TCP4 192.0.2.1 192.0.2.2 5 6\r\n", "proxy", "PROXY header"),
+        (b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c", "proxy", "PROXY header"),
     ],
 )
-def test_what_is_not_kafka_is_named(data: bytes, said: str) -> None:
-    talk = Talk()
+@pytest.mark.parametrize("most", [104_857_600, 2_147_483_647])
+def test_what_is_another_protocol_is_named_and_counted_whatever_size_a_request_may_have(
+    data: bytes, spoken: str, said: str, most: int
+) -> None:
+    talk = Talk(limits=Limits(max_request_bytes=most))
     talk.send(data)
     assert talk.closed is not None
-    assert talk.closed.cause is Cause.MALFORMED
+    assert talk.closed.cause is Cause.FOREIGN_PROTOCOL
     assert said in talk.closed.detail
+    assert talk.session.shared.counts.foreign == {("plain", spoken): 1}
+
+
+def test_what_is_nothing_known_is_malformed() -> None:
+    talk = Talk()
+    talk.send(b"\x7f\xff\xff\xff\0\0")
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.MALFORMED
 
 
 def test_a_request_above_the_limit_is_refused_before_it_is_read() -> None:

@@ -343,7 +343,7 @@ def test_a_socket_for_a_client_is_connected_and_nothing_was_read_from_it() -> No
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await cluster.refresh()
 
-        sock = await cluster.open(2)
+        sock = (await cluster.open(2)).sock
 
         with sock:
             assert sock.getpeername() == ("127.0.0.1", brokers[1].port)

@@ -151,7 +151,7 @@ def test_a_wrong_password_is_the_reason_why_a_cluster_is_out_of_reach(stack: Sta
 def test_a_logged_in_socket_is_ready_for_a_clients_requests(stack: Stack) -> None:
     async def scenario(running: Running) -> None:
         (broker,) = running.upstream.topology.clusters["west"].brokers
-        sock = await running.upstream.open("west", broker)
+        sock = (await running.upstream.open("west", broker)).sock
         loop = asyncio.get_running_loop()
 
         with sock:

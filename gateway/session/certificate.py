@@ -1,0 +1,108 @@
+"""From the certificate that a client has shown to its user.
+
+The subject is written as Kafka's brokers write it (RFC 2253), and rules are those of `ssl.principal.mapping.rules`: a
+rule counts where its pattern matches the whole subject, and the first one that does decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MAX_SUBJECT = 2048
+"""Characters: patterns are an operator's, but what they are tried on comes from outside."""
+MAX_USER = 255
+_SHORT = {
+    "commonName": "CN",
+    "countryName": "C",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+_SPECIAL = re.compile(r'[,+"\\<>;]')
+_RULE = re.compile(r"RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)")
+_GROUP = re.compile(r"\$(\d)")
+_CASE: dict[str, Callable[[str], str]] = {"": str, "L": str.lower, "U": str.upper}
+
+Subject = Sequence[Sequence[tuple[str, str]]]
+"""As Python's ssl tells it: sets of attributes, the widest first, each attribute with its long name."""
+
+
+def distinguished_name(subject: Subject) -> str:
+    """`CN=orders,OU=apps,O=Example`: the narrowest first. What stands in a value cannot be taken for an attribute."""
+    return ",".join(
+        "+".join(f"{_SHORT.get(kind, kind)}={_escaped(text)}" for kind, text in one) for one in subject[::-1]
+    )
+
+
+def _escaped(text: str) -> str:
+    text = _SPECIAL.sub(r"\\\g<0>", text).replace("\0", "\\00")
+    if text.startswith((" ", "#")):
+        text = f"\\{text}"
+    if text.endswith(" ") and text != "\\ ":
+        text = f"{text[:-1]}\\ "
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """:ivar pattern: of the whole subject. None: every subject, which is the user as it stands (`DEFAULT`)."""
+
+    pattern: re.Pattern[str] | None
+    replacement: str = ""
+    case: str = ""
+
+    def user(self, name: str) -> str | None:
+        """The user; None: the rule does not speak of this subject."""
+        if self.pattern is None:
+            return name
+        found = self.pattern.fullmatch(name)
+        if found is None:
+            return None
+        text = _GROUP.sub(lambda group: found[int(group[1])] or "", self.replacement)
+        return _CASE[self.case](text)
+
+
+def parse_rule(text: str) -> Rule:
+    """`DEFAULT`, or `RULE:pattern/replacement/` with `L` or `U` behind it for lower or upper case.
+
+    :raises ValueError: it is none; the text says why.
+    """
+    if text == "DEFAULT":
+        return Rule(None)
+    found = _RULE.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            f"{text!r} is no rule: write DEFAULT, or RULE:pattern/replacement/ with L or U behind it; a slash in a "
+            r"pattern is written \/"
+        )
+    source, replacement, case = found[1].replace(r"\/", "/"), found[2].replace(r"\/", "/"), found[3]
+    try:
+        pattern = re.compile(source)
+    except re.error as error:
+        raise ValueError(f"{text!r}: the pattern cannot be read: {error}") from None
+    for group in _GROUP.findall(replacement):
+        if int(group) > pattern.groups:
+            raise ValueError(f"{text!r}: ${group} names a group, and the pattern has {pattern.groups}")
+    return Rule(pattern, replacement, case)
+
+
+def user_of(rules: Iterable[Rule], certificate: dict[str, Any] | None) -> str | None:
+    """Whose certificate it is; None: there is none, or it stands for nobody.
+
+    :param certificate: as Python's ssl tells it, verified.
+    """
+    name = distinguished_name(certificate.get("subject", ())) if certificate else ""
+    if not name or len(name) > MAX_SUBJECT:
+        return None
+    for rule in rules:
+        user = rule.user(name)
+        if user is not None:
+            return user if 0 < len(user) <= MAX_USER and "\0" not in user else None
+    return None

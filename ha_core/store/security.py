@@ -1,0 +1,104 @@
+"""How this side reaches ZooKeeper: over TLS, with credentials, with both or with neither.
+
+`{tls: {ca_file: …, certificate_file: …, key_file: …}, username: …, password_file: …}`: a file, which
+`SWITCHYARD_ZOOKEEPER_SECURITY_FILE` names for commands, tasks and jobs, or a part of a gateway's configuration.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ha_core.store.errors import StoreSecurityError
+from ha_core.tls.contexts import TlsFilesError
+from ha_core.tls.naming import named_files
+from ha_core.wire.tls_files import TlsFiles
+
+FILE_VARIABLE = "SWITCHYARD_ZOOKEEPER_SECURITY_FILE"
+_KEYS = ("tls", "username", "password_file")
+_MAX_FILE_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSecurity:
+    """
+    :ivar username: what is made belongs to this account (digest); "": everybody may change it.
+    """
+
+    tls: TlsFiles | None = None
+    username: str = ""
+    password: str = field(default="", repr=False)
+
+    @property
+    def open(self) -> bool:
+        """Whether whoever reaches ZooKeeper's port can do what this side can."""
+        return self.tls is None and not self.username
+
+
+OPEN = StoreSecurity()
+OPEN_WARNING = (
+    "ZooKeeper is reached without TLS and without credentials: whoever reaches its port can move every client. Give "
+    f"tls, or username and password_file (gateways: `zookeeper:`; else the file that {FILE_VARIABLE} names)"
+)
+
+
+def from_environment() -> StoreSecurity:
+    """What the file says that the variable names; without it, neither TLS nor credentials.
+
+    :raises StoreSecurityError: names file, key and remedy.
+    """
+    named = os.environ.get(FILE_VARIABLE)
+    return load(Path(named)) if named else OPEN
+
+
+def load(path: Path) -> StoreSecurity:
+    """:raises StoreSecurityError: names file, key and remedy."""
+    try:
+        found = yaml.safe_load(_text(path, str(path)))
+    except yaml.YAMLError as error:
+        raise StoreSecurityError(f"{path}: {error}. Correct the YAML.") from None
+    return parse(found, str(path), path.parent)
+
+
+def parse(found: Any, where: str, folder: Path) -> StoreSecurity:
+    """:param folder: where relative names of files are looked for.
+    :raises StoreSecurityError: names key and remedy.
+    """
+    if not isinstance(found, Mapping):
+        raise StoreSecurityError(f"{where}: holds {type(found).__name__}. Write `tls: …` and `username: …`.")
+    if unknown := sorted(str(key) for key in found if key not in _KEYS):
+        raise StoreSecurityError(f"{where}: {unknown[0]}: no such key. Known: {', '.join(_KEYS)}.")
+    try:
+        tls = named_files(found["tls"], f"{where}: tls", folder) if "tls" in found else None
+    except TlsFilesError as error:
+        raise StoreSecurityError(str(error)) from None
+    username, file = found.get("username", ""), found.get("password_file")
+    if not isinstance(username, str) or ":" in username:
+        raise StoreSecurityError(f"{where}: username {username!r} is not a name; it may hold no colon.")
+    if bool(username) != (file is not None):
+        raise StoreSecurityError(f"{where}: username and password_file belong together; give both, or neither.")
+    if file is None:
+        return StoreSecurity(tls)
+    password = _text(folder / str(file), f"{where}: password_file {folder / str(file)}").rstrip("\r\n")
+    if not password:
+        raise StoreSecurityError(f"{where}: password_file {folder / str(file)}: is empty; write the password into it.")
+    return StoreSecurity(tls, username, password)
+
+
+def _text(path: Path, what: str) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise StoreSecurityError(f"{what}: {error.strerror}. Give the path of a readable file.") from None
+    if len(data) > _MAX_FILE_BYTES:
+        raise StoreSecurityError(f"{what}: longer than {_MAX_FILE_BYTES} bytes. This is not the right file.")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise StoreSecurityError(f"{what}: not UTF-8 at byte {error.start}. Save it as UTF-8.") from None

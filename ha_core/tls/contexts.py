@@ -1,0 +1,119 @@
+"""What both sides of TLS are told, read from files: 1.2 at least, names verified, no renegotiation."""
+
+from __future__ import annotations
+
+import ssl
+from enum import Enum
+from pathlib import Path
+
+from ha_core.tls.sockets import TlsSocket
+from ha_core.wire.tls_files import TlsFiles
+
+_MAX_FILE_BYTES = 4 * 1024 * 1024
+
+
+class TlsFilesError(Exception):
+    """A file that TLS needs cannot be used: names it, what is wrong, and the remedy."""
+
+
+class Certificates(Enum):
+    """Whether a server asks its clients for certificates."""
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    REQUIRED = "required"
+
+
+_ASKS = {
+    Certificates.NONE: ssl.CERT_NONE,
+    Certificates.OPTIONAL: ssl.CERT_OPTIONAL,
+    Certificates.REQUIRED: ssl.CERT_REQUIRED,
+}
+
+
+def server_context(files: TlsFiles, clients: Certificates) -> ssl.SSLContext:
+    """:param files: those of `ca_file` are what clients' certificates have to come from.
+    :raises TlsFilesError: a file cannot be used, or one that is needed is not named.
+    """
+    context = _context(ssl.PROTOCOL_TLS_SERVER)
+    if files.certificate_file is None:
+        raise TlsFilesError("a server needs a certificate_file: name one")
+    _show(context, files)
+    context.verify_mode = _ASKS[clients]
+    if clients is not Certificates.NONE:
+        if files.ca_file is None:
+            raise TlsFilesError("clients' certificates are verified by those of an authority: name its file")
+        _trust(context, files.ca_file)
+    return context
+
+
+def client_context(files: TlsFiles, kind: type[ssl.SSLSocket] = TlsSocket) -> ssl.SSLContext:
+    """:param kind: of the sockets that it makes.
+    :raises TlsFilesError: a file cannot be used.
+    """
+    context = _context(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name, which may be an address
+    context.sslsocket_class = kind
+    if files.ca_file is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        _trust(context, files.ca_file)
+    if files.certificate_file is not None:
+        _show(context, files)
+    return context
+
+
+def _context(protocol: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.sslsocket_class = TlsSocket
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Asked for again and again it costs this side more than the other one; and only 1.2 knows it.
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    return context
+
+
+def _trust(context: ssl.SSLContext, file: str) -> None:
+    text = _text(file)
+    try:
+        context.load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError):
+        raise TlsFilesError(f"{file}: holds no certificates in PEM form; give the authority's certificate") from None
+
+
+def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
+    certificate, key = files.certificate_file, files.key_file or files.certificate_file
+    assert certificate is not None
+    assert key is not None
+    for file in {certificate, key}:
+        _text(file)  # OpenSSL does not say which file it could not read
+    password = _text(files.key_password_file).partition("\n")[0].rstrip("\r") if files.key_password_file else ""
+    try:
+        # Never without a password: OpenSSL would ask for it at the terminal.
+        context.load_cert_chain(certificate, key, lambda: password)
+    except ssl.SSLError as error:
+        raise TlsFilesError(_not_shown(error, certificate, key, bool(password))) from None
+    except ValueError:
+        raise TlsFilesError(f"{files.key_password_file}: longer than a password may be") from None
+
+
+def _not_shown(error: ssl.SSLError, certificate: str, key: str, password: bool) -> str:
+    reason = error.reason or str(error)
+    if reason == "KEY_VALUES_MISMATCH":
+        return f"{key}: is not the key of the certificate in {certificate}; give the two that belong together"
+    if "BEGIN CERTIFICATE" not in _text(certificate):
+        return f"{certificate}: holds no certificate in PEM form"
+    if "PRIVATE KEY" not in _text(key):
+        return f"{key}: holds no private key in PEM form"
+    if "ENCRYPTED" in _text(key):
+        return f"{key}: its password is {'another one' if password else 'not given; name key_password_file'}"
+    return f"{certificate}, {key}: cannot be used ({reason})"
+
+
+def _text(file: str) -> str:
+    try:
+        with Path(file).open("rb") as stream:
+            data = stream.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise TlsFilesError(f"{file}: {error.strerror}; give the path of a readable file") from None
+    if len(data) > _MAX_FILE_BYTES:
+        raise TlsFilesError(f"{file}: longer than {_MAX_FILE_BYTES} bytes; this is not the right file")
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,87 @@
+"""A TLS socket that behaves as a plain one: what cannot be done now raises BlockingIOError.
+
+What differs all the same: bytes may lie deciphered in it, of which no selector tells (`pending`); and what `send` has
+not taken is to be offered again before anything else, from its first byte on, because a part of it may be on its way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import ssl
+from typing import Any
+
+RECORD_BYTES = 16 << 10
+"""What one record of TLS holds at most."""
+
+
+class TlsSocket(ssl.SSLSocket):
+    """Made by the contexts of `contexts`; the handshake is for the caller to do."""
+
+    def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
+        """As many bytes as there are; 0 at the end."""
+        room = memoryview(buffer)[: nbytes or None]
+        count = 0
+        while count < len(room):
+            try:
+                found = int(self.read(len(room) - count, room[count:]))
+            except ssl.SSLWantReadError:
+                break
+            except ssl.SSLWantWriteError:
+                raise _takes_nothing() from None
+            except ValueError:  # both sides have said that nothing more comes
+                return count
+            count += found
+            if not self.pending() and (found < RECORD_BYTES or self.gettimeout() != 0):
+                return count  # where more has come, a selector says so, or the next call waits for it
+        if count == 0:
+            raise BlockingIOError(errno.EAGAIN, "nothing has come")
+        return count
+
+    def recv(self, bufsize: int = 1024, flags: int = 0) -> bytes:
+        try:
+            return bytes(self.read(bufsize))
+        except ssl.SSLWantReadError:
+            raise BlockingIOError(errno.EAGAIN, "nothing has come") from None
+        except ssl.SSLWantWriteError:
+            raise _takes_nothing() from None
+        except ValueError:
+            return b""
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        """Whole records only: how many bytes are on their way for certain."""
+        view = memoryview(data)
+        sent = 0
+        while sent < len(view):
+            try:
+                sent += super().send(view[sent : sent + RECORD_BYTES])
+            except ssl.SSLWantWriteError:
+                break
+            except ssl.SSLWantReadError:
+                raise _takes_nothing() from None
+        if view and not sent:
+            raise BlockingIOError(errno.EAGAIN, "nothing is taken")
+        return sent
+
+    def shutdown(self, how: int) -> None:
+        """Says, in TLS as well, that nothing more is sent. What comes is still deciphered."""
+        self._say_the_end()
+        socket.socket.shutdown(self, how)
+
+    def close(self) -> None:
+        if self.fileno() >= 0 and self.gettimeout() == 0:  # else it would wait for the other side to say it, too
+            self._say_the_end()
+        super().close()
+
+    def _say_the_end(self) -> None:
+        """Without it clients take the end for an attack (a truncation), and log it as an error."""
+        with contextlib.suppress(OSError, ValueError):
+            self.unwrap()
+
+
+def _takes_nothing() -> OSError:
+    """Something of TLS itself, as new keys that were asked for, is to be sent before anything else is done, and the
+    other side takes nothing. To wait for that in both directions is not worth it: it happens to those who ask on
+    purpose, and a reader that is called again and again meanwhile would not rest."""
+    return ConnectionAbortedError(errno.ECONNABORTED, "the other side takes nothing of what TLS has to answer")

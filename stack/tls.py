@@ -1,0 +1,81 @@
+"""The files of a stack's TLS: certificates of one authority, which lie in the stack's folder."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ha_core.wire.tls_files import TlsFiles
+from stack.certificates import Authority, Certificate
+from stack.parts import LOOPBACK
+
+CLIENTS = "Switchyard clients"
+"""The organisation of the certificates that stand for users of the gateways."""
+CLIENT_RULE = rf"RULE:CN=([^,\\]+),O={CLIENTS}/$1/"
+_HOSTS = (LOOPBACK, "localhost")
+
+
+@dataclass(frozen=True)
+class StackTls:
+    """
+    :ivar authority: the authority's certificate.
+    :ivar service: what gateways, commands and jobs show to brokers and to ZooKeeper.
+    :ivar clients: user → what he may show to the gateways.
+    :ivar phantom_secret: of the gateways' SCRAM; all have the same.
+    """
+
+    authority: Path
+    broker: Certificate
+    zookeeper: Certificate
+    gateway: Certificate
+    service: Certificate
+    clients: Mapping[str, Certificate]
+    phantom_secret: str = field(repr=False)
+
+    @classmethod
+    def make(cls, folder: Path, service_user: str, users: Collection[str]) -> StackTls:
+        authority = Authority(folder)
+        return cls(
+            authority=authority.file,
+            broker=authority.issue("broker", _HOSTS),
+            zookeeper=authority.issue("zookeeper", _HOSTS),
+            gateway=authority.issue("gateway", _HOSTS),
+            service=authority.issue(service_user),
+            clients={user: authority.issue(user, organisation=CLIENTS, file=f"client-{user}") for user in users},
+            phantom_secret=secrets.token_urlsafe(32),
+        )
+
+    @property
+    def as_client(self) -> dict[str, str]:
+        """`tls` of a security profile, and of how ZooKeeper is reached."""
+        return {
+            "ca_file": str(self.authority),
+            "certificate_file": str(self.service.certificate),
+            "key_file": str(self.service.key),
+        }
+
+    @property
+    def files(self) -> TlsFiles:
+        return TlsFiles(**self.as_client)
+
+    def java(self, own: Certificate, prefix: str = "ssl.", words: str = "keystore truststore") -> dict[str, str]:
+        """Settings of Kafka (or, with other words, of ZooKeeper) for a server that wants certificates of clients."""
+        key_store, trust_store = words.split()
+        return {
+            f"{prefix}{key_store}.type": "PEM",
+            f"{prefix}{key_store}.location": str(own.together),
+            f"{prefix}{trust_store}.type": "PEM",
+            f"{prefix}{trust_store}.location": str(self.authority),
+        }
+
+    def document(self) -> dict[str, object]:
+        """What `up` prints of it."""
+        return {
+            "ca_file": str(self.authority),
+            "clients": {
+                user: {"certificate_file": str(one.certificate), "key_file": str(one.key)}
+                for user, one in self.clients.items()
+            },
+        }

@@ -1,0 +1,195 @@
+"""What a connection reads and writes is the same with TLS below it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.driver.channel import BUFFER, Channel, TlsChannel, channel
+from gateway.driver.farewell import Farewells
+from tests.gateway.driver.tls_port import TlsPort, played
+
+_VIEW = memoryview(BUFFER)
+
+
+class Reader:
+    """Reads as a connection does, at most so much at once."""
+
+    def __init__(self, port: TlsPort, sock: socket.socket, room: int) -> None:
+        self.room, self.data, self.ended = room, bytearray(), False
+        self.channel = channel(port.loop, sock, self.read, self.write)
+        self.channel.want(True)
+
+    def read(self) -> None:
+        try:
+            count = self.channel.sock.recv_into(_VIEW[: self.room])
+        except BlockingIOError:
+            return
+        self.data += BUFFER[:count]
+        self.ended = count == 0
+        self.channel.want(not self.ended)
+
+    def write(self) -> None:
+        self.channel.flush()
+        self.channel.want(True)
+
+
+async def connected(port: TlsPort, room: int = len(BUFFER)) -> tuple[Reader, ssl.SSLSocket]:
+    client = await port.shake(port.trusting())
+    await port.until(lambda: port.came)
+    return Reader(port, port.came[0].sock, room), client
+
+
+@pytest.mark.parametrize("room", [1000, 16_384, 20_000, 262_144])
+def test_what_lies_deciphered_is_read_without_another_word_of_the_client(tmp_path: Path, room: int) -> None:
+    async def scenario(port: TlsPort) -> None:
+        reader, client = await connected(port, room)
+        assert isinstance(reader.channel, TlsChannel)
+        data = bytes(range(256)) * 1000
+        # When records come that are longer than what is read at once, and then nothing more
+        await asyncio.to_thread(client.sendall, data)
+        # Then all of it is read
+        await port.until(lambda: len(reader.data) == len(data))
+        assert reader.data == data
+        client.close()
+
+    played(tmp_path, scenario)
+
+
+def test_a_connection_that_reads_no_more_is_given_nothing_that_lies_deciphered(tmp_path: Path) -> None:
+    async def scenario(port: TlsPort) -> None:
+        reader, client = await connected(port, room=100)
+        original: Callable[[], None] = reader.channel.on_readable
+
+        def once() -> None:
+            original()
+            reader.channel.want(False)
+
+        reader.channel.on_readable = once
+        reader.channel.want(False)
+        reader.channel.want(True)
+        # Given a record of which a part was read
+        await asyncio.to_thread(client.sendall, b"x" * 1000)
+        await port.until(lambda: len(reader.data) == 100)
+        # When reading was ended meanwhile
+        await asyncio.sleep(0.05)
+        # Then nothing is read, until it is wanted again
+        assert len(reader.data) == 100
+        reader.channel.on_readable = original
+        reader.channel.want(True)
+        await port.until(lambda: len(reader.data) == 1000)
+        client.close()
+
+    played(tmp_path, scenario)
+
+
+def test_what_a_slow_client_does_not_take_goes_later_whole_and_in_order(tmp_path: Path) -> None:
+    async def scenario(port: TlsPort) -> None:
+        reader, client = await connected(port)
+        # Given much more than the sockets hold, from the buffer that everybody shares
+        data = b"".join(number.to_bytes(4, "big") for number in range(2_000_000))
+        for at in range(0, len(data), 200_000):
+            piece = data[at : at + 200_000]
+            BUFFER[: len(piece)] = piece
+            reader.channel.send(_VIEW[: len(piece)])
+        BUFFER[:] = bytes(len(BUFFER))
+        reader.channel.want(True)
+        assert reader.channel.pending
+
+        def read_all() -> bytes:
+            found = bytearray()
+            while len(found) < len(data):
+                found += client.recv(65_536)
+            return bytes(found)
+
+        # When the client reads
+        found = await asyncio.to_thread(read_all)
+        # Then it has all of it
+        assert found == data
+        assert not reader.channel.pending
+        client.close()
+
+    played(tmp_path, scenario)
+
+
+def test_a_client_that_takes_a_little_counts_as_one_that_takes_something(tmp_path: Path) -> None:
+    async def scenario(port: TlsPort) -> None:
+        reader, client = await connected(port)
+        # Given one long answer
+        reader.channel.send(bytes(30_000_000))
+        reader.channel.want(True)
+        stuck: Callable[[float], float] = reader.channel.stuck_s
+        assert stuck(1.0) == 0.0
+
+        # When the client takes a tenth of it
+        def read_some() -> None:
+            count = 0
+            while count < 3_000_000:
+                count += len(client.recv(65_536))
+
+        await asyncio.to_thread(read_some)
+        await asyncio.sleep(0.05)
+        # Then it is not stuck
+        assert stuck(100.0) == 0.0
+        assert stuck(101.0) == 1.0
+        client.close()
+
+    played(tmp_path, scenario)
+
+
+def test_the_end_is_said_in_tls_and_what_the_client_still_sends_is_read(tmp_path: Path) -> None:
+    async def scenario(port: TlsPort) -> None:
+        reader, client = await connected(port)
+        # Given a last answer, and the end of this direction
+        reader.channel.send(b"last")
+        farewells = Farewells(port.loop)
+        farewells.see_off(reader.channel.release())
+
+        def go() -> tuple[bytes, bytes]:
+            last, end = client.recv(100), client.recv(100)  # an end that is not said in TLS raises an error
+            client.sendall(b"not read any more")
+            return last, end
+
+        client.context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF if hasattr(ssl, "OP_IGNORE_UNEXPECTED_EOF") else -1
+        # Then the client sees both
+        assert await asyncio.to_thread(go) == (b"last", b"")
+        client.close()
+        await port.until(lambda: not len(farewells))
+
+    played(tmp_path, scenario)
+
+
+def test_a_client_that_ends_and_one_that_is_cut_off_are_both_seen(tmp_path: Path) -> None:
+    async def scenario(port: TlsPort) -> None:
+        # Given a client that says the end
+        reader, client = await connected(port)
+        await asyncio.to_thread(client.sendall, b"word")
+        ended = asyncio.create_task(asyncio.to_thread(client.unwrap))
+        await port.until(lambda: reader.ended)
+        reader.channel.close()
+        await asyncio.gather(ended, return_exceptions=True)
+        assert reader.data == b"word"
+        port.came.clear()
+        # And one that is torn away
+        other, torn = await connected(port)
+        raw = socket.socket(fileno=torn.detach())
+        raw.close()
+        # Then both ends are seen
+        await port.until(lambda: other.ended)
+
+    played(tmp_path, scenario)
+
+
+def test_without_tls_nothing_is_different() -> None:
+    async def scenario() -> None:
+        ours, theirs = socket.socketpair()
+        assert type(channel(asyncio.get_running_loop(), ours, lambda: None, lambda: None)) is Channel
+        ours.close()
+        theirs.close()
+
+    asyncio.run(scenario())

@@ -1,0 +1,135 @@
+"""Everything over TLS: clients to gateways, gateways and commands to brokers and to ZooKeeper."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.security import SECURITY_FILE_VARIABLE, load_profiles
+from ha_core.model import Cluster
+from ha_core.store.security import FILE_VARIABLE
+from stack.clients.kinds import CONSUMERS, PRODUCERS
+from stack.harness import Stack
+from stack.history.blackout import Move
+from stack.history.events import Noted
+from tests.kit.running import bootstrap, switch, switchyard
+from tests.system.conftest import MakeRun
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+USER = "orders-app"
+CLUSTERS = ("east", "west")
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    up = Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=2, security="tls")
+    with up as running, pytest.MonkeyPatch.context() as environment:
+        environment.setenv(SECURITY_FILE_VARIABLE, running.document["security_file"])
+        environment.setenv(FILE_VARIABLE, running.document["zookeeper_security_file"])
+        yield running
+
+
+def create_topic(stack: Stack, topic: str) -> None:
+    cluster = Cluster(name="east", bootstrap=bootstrap(stack, "east"))
+    with Admin(cluster, load_profiles()["sasl"]) as admin:
+        admin.create_topics([TopicSpec(topic, 3, 1)])
+
+
+def tls(stack: Stack) -> dict[str, Any]:
+    assert stack.tls is not None
+    return stack.tls
+
+
+def test_moves_of_every_kind_of_client_lose_and_double_nothing(stack: Stack, make_run: MakeRun, name: str) -> None:
+    # Given clients of every kind that log in over TLS, and one that shows a certificate in place of a login
+    create_topic(stack, name)
+    switchyard(stack, "bindings", "set", f"user:{USER}", "east", "--reason", "test", "--yes")
+    run = make_run(stack)
+    account = {"user": USER, "password": stack.users[USER], "mechanism": "SCRAM-SHA-512"}
+    login = {**account, "ca_file": tls(stack)["ca_file"]}
+    shown = {"ca_file": tls(stack)["ca_file"], **tls(stack)["clients"][USER]}
+    consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}", **login) for kind in CONSUMERS]
+    producers = [run.start(kind, f"w-{kind}", name, rate=40, **login) for kind in PRODUCERS]
+    producers.append(run.start("confluent-producer", "w-shown", name, rate=40, idempotence="on", **shown))
+    for producer in producers:
+        producer.wait_for(20, "acknowledged")
+    for consumer in consumers:
+        consumer.wait_for(20, "delivered")
+    # When they are moved there and back
+    for origin, target in (CLUSTERS, CLUSTERS[::-1]):
+        begun = time.time()
+        assert switch(stack, f"user:{USER}", origin=origin, target=target)["result"] == "succeeded"
+        run.moves.append(Move(begun, time.time()))
+        before = {client: client.count("acknowledged") for client in producers}
+        for producer, count in before.items():
+            producer.wait_for(count + 20, "acknowledged")
+    run.finish(producers, consumers)
+    # Then every record is there once, where it was said to be, and no client has failed
+    result = run.verdict(name, complete=[f"{name}-{kind}" for kind in CONSUMERS])
+    assert result.sound, str(result)
+    assert len(run.cuts([name])) == 3 * 2
+    fatal = [e for events in run.history(name).clients.values() for e in events if isinstance(e, Noted) and e.fatal]
+    assert fatal == []
+
+
+def test_brokers_know_the_account_by_scram_too(stack: Stack) -> None:
+    service, security = stack.service, load_profiles()["sasl"].tls
+    assert service is not None
+    assert security is not None
+    for name in CLUSTERS:
+        settings = {
+            "bootstrap.servers": bootstrap(stack, name),
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": service["user"],
+            "sasl.password": service["password"],
+            "ssl.ca.location": security.ca_file,
+            "ssl.certificate.location": security.certificate_file,
+            "ssl.key.location": security.key_file,
+        }
+        assert AdminClient(settings).list_topics(timeout=30).brokers
+
+
+def test_gateways_see_each_other_and_count_who_speaks_no_tls(stack: Stack) -> None:
+    # Given a client without TLS
+    host, _, port = stack.gateways[0]["bootstrap"].partition(":")
+    with httpx.Client() as client, pytest.raises(httpx.TransportError):
+        client.get(f"http://{host}:{port}/")
+    # Then it is counted, and handshakes of clients and of the other gateway are
+    said = httpx.get(f"{stack.gateways[0]['http']}/metrics").text
+    assert 'switchyard_gateway_foreign_connections_total{listener="tls",protocol="http"} 1.0' in said
+    done = 'switchyard_gateway_tls_handshakes_total{outcome="done"} '
+    assert float(said.partition(done)[2].split()[0]) > 0
+    assert "does not answer" not in stack.logs("gateway")
+
+
+def test_keys_and_passwords_are_for_their_owner_only_and_in_no_log(stack: Stack) -> None:
+    assert stack.service is not None
+    secrets = [stack.service["password"], *stack.users.values()]
+    for file in Path(stack.dir).rglob("*"):
+        if file.is_file() and file.suffix in {".key", ".password"}:
+            assert file.stat().st_mode & 0o077 == 0, file
+        if file.is_file() and file.suffix == ".log":
+            text = file.read_text("utf-8", "replace")
+            assert not [secret for secret in secrets if secret in text], file
+
+
+def test_zookeeper_is_not_reached_without_a_certificate(stack: Stack) -> None:
+    host, _, port = stack.zookeeper.partition(":")
+    context = ssl.create_default_context(cafile=tls(stack)["ca_file"])
+
+    with socket.create_connection((host, int(port)), timeout=30) as sock:
+        client = context.wrap_socket(sock, server_hostname=host)  # in TLS 1.3 the refusal comes behind it
+        with client, pytest.raises(ssl.SSLError):
+            client.recv(1)
+    assert switchyard(stack, "status")["warnings"] == []
