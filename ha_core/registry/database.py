@@ -14,10 +14,10 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from ha_core.registry.errors import DatabaseAwayError, InvalidError, SchemaError
-from ha_core.registry.words import short
 
 WAIT_S = 10
 """For another writer, and for an answer."""
@@ -112,9 +112,14 @@ def _named(name: str) -> Iterator[None]:
     """Errors of drivers as ours: their own texts may hold statements with their parameters."""
     try:
         yield
+    except PoolTimeoutError:
+        raise DatabaseAwayError(f"{name}: all connections are taken; try again") from None
     except (OperationalError, InterfaceError) as error:
         raise DatabaseAwayError(f"{name} does not answer: {_words(error)}") from None
     except DBAPIError as error:
+        # Plain, without a kind of its own: SQLite says so of a file that is none of its own.
+        if type(error) is DatabaseError:
+            raise DatabaseAwayError(f"{name} cannot be read: {_words(error)}") from None
         if error.connection_invalidated:
             raise DatabaseAwayError(f"{name} has closed the connection: {_words(error)}") from None
         raise
@@ -128,7 +133,9 @@ def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError:
-        raise InvalidError(f"{short(url.partition('@')[0].partition(':')[0])}…: not the URL of a database") from None
+        raise InvalidError(
+            "what was given is not the URL of a database: sqlite:////PATH, postgresql://USER@HOST/NAME"
+        ) from None
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername not in {"sqlite", "postgresql+psycopg"}:

@@ -42,23 +42,12 @@ def running() -> Iterator[str]:
     data, log = folder / "data", folder / "log"
 
     def call(*words: str) -> None:
-        subprocess.run(words, check=True, capture_output=True, timeout=120, cwd=folder, **options)  # type: ignore[call-overload]
+        subprocess.run(words, check=True, capture_output=True, timeout=280, cwd=folder, **options)  # type: ignore[call-overload]
 
     try:
-        call(
-            str(at / "initdb"),
-            "-D",
-            str(data),
-            "-U",
-            USER,
-            "-A",
-            "trust",
-            "--no-sync",
-            "-E",
-            "UTF8",
-            "--locale=C.UTF-8",
-        )
-        flags = f"-h 127.0.0.1 -p {port} -k {folder} -c fsync=off"
+        of_new = ("-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
+        call(str(at / "initdb"), "-D", str(data), *of_new)
+        flags = f"-c listen_addresses= -k {folder} -c fsync=off"
         call(str(at / "pg_ctl"), "-D", str(data), "-l", str(log), "-w", "-o", flags, "start")
         try:
             yield f"postgresql://{USER}@/postgres?host={folder}"
