@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import httpx
 
 from ha_core.registry.errors import PlatformAwayError
-from ha_core.registry.feed import Changes, Row
+from ha_core.registry.versions import Changes, Row
 
 TIMEOUT_S = 10.0
 Parsed = TypeVar("Parsed")

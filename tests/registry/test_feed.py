@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ha_core.registry.errors import InvalidError, StaleVersionError
-from ha_core.registry.feed import Changes, DatabaseSource, Row, digest_of
+from ha_core.registry.feed import DatabaseSource
 from ha_core.registry.kinds.users import User
 from ha_core.registry.registry import Registry
+from ha_core.registry.versions import Changes, Row, digest_of
 
 BY, WHY = "operator", "a test"
 
