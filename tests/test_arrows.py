@@ -89,8 +89,17 @@ RULES = (
         clock=False,
     ),
     Rule("ha_core/operations", _BELOW, None),
+    Rule(
+        "ha_core/registry",
+        ("ha_core.model", "ha_core.datacache.core"),
+        ("alembic", "fastapi", "httpx", "pydantic", "sqlalchemy", "starlette", "uvicorn", COMPUTED),
+    ),
     Rule("ha_core/present", _SHOWN, (), IMPURE, clock=False),
-    Rule("ha_core/cli", (*_SHOWN, *_ERRORS, "ha_core.present"), ("typer", "rich", "matplotlib", COMPUTED)),
+    Rule(
+        "ha_core/cli",
+        (*_SHOWN, *_ERRORS, "ha_core.present", "ha_core.registry"),
+        ("typer", "rich", "matplotlib", COMPUTED),
+    ),
     Rule("ha_core/hooks", ("ha_core.model", "ha_core.operations", "ha_core.kafka", *_ERRORS, _ACCOUNT), ("airflow",)),
     Rule(
         "ha_core/operators",

@@ -30,11 +30,17 @@ class Late(NamedTuple):
 _AIRFLOW = "Airflow reads every DAG and lists all hooks again and again: what a task needs comes with the task"
 _CLIENTS = "heavy or native: whoever imports the stack pays for the one that is used"
 _COMMANDS = "the `switchyard` command imports it for its words alone"
+_DATABASE = "SQLAlchemy and FastAPI: not for the commands of the night"
 LATE = (
     Late("ha_core.hooks", ("airflow.sdk.exceptions", "ha_core"), _AIRFLOW),
     Late("ha_core.operators", ("ha_core", "yaml"), _AIRFLOW),
     Late("plugins", ("airflow.api_fastapi", "fastapi", "ha_core"), "every process of Airflow reads plugins, tasks too"),
     Late("ha_core.cli.commands.plot", ("matplotlib",), "takes a second, for one command"),
+    Late("ha_core.cli.commands.platform", ("ha_core.registry",), _DATABASE),
+    Late("ha_core.cli.commands.quotas", ("ha_core.registry",), _DATABASE),
+    Late("ha_core.cli.commands.rights", ("ha_core.registry",), _DATABASE),
+    Late("ha_core.cli.commands.users", ("ha_core.registry",), _DATABASE),
+    Late("ha_core.cli.platform", ("ha_core.registry",), _DATABASE),
     Late("ha_core.operations.environment", ("ha_core.kafka.admin", "ha_core.store"), "kazoo, codecs: not for `--help`"),
     Late("spark_jobs.inputs", ("ha_core.store",), "kazoo: not for jobs that read their inputs from a file"),
     Late("spark_jobs.command", ("ha_core", "spark_jobs"), "pyspark starts slowly: not for `--help`, or wrong words"),

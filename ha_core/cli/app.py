@@ -23,7 +23,10 @@ GROUPS = {
     "facts": "What is known of each cluster, for the day on which it does not answer.",
     "origins": "Clusters that were dead at a cut: they may be back, or are gone for good.",
     "usage": "List and declare what users use.",
-    "users": "Entries of the users files of gateways.",
+    "platform": "The database of users and rights: its tables, its service, and all that it holds.",
+    "users": "Who may log in; and entries of the users files of gateways.",
+    "rights": "Who may do what.",
+    "quotas": "How much each may use.",
     "mirror": "Copies of topics in another cluster.",
 }
 

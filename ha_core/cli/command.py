@@ -82,7 +82,7 @@ class Session(ExitStack):
     @functools.cached_property
     def environment(self) -> Environment:
         try:
-            opened = connect(self._connection, by=_operator(), progress=self.out.progress)
+            opened = connect(self._connection, by=operator(), progress=self.out.progress)
         except (StoreUnavailableError, NoStateError) as error:
             if not self._unset:
                 raise
@@ -215,7 +215,8 @@ def _runner(function: Callable[..., Answer]) -> Callable[..., None]:
     return run
 
 
-def _operator() -> str:
+def operator() -> str:
+    """Who runs the command, as histories name him."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):

@@ -14,6 +14,7 @@ from ha_core.model import UnreadableDocumentError
 from ha_core.operations.errors import MoveError, RefusedError
 from ha_core.plan.revision import MoveDamagedError
 from ha_core.plan.verdict import Verdict
+from ha_core.registry.errors import DatabaseAwayError, RegistryError
 from ha_core.store.errors import LockedError, NoStateError, StillHeldError, StoreError, StoreUnavailableError
 
 SUCCESS = 0
@@ -25,7 +26,7 @@ changed, and to ask for the same again does not help."""
 UNDONE = 3
 """It was begun, failed, and was taken back: no fence, no lock, and nothing has moved. It can be tried again."""
 OUT_OF_REACH = 4
-"""ZooKeeper, or a cluster without which it cannot be done, does not answer. Nothing was begun."""
+"""ZooKeeper, the database, or a cluster without which it cannot be done, does not answer. Nothing was begun."""
 BUSY = 5
 """Another operation works on it. Nothing was changed; wait for its end."""
 ATTENTION = 6
@@ -40,7 +41,8 @@ IN_SHORT = (
 
 _FAILURES: tuple[tuple[tuple[type[Exception], ...], int, str], ...] = (
     ((LockedError,), BUSY, "refused"),
-    ((StoreUnavailableError,), OUT_OF_REACH, "refused"),
+    ((StoreUnavailableError, DatabaseAwayError), OUT_OF_REACH, "refused"),
+    ((RegistryError,), BAD_INPUT, "refused"),
     ((NoStateError, DeclaredError, SecurityProfileError), BAD_INPUT, "refused"),
     ((ClusterUnreachableError,), OUT_OF_REACH, "failed"),
     ((MoveError, MoveDamagedError, StoreError, KafkaAdminError, UnreadableDocumentError), FAILURE, "failed"),

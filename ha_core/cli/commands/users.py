@@ -1,4 +1,4 @@
-"""`users entry`: what a gateway keeps of a user's password."""
+"""`users`: who may log in, and what gateways keep of a password in their users files."""
 
 from __future__ import annotations
 
@@ -9,15 +9,111 @@ from typing import Annotated
 
 from typer import Argument
 
-from ha_core.cli.command import Answer, Session, command, option
+from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
+from ha_core.cli.platform import Database, PasswordFile, Version, changed, opened, password_of
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.user_entries import LEAST_ITERATIONS, entry
+from ha_core.present.registry import entries_page
+
+_User = Annotated[str, Argument(metavar="USER")]
+_Owner = Annotated[str | None, option("Who answers for it: a person or a team.")]
+_Contact = Annotated[str | None, option("Where to reach them.")]
+_Super = Annotated[bool | None, option("May do everything, whatever rules say.", "--super/--no-super")]
+_Groups = Annotated[list[str] | None, option("A group of users that it is in; repeatable; empty: none.", "--group")]
+
+
+@command("users list", "All users, or those of an owner or a group.")
+def list_users(
+    session: Session,
+    owner: Annotated[str | None, option("Only what this one answers for.")] = None,
+    group: Annotated[str | None, option("Only those in this group of users.")] = None,
+    after: Annotated[str, option("Go on behind this name.")] = "",
+    limit: Annotated[int, option("At most so many, up to 1000.")] = 1000,
+    database: Database = None,
+) -> Answer:
+    mentioned = {role: name for role, name in (("owner", owner), ("group", group)) if name is not None}
+    page = opened(session, database).read.page("users", after, limit, mentioned).to_json()
+    return Answer(page, entries_page(page["items"]))
+
+
+@command("users create", "A new user; with a password if one is given.")
+def create(
+    session: Session,
+    user: _User,
+    reason: Reason,
+    owner: _Owner = None,
+    contact: _Contact = None,
+    super_user: _Super = None,
+    groups: _Groups = None,
+    password_file: PasswordFile = None,
+    dry_run: DryRun = False,
+    database: Database = None,
+) -> Answer:
+    from ha_core.registry.kinds.users import User
+    from ha_core.registry.scram import derive_all
+
+    keys = {} if password_file is None else {"scram": derive_all(password_of(password_file))}
+    made = User.read({"name": user, **_said(owner, contact, super_user, groups), **keys})
+    registry = opened(session, database)
+    return changed(lambda by: registry.create(made, by, reason, dry_run), dry_run)
+
+
+@command("users set", "Change what is said; what is not said stays as it is.")
+def set_user(
+    session: Session,
+    user: _User,
+    reason: Reason,
+    owner: _Owner = None,
+    contact: _Contact = None,
+    super_user: _Super = None,
+    groups: _Groups = None,
+    version: Version = None,
+    dry_run: DryRun = False,
+    database: Database = None,
+) -> Answer:
+    from ha_core.registry.kinds.users import User
+
+    registry = opened(session, database)
+    found = registry.read.get("users", user)
+    before = {} if found.entry is None else found.entry.model_dump(exclude={"scram"})
+    entry = User.read({**before, **_said(owner, contact, super_user, groups)})
+    at = found.version if version is None else version
+    return changed(lambda by: registry.replace(entry, at, by, reason, dry_run), dry_run)
+
+
+@command("users password", "A new password: from a file, from standard input, or asked for.")
+def password(
+    session: Session,
+    user: _User,
+    reason: Reason,
+    password_file: PasswordFile = None,
+    version: Version = None,
+    dry_run: DryRun = False,
+    database: Database = None,
+) -> Answer:
+    registry = opened(session, database)
+    secret = password_of(password_file)
+    return changed(lambda by: registry.set_password(user, secret, by, reason, version, dry_run=dry_run), dry_run)
+
+
+@command("users delete", "Delete a user, with the rules and quotas that are for it alone.")
+def delete(
+    session: Session,
+    user: _User,
+    reason: Reason,
+    version: Version = None,
+    dry_run: DryRun = False,
+    database: Database = None,
+) -> Answer:
+    registry = opened(session, database)
+    at = registry.read.get("users", user).version if version is None else version
+    return changed(lambda by: registry.delete_user(user, at, by, reason, dry_run), dry_run)
 
 
 @command("users entry", "An entry for a gateway's users file, of a password that is asked for, or comes from stdin.")
 def users_entry(
     session: Session,
-    user: Annotated[str, Argument(metavar="USER")],
+    user: _User,
     iterations: Annotated[int, option("More make guessing slower, and logging in, too.")] = LEAST_ITERATIONS,
 ) -> Answer:
     made = entry(user, _password(user), iterations)
@@ -34,3 +130,12 @@ def _password(user: str) -> str:
     if getpass.getpass("Once more: ") != password:
         raise RefusedError("Nothing was made: the two are not the same.")
     return password
+
+
+def _said(
+    owner: str | None, contact: str | None, super_user: bool | None, groups: list[str] | None
+) -> dict[str, object]:
+    """What was said on the command line; an empty group says that there is none."""
+    of = None if groups is None else [group for group in groups if group]
+    said = {"owner": owner, "contact": contact, "super_user": super_user, "groups": of}
+    return {name: value for name, value in said.items() if value is not None}

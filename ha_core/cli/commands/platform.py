@@ -1,0 +1,116 @@
+"""`platform`: the database of users and rights, its service, and whatever kind it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, BadParameter
+
+from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
+from ha_core.cli.platform import Database, Version, changed, opened
+from ha_core.present.registry import entries_page, history_page
+
+MAX_VALUE = 1 << 20
+_Kind = Annotated[str, Argument(metavar="KIND", help="users, rules, quotas, topics, clusters or settings")]
+_Key = Annotated[str, Argument(metavar="KEY")]
+
+
+@command("platform migrate", "Bring the tables to what this version needs.")
+def migrate(session: Session, database: Database = None) -> Answer:
+    from ha_core.registry.database import Database as Tables
+    from ha_core.registry.database import default_url
+
+    before, now = Tables(database or default_url()).migrate()
+    return Answer({"before": before, "now": now}, [f"The tables were in version {before or 'none'}, now in {now}."])
+
+
+@command("platform serve", "Serve the platform over HTTP, to gateways and operators with a token.")
+def serve(
+    session: Session,
+    host: Annotated[str, option("Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, option("Where to listen.", min=1, max=65535)] = 8085,
+    tokens: Annotated[
+        Path | None, option("File of tokens, a line each: ROLE NAME TOKEN. Default: SWITCHYARD_PLATFORM_TOKENS.")
+    ] = None,
+    certificate: Annotated[Path | None, option("PEM: serve TLS, with --key.")] = None,
+    key: Annotated[Path | None, option("PEM: the certificate's private key.")] = None,
+    plain: Annotated[bool, option("Without TLS on other addresses than loopback.", "--plain")] = False,
+    database: Database = None,
+) -> Answer:
+    from ha_core.registry.serving import server
+    from ha_core.registry.serving import tokens as known
+
+    if (certificate is None) != (key is None):
+        raise BadParameter("TLS needs both --certificate and --key")
+    callers = known.read(tokens, os.environ)
+    server.require_safe(host, certificate is not None, plain)
+    server.serve(opened(session, database), callers, host, port, certificate, key)
+    return Answer({"result": "ended"}, ["The service has ended."])
+
+
+@command("platform list", "All of a kind.")
+def list_kind(
+    session: Session,
+    kind: _Kind,
+    after: Annotated[str, option("Go on behind this key.")] = "",
+    limit: Annotated[int, option("At most so many, up to 1000.")] = 1000,
+    database: Database = None,
+) -> Answer:
+    page = opened(session, database).read.page(kind, after, limit).to_json()
+    return Answer(page, entries_page(page["items"], with_key=True))
+
+
+@command("platform history", "Who changed what, when and why: of a kind, or of one key.")
+def history(
+    session: Session,
+    kind: _Kind,
+    key: Annotated[str | None, Argument(metavar="[KEY]")] = None,
+    before_us: Annotated[int | None, option("Only what is older than this change time.")] = None,
+    limit: Annotated[int, option("At most so many, up to 1000.")] = 100,
+    database: Database = None,
+) -> Answer:
+    page = opened(session, database).read.history(kind, key, before_us, limit).to_json()
+    return Answer(page, history_page(page["items"]))
+
+
+@command("platform put", "Make or replace one of a kind, from a file with its JSON.")
+def put(
+    session: Session,
+    kind: _Kind,
+    file: Annotated[Path, option("JSON of the value.")],
+    reason: Reason,
+    version: Version = None,
+    dry_run: DryRun = False,
+    database: Database = None,
+) -> Answer:
+    from ha_core.registry.changing import put as put_edit
+    from ha_core.registry.entry import kind_of
+
+    registry = opened(session, database)
+    try:
+        with file.open(encoding="utf-8") as text:
+            said = json.loads(text.read(MAX_VALUE))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadParameter(f"{file} cannot be read as JSON: {type(error).__name__}") from None
+    entry = kind_of(kind).read(said)
+    found = registry.read.find(kind, entry.key)
+    at = version if version is not None or found is None else found.version
+    return changed(lambda by: registry.apply([put_edit(entry, at)], by, reason, dry_run), dry_run)
+
+
+@command("platform delete", "Delete one of a kind.")
+def delete(
+    session: Session,
+    kind: _Kind,
+    key: _Key,
+    reason: Reason,
+    version: Version = None,
+    dry_run: DryRun = False,
+    database: Database = None,
+) -> Answer:
+    registry = opened(session, database)
+    at = registry.read.get(kind, key).version if version is None else version
+    return changed(lambda by: registry.delete(kind, key, at, by, reason, dry_run), dry_run)

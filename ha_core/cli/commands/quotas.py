@@ -1,0 +1,75 @@
+"""`quotas`: how much each may use."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
+from ha_core.cli.platform import Database, Version, changed, opened
+from ha_core.present.registry import entries_page
+
+_User = Annotated[str | None, option("A user; <default>: each that has no quota of his own.")]
+_Topic = Annotated[str | None, option("One topic of the user.")]
+_Instance = Annotated[str | None, option("A client id, of the user or of all.")]
+
+
+@command("quotas list", "All quotas, or those of a user or topic.")
+def list_quotas(
+    session: Session,
+    user: _User = None,
+    topic: _Topic = None,
+    after: Annotated[str, option("Go on behind this key.")] = "",
+    limit: Annotated[int, option("At most so many, up to 1000.")] = 1000,
+    database: Database = None,
+) -> Answer:
+    mentioned = {role: name for role, name in (("user", user), ("topic", topic)) if name is not None}
+    page = opened(session, database).read.page("quotas", after, limit, mentioned).to_json()
+    return Answer(page, entries_page(page["items"]))
+
+
+@command("quotas set", "Limit a user, a user's topic, or an instance; limits that are not said are none.")
+def set_quota(
+    session: Session,
+    reason: Reason,
+    user: _User = None,
+    topic: _Topic = None,
+    instance: _Instance = None,
+    producer_byte_rate: Annotated[int | None, option("Bytes a second that are written.")] = None,
+    consumer_byte_rate: Annotated[int | None, option("Bytes a second that are read.")] = None,
+    request_percentage: Annotated[float | None, option("Of one thread's time.")] = None,
+    version: Version = None,
+    dry_run: DryRun = False,
+    database: Database = None,
+) -> Answer:
+    from ha_core.registry.changing import put
+    from ha_core.registry.kinds.quotas import Quota
+
+    limits = {
+        "producer_byte_rate": producer_byte_rate,
+        "consumer_byte_rate": consumer_byte_rate,
+        "request_percentage": request_percentage,
+    }
+    quota = Quota.read({"user": user, "topic": topic, "instance": instance, **limits})
+    registry = opened(session, database)
+    found = registry.read.find("quotas", quota.key)
+    at = version if version is not None or found is None else found.version
+    return changed(lambda by: registry.apply([put(quota, at)], by, reason, dry_run), dry_run)
+
+
+@command("quotas delete", "Limit it no more.")
+def delete(
+    session: Session,
+    reason: Reason,
+    user: _User = None,
+    topic: _Topic = None,
+    instance: _Instance = None,
+    version: Version = None,
+    dry_run: DryRun = False,
+    database: Database = None,
+) -> Answer:
+    from ha_core.registry.entry import key_of
+
+    registry = opened(session, database)
+    key = key_of(user, topic, instance)
+    at = registry.read.get("quotas", key).version if version is None else version
+    return changed(lambda by: registry.delete("quotas", key, at, by, reason, dry_run), dry_run)

@@ -1,0 +1,1 @@
+"""One file a step, each named by the one before it."""

@@ -1,0 +1,98 @@
+"""The platform over one database: the way in for commands, REST, forms, and gateways on the same machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+import ha_core.registry.kinds  # noqa: F401  # fills the table of kinds
+from ha_core.registry.changing import Changer, Edit, put, wall_clock_us
+from ha_core.registry.database import Database
+from ha_core.registry.entry import Entry
+from ha_core.registry.errors import InvalidError
+from ha_core.registry.feed import DatabaseSource
+from ha_core.registry.kinds.users import User
+from ha_core.registry.reading import MAX_PAGE, Reader
+from ha_core.registry.scram import ITERATIONS, derive_all
+from ha_core.registry.stored import Stored
+
+
+class Registry:
+    """:ivar read: entries, pages, histories."""
+
+    def __init__(self, database: Database, clock_us: Callable[[], int] = wall_clock_us) -> None:
+        self.database = database
+        self.read = Reader(database)
+        self._changer = Changer(database, clock_us)
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """:raises RegistryError: the database is away, or has other tables."""
+        database = Database(url)
+        database.open()
+        return cls(database)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.database.close()
+
+    def apply(self, edits: Sequence[Edit], by: str, reason: str, dry_run: bool = False) -> tuple[Stored, ...]:
+        """All of them or none; see `Changer.apply`."""
+        return self._changer.apply(edits, by, reason, dry_run)
+
+    def create(self, entry: Entry, by: str, reason: str, dry_run: bool = False) -> Stored:
+        """:raises StaleVersionError: it is there already."""
+        return self.apply([put(entry)], by, reason, dry_run)[0]
+
+    def replace(self, entry: Entry, version: int, by: str, reason: str, dry_run: bool = False) -> Stored:
+        """:raises StaleVersionError: it has another version by now."""
+        return self.apply([put(entry, version)], by, reason, dry_run)[0]
+
+    def delete(self, kind: str, key: str, version: int, by: str, reason: str, dry_run: bool = False) -> Stored:
+        """:raises StaleVersionError: it has another version by now."""
+        return self.apply([Edit(kind, key, None, version)], by, reason, dry_run)[0]
+
+    def delete_user(self, name: str, version: int, by: str, reason: str, dry_run: bool = False) -> tuple[Stored, ...]:
+        """A user with all rules and quotas that are for nobody else, at once. Topics that it owns are in the way.
+
+        :raises StillUsedError: topics, or rules that came meanwhile.
+        """
+        edits = [Edit("users", name, None, version)]
+        for kind in ("rules", "quotas"):
+            page = self.read.page(kind, limit=MAX_PAGE, mentioned={"user": name})
+            if page.after is not None:
+                raise InvalidError(f"{name!r} has more than {MAX_PAGE} {kind}: delete some of them first")
+            edits += [Edit(kind, one.key, None, one.version) for one in page.stored]
+        return self.apply(edits, by, reason, dry_run)
+
+    def set_password(
+        self,
+        name: str,
+        password: str,
+        by: str,
+        reason: str,
+        version: int | None = None,
+        iterations: int = ITERATIONS,
+        dry_run: bool = False,
+    ) -> Stored:
+        """Keys of both mechanisms, each with a new salt; the password itself goes nowhere.
+
+        :param version: None: whatever it is.
+        """
+        found = self.read.get("users", name)
+        user = User.read({**_said(found), "scram": derive_all(password, iterations)})
+        return self.replace(user, found.version if version is None else version, by, reason, dry_run)
+
+    def source(self, kind: str) -> DatabaseSource:
+        """What a cache reads of one kind."""
+        return DatabaseSource(self.database, kind)
+
+
+def _said(stored: Stored) -> dict[str, object]:
+    assert stored.entry is not None  # `get` gives what is there
+    return stored.entry.model_dump()

@@ -1,0 +1,122 @@
+"""Errors in one shape, `{"error": {"code", "message", "details"}}`, and bodies no longer than they may be."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ha_core.registry.errors import (
+    DatabaseAwayError,
+    NotThereError,
+    RegistryError,
+    SchemaError,
+    StaleVersionError,
+    StillUsedError,
+)
+
+MAX_BODY_BYTES = 1 << 20
+STATUS: tuple[tuple[type[RegistryError], int], ...] = (
+    (NotThereError, 404),
+    (StaleVersionError, 409),
+    (StillUsedError, 409),
+    (DatabaseAwayError, 503),
+    (SchemaError, 503),
+    (RegistryError, 422),
+)
+"""The first that fits."""
+_CODES = {401: "no_token", 403: "forbidden", 404: "not_there", 405: "method", 413: "too_long"}
+_LOG = logging.getLogger(__name__)
+
+
+def error(status: int, code: str, message: str, details: Any = None) -> JSONResponse:
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse(_shape(code, message, details), status, headers)
+
+
+def _shape(code: str, message: str, details: Any = None) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message, "details": details or {}}}
+
+
+def shape_errors(app: FastAPI) -> None:
+    """Whatever goes wrong in `app` is answered in the one shape."""
+
+    def ours(_request: Request, failed: Exception) -> JSONResponse:
+        assert isinstance(failed, RegistryError)
+        status = next(status for kind, status in STATUS if isinstance(failed, kind))
+        return error(status, failed.code, str(failed), failed.details)
+
+    def invalid(_request: Request, failed: Exception) -> JSONResponse:
+        # Without what was given: that may be a password.
+        assert isinstance(failed, RequestValidationError)
+        found = [
+            {"field": ".".join(map(str, one["loc"])), "problem": one["msg"].removeprefix("Value error, ")}
+            for one in failed.errors()[:20]
+        ]
+        return error(422, "invalid", f"{found[0]['field']}: {found[0]['problem']}", {"problems": found})
+
+    def http(_request: Request, failed: Exception) -> JSONResponse:
+        assert isinstance(failed, HTTPException)
+        if failed.status_code == 400:
+            # A body that no parser takes, as one of nothing but brackets; what is not valid has one status.
+            return error(422, "invalid", "the body is no JSON")
+        return error(failed.status_code, _CODES.get(failed.status_code, "http"), str(failed.detail))
+
+    def defect(request: Request, failed: Exception) -> JSONResponse:
+        _LOG.error("%s %s failed: %s", request.method, request.url.path, type(failed).__name__)
+        return error(500, "defect", "a defect of the platform: its log names it")
+
+    app.add_exception_handler(RegistryError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, defect)
+
+
+class BodyLimit:
+    """Refuses a body that is, or becomes, longer than it may be, before anybody reads it."""
+
+    def __init__(self, app: ASGIApp, most: int = MAX_BODY_BYTES) -> None:
+        self._app = app
+        self._most = most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        said = dict(scope["headers"]).get(b"content-length", b"0")
+        body = bytearray()
+        too_long = not said.isdigit() or int(said) > self._most
+        while not too_long:
+            message = await receive()
+            if message["type"] != "http.request":
+                return
+            body += message.get("body", b"")
+            too_long = len(body) > self._most
+            if not message.get("more_body", False):
+                break
+        if too_long:
+            await _refuse(send, self._most)
+            return
+        given = False
+
+        async def given_once() -> Message:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+        await self._app(scope, given_once, send)
+
+
+async def _refuse(send: Send, most: int) -> None:
+    text = json.dumps(_shape("too_long", f"a body of more than {most} bytes: send less at once")).encode()
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.body", "body": text})

@@ -1,0 +1,170 @@
+"""The REST API: the same paths for each kind, and what gateways poll.
+
+Bodies and answers are JSON; `/openapi.json` describes them. Every call has `Authorization: Bearer TOKEN`.
+"""
+
+from typing import Annotated, Any, cast
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model
+from starlette.exceptions import HTTPException
+
+from ha_core.registry.changing import Edit, put
+from ha_core.registry.entry import KINDS, Entry, kind_of
+from ha_core.registry.errors import InvalidError, NotThereError
+from ha_core.registry.feed import MAX_ROWS
+from ha_core.registry.kinds.settings import TYPES
+from ha_core.registry.reading import MAX_PAGE
+from ha_core.registry.registry import Registry
+from ha_core.registry.scram import ITERATIONS
+from ha_core.registry.serving.answers import BodyLimit, shape_errors
+from ha_core.registry.serving.tokens import Caller, Role, Tokens
+from ha_core.registry.words import MAX_REASON, short
+
+ROLES = ("user", "group", "topic", "cluster", "instance", "owner", "type")
+"""By which lists are filtered: what entries mention."""
+_Reason = Annotated[str, Field(min_length=1, max_length=MAX_REASON)]
+_Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
+_bearer = HTTPBearer(auto_error=False)
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+class Password(_Body):
+    """Its keys are made at once; itself it is written nowhere."""
+
+    user: str
+    password: SecretStr
+    reason: _Reason
+    version: int | None = None
+    iterations: int = ITERATIONS
+
+
+def make_app(registry: Registry, tokens: Tokens) -> FastAPI:
+    app = FastAPI(title="Switchyard platform", version="1", docs_url=None, redoc_url=None)
+    app.add_middleware(BodyLimit)
+    shape_errors(app)
+    app.state.registry, app.state.tokens = registry, tokens
+    app.include_router(_of_gateways(registry))
+    app.include_router(_of_operators(registry))
+    for kind in KINDS.values():
+        app.include_router(_of_kind(registry, kind))
+    return app
+
+
+def _caller(request: Request, said: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> Caller:
+    found = None if said is None else cast(Tokens, request.app.state.tokens).caller(said.credentials)
+    if found is None:
+        raise HTTPException(401, "a token is missing, or nobody has it: send Authorization: Bearer TOKEN")
+    return found
+
+
+Who = Annotated[Caller, Depends(_caller)]
+
+
+def _only(role: Role) -> Any:
+    def allowed(caller: Who) -> None:
+        if caller.role != role:
+            raise HTTPException(403, f"{caller.name} is a {caller.role}; this is for a {role}")
+
+    return Depends(allowed)
+
+
+def _of_gateways(registry: Registry) -> APIRouter:
+    router = APIRouter(prefix="/v1/gateway", tags=["gateways"], dependencies=[_only("gateway")])
+
+    @router.get("/changes/{kind}")
+    def changes(
+        kind: str,
+        after_us: Annotated[int, Query(ge=0, lt=1 << 63)] = 0,
+        limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 1000,
+    ) -> dict[str, Any]:
+        return registry.source(_known(kind).KIND).changes(after_us, limit)._asdict()
+
+    @router.get("/digest/{kind}")
+    def digest(kind: str, through_us: Annotated[int, Query(ge=0, lt=1 << 63)]) -> dict[str, Any]:
+        return {"digest": registry.source(_known(kind).KIND).digest(through_us)}
+
+    @router.get("/settings")
+    def versions() -> dict[str, Any]:
+        return {"versions": dict.fromkeys(TYPES, 0) | registry.read.type_versions()}
+
+    @router.get("/settings/{type_name}")
+    def settings(type_name: str, version: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
+        if type_name not in TYPES:
+            raise NotThereError(f"type {short(type_name)} is not known; one of {', '.join(TYPES)}")
+        found = registry.read.of_type(type_name, version)
+        values = None if found.values is None else {str(one["name"]): one["value"] for one in found.values.values()}
+        return {"type": type_name, "version": found.version, "settings": values}
+
+    return router
+
+
+def _of_operators(registry: Registry) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["operators"], dependencies=[_only("operator")])
+
+    @router.get("/history/{kind}")
+    def history(
+        kind: str,
+        key: str | None = None,
+        before_us: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
+        limit: _Limit = 100,
+    ) -> dict[str, Any]:
+        return registry.read.history(_known(kind).KIND, key, before_us, limit).to_json()
+
+    @router.post("/passwords")
+    def password(body: Password, caller: Who, dry_run: bool = False) -> dict[str, Any]:
+        secret = body.password.get_secret_value()
+        return registry.set_password(
+            body.user, secret, caller.name, body.reason, body.version, body.iterations, dry_run
+        ).to_json()
+
+    return router
+
+
+def _of_kind(registry: Registry, kind: type[Entry]) -> APIRouter:
+    router = APIRouter(prefix=f"/v1/{kind.KIND}", tags=[kind.KIND], dependencies=[_only("operator")])
+    new = create_model(f"New{kind.__name__}", __base__=_Body, value=(kind, ...), reason=(_Reason, ...))
+    changed = create_model(f"Changed{kind.__name__}", __base__=new, version=(int, ...))
+
+    def items(request: Request, after: str = "", limit: _Limit = 100) -> dict[str, Any]:
+        mentioned = {role: request.query_params[role] for role in ROLES if role in request.query_params}
+        if unknown := request.query_params.keys() - {"after", "limit", *ROLES}:
+            raise InvalidError(f"{short(sorted(unknown)[0])} is no filter; there are {', '.join(ROLES)}")
+        return registry.read.page(kind.KIND, after, limit, mentioned).to_json()
+
+    def one(key: str) -> dict[str, Any]:
+        return registry.read.get(kind.KIND, key).to_json()
+
+    def create(body: Any, caller: Who, dry_run: bool = False) -> dict[str, Any]:
+        return registry.apply([put(body.value)], caller.name, body.reason, dry_run)[0].to_json()
+
+    def change(key: str, body: Any, caller: Who, dry_run: bool = False) -> dict[str, Any]:
+        if body.value.key != key:
+            raise InvalidError(f"{short(key)} is not the key of this value, {short(body.value.key)} is: make another")
+        return registry.apply([put(body.value, body.version)], caller.name, body.reason, dry_run)[0].to_json()
+
+    def delete(
+        key: str, caller: Who, version: int, reason: Annotated[str, Query(min_length=1)], dry_run: bool = False
+    ) -> dict[str, Any]:
+        edit = Edit(kind.KIND, key, None, version)
+        return registry.apply([edit], caller.name, reason, dry_run)[0].to_json()
+
+    create.__annotations__["body"], change.__annotations__["body"] = new, changed
+    router.add_api_route("", items, methods=["GET"])
+    router.add_api_route("", create, methods=["POST"], status_code=201)
+    # Keys have any characters; in a path they are encoded, `/` too.
+    router.add_api_route("/{key:path}", one, methods=["GET"])
+    router.add_api_route("/{key:path}", change, methods=["PUT"])
+    router.add_api_route("/{key:path}", delete, methods=["DELETE"])
+    return router
+
+
+def _known(kind: str) -> type[Entry]:
+    try:
+        return kind_of(kind)
+    except InvalidError as error:
+        raise NotThereError(str(error)) from None

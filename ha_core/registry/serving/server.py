@@ -1,0 +1,45 @@
+"""The platform as a process: uvicorn around the app."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from pathlib import Path
+
+import uvicorn
+
+from ha_core.registry.errors import InvalidError
+from ha_core.registry.registry import Registry
+from ha_core.registry.serving.app import make_app
+from ha_core.registry.serving.tokens import Tokens
+
+MAX_CONNECTIONS = 200
+IDLE_S = 75
+
+
+def require_safe(host: str, encrypted: bool, plain: bool) -> None:
+    """:raises InvalidError: tokens, and keys of passwords, would be seen on the line."""
+    try:
+        local = ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    if not (encrypted or plain or local):
+        raise InvalidError(
+            f"{host} is reached over the network, and tokens would be readable there: give --certificate and --key, "
+            "or --plain behind something that speaks TLS"
+        )
+
+
+def serve(registry: Registry, tokens: Tokens, host: str, port: int, certificate: Path | None, key: Path | None) -> None:
+    """Until the process is told to end."""
+    uvicorn.run(
+        make_app(registry, tokens),
+        host=host,
+        port=port,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=IDLE_S,
+        server_header=False,
+        log_level="warning",
+        access_log=False,
+    )

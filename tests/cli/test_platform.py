@@ -1,0 +1,91 @@
+"""`users`, `rights`, `quotas` and `platform`, over a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ha_core.cli.app import build
+from ha_core.cli.exits import BAD_INPUT, SUCCESS
+from tests.cli.invoking import document, run, shown
+
+WHY = ("--reason", "a test")
+READ = ("--principal", "User:alice", "--type", "topic", "--name", "orders", "--operation", "read")
+
+
+@pytest.fixture(autouse=True)
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWITCHYARD_DATABASE", f"sqlite:///{tmp_path}/platform.db")
+
+
+def test_a_user_is_made_granted_limited_revoked_and_deleted() -> None:
+    assert document("users", "create", "alice", *WHY, "--owner", "shop", "--group", "shops")["result"] == "succeeded"
+    assert document("rights", "grant", *READ, *WHY)["changes"][0]["version"] == 1
+    quota = document("quotas", "set", "--user", "alice", "--topic", "orders", "--producer-byte-rate", "1000", *WHY)
+    assert quota["changes"][0]["value"]["producer_byte_rate"] == 1000
+    assert "orders" in shown("rights", "list", "--user", "alice")
+    assert "shops" in shown("users", "list", "--group", "shops")
+
+    document("rights", "revoke", *READ, *WHY)
+    assert document("rights", "list")["items"] == []
+    assert len(document("users", "delete", "alice", *WHY)["changes"]) == 2
+    assert document("quotas", "list")["items"] == []
+    assert "a test" in shown("platform", "history", "users", "alice")
+
+
+def test_what_is_not_said_stays_and_a_password_comes_by_a_file_or_standard_input(tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("correct horse\n")
+    document("users", "create", "alice", *WHY, "--owner", "shop", "--password-file", str(secret))
+    document("users", "set", "alice", *WHY, "--contact", "shop@example")
+
+    (alice,) = document("users", "list")["items"]
+    assert (alice["value"]["owner"], alice["value"]["contact"]) == ("shop", "shop@example")
+    assert set(alice["value"]["mechanisms"]) == {"SCRAM-SHA-256", "SCRAM-SHA-512"}
+    typed = CliRunner().invoke(build(), ["users", "password", "alice", *WHY, "--json"], input="battery staple\n")
+    assert typed.exit_code == SUCCESS
+    assert "battery" not in typed.output
+    assert CliRunner().invoke(build(), ["users", "password", "alice", *WHY], input="").exit_code == BAD_INPUT
+
+
+def test_a_dry_run_writes_nothing() -> None:
+    assert document("users", "create", "alice", *WHY, "--dry-run")["result"] == "dry run"
+
+    assert document("users", "list")["items"] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("users", "create", "a\nb", *WHY),
+        ("users", "delete", "nobody", *WHY),
+        ("rights", "grant", *READ, *WHY),
+        ("quotas", "set", "--user", "alice", "--producer-byte-rate", "0", *WHY),
+        ("platform", "list", "people"),
+        ("platform", "serve", "--host", "0.0.0.0"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_nothing_is_written(words: tuple[str, ...]) -> None:
+    code, said = run(*words)
+
+    assert (code, said["result"]) == (BAD_INPUT, "refused")
+    assert document("platform", "history", "users")["items"] == []
+
+
+def test_whatever_kind_there_is_is_put_listed_and_deleted(tmp_path: Path) -> None:
+    file = tmp_path / "setting.json"
+    file.write_text(json.dumps({"type": "user_rate", "value": 100}))
+    (made,) = document("platform", "put", "settings", "--file", str(file), *WHY)["changes"]
+
+    assert made["key"] in shown("platform", "list", "settings")
+    stale, _ = run("platform", "delete", "settings", made["key"], *WHY, "--version", "7")
+    assert stale == BAD_INPUT
+    assert document("platform", "delete", "settings", made["key"], *WHY)["changes"][0]["value"] is None
+
+
+def test_tables_are_migrated_by_hand_too() -> None:
+    assert document("platform", "migrate") == {"before": None, "now": "0001"}
+    assert document("platform", "migrate") == {"before": "0001", "now": "0001"}

@@ -1,0 +1,42 @@
+"""Registries of tests: over an SQLite file, and over a real PostgreSQL where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from ha_core.registry.database import Database
+from ha_core.registry.registry import Registry
+from tests.registry import postgresql
+
+
+@pytest.fixture(scope="session")
+def postgresql_url() -> Iterator[str]:
+    if why := postgresql.missing():
+        pytest.skip(why)
+    with postgresql.running() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of an empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/platform.db"
+    server: str = request.getfixturevalue("postgresql_url")
+    database = Database(server)
+    with database.writing() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    database.migrate()
+    database.close()
+    return server
+
+
+@pytest.fixture
+def registry(url: str) -> Iterator[Registry]:
+    with Registry.open(url) as opened:
+        yield opened

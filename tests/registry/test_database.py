@@ -1,0 +1,81 @@
+"""The database itself: whose it is, its tables, and what is said when it is away."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
+
+from ha_core.registry.database import Database
+from ha_core.registry.errors import DatabaseAwayError, InvalidError, SchemaError
+from ha_core.registry.registry import Registry
+from ha_core.registry.tables import METADATA
+
+
+def test_migrations_make_the_tables_that_the_code_knows(registry: Registry) -> None:
+    with registry.database.reading() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+
+
+def test_a_new_file_gets_its_tables_by_itself_and_is_for_nobody_else_to_read(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "platform.db"
+
+    Registry.open(f"sqlite:///{path}").database.close()
+
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_many_that_open_a_new_file_at_once_make_its_tables_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/platform.db"
+
+    with ThreadPoolExecutor(4) as pool:
+        opened = list(pool.map(lambda _: Registry.open(url), range(4)))
+
+    assert [one.read.page("users").stored for one in opened] == [()] * 4
+
+
+def test_tables_of_another_version_are_named_and_left_alone(url: str) -> None:
+    # Given a database that a newer version has changed
+    Registry.open(url).database.close()
+    database = Database(url)
+    with database.writing() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    # When it is opened, or is to be migrated
+    # Then that is refused
+    with pytest.raises(SchemaError, match="9999"):
+        database.open()
+    with pytest.raises(SchemaError, match="9999"):
+        database.migrate()
+    database.close()
+
+
+def test_a_migration_that_is_done_is_done_again_without_a_change(registry: Registry) -> None:
+    assert registry.database.migrate() == ("0001", "0001")
+
+
+@pytest.mark.parametrize("url", ["mysql://u:s3cr3t@h/d", "no url with s3cr3t", "sqlite://", "sqlite:///:memory:"])
+def test_other_databases_are_refused_without_their_passwords(url: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        Database(url)
+
+    assert "s3cr3t" not in str(refused.value)
+
+
+def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(DatabaseAwayError, match="cannot be made"):
+        Registry.open(f"sqlite:///{tmp_path}/file/platform.db")
+
+
+def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+    path = tmp_path / "platform.db"
+    path.write_text("this is a text" * 100)
+
+    with pytest.raises(DatabaseAwayError, match="not a database"):
+        Registry.open(f"sqlite:///{path}")
+    assert path.read_text() == "this is a text" * 100

@@ -1,0 +1,55 @@
+"""Keys of passwords, as RFC 5802 and RFC 7677 derive them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+
+import pytest
+
+from ha_core.registry.errors import InvalidError
+from ha_core.registry.scram import MIN_ITERATIONS, derive, derive_all
+
+FIRST = "n=user,r=rOprNGfwEbeRWgbNEkqO,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+AUTH_MESSAGE = f"{FIRST}s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+
+
+def test_the_example_of_rfc_7677_comes_out() -> None:
+    # When keys are made of its password, salt and iterations
+    keys = derive("pencil", "SCRAM-SHA-256", b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="), 4096)
+    # Then they make its signature, and know its proof
+    signature = hmac.digest(b64decode(keys.server_key), AUTH_MESSAGE.encode(), "sha256")
+    assert b64encode(signature) == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    stored_key = b64decode(keys.stored_key)
+    proof = b64decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+    client_signature = hmac.digest(stored_key, AUTH_MESSAGE.encode(), "sha256")
+    client_key = bytes(one ^ other for one, other in zip(proof, client_signature, strict=True))
+    assert hashlib.sha256(client_key).digest() == stored_key
+
+
+def test_both_mechanisms_get_keys_with_salts_of_their_own() -> None:
+    first, second = derive_all("correct horse", MIN_ITERATIONS), derive_all("correct horse", MIN_ITERATIONS)
+
+    assert set(first) == {"SCRAM-SHA-256", "SCRAM-SHA-512"}
+    salts = {keys.salt for made in (first, second) for keys in made.values()}
+    assert len(salts) == 4
+
+
+@pytest.mark.parametrize(
+    ("password", "mechanism", "iterations"),
+    [
+        ("", "SCRAM-SHA-256", 4096),
+        ("line\n", "SCRAM-SHA-256", 4096),
+        ("x" * 1025, "SCRAM-SHA-256", 4096),
+        ("\ud800", "SCRAM-SHA-256", 4096),
+        ("good", "SCRAM-SHA-1", 4096),
+        ("good", "SCRAM-SHA-256", 4095),
+        ("good", "SCRAM-SHA-256", 16_385),
+    ],
+)
+def test_what_kafka_does_not_take_is_refused(password: str, mechanism: str, iterations: int) -> None:
+    with pytest.raises(InvalidError) as refused:
+        derive(password, mechanism, b"salt", iterations)
+
+    assert not password or password not in str(refused.value)

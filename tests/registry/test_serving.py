@@ -1,0 +1,282 @@
+"""The REST API, called without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from ha_core.registry.errors import InvalidError, PlatformAwayError, TokenFileError
+from ha_core.registry.registry import Registry
+from ha_core.registry.remote import HttpSource
+from ha_core.registry.serving import tokens
+from ha_core.registry.serving.answers import MAX_BODY_BYTES
+from ha_core.registry.serving.app import make_app
+from ha_core.registry.serving.server import require_safe
+
+OPERATOR, GATEWAY = "o" * 32, "g" * 32
+KNOWN = f"operator till {OPERATOR}\n# a comment\n\ngateway gw-1 {GATEWAY}\n"
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Registry]:
+    with Registry.open(f"sqlite:///{tmp_path}/platform.db") as registry:
+        yield registry
+
+
+def client_with(registry: Registry, token: str | None) -> TestClient:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return TestClient(make_app(registry, tokens.parse(KNOWN, "here")), headers=headers, raise_server_exceptions=False)
+
+
+@pytest.fixture
+def operator(opened: Registry) -> TestClient:
+    return client_with(opened, OPERATOR)
+
+
+@pytest.fixture
+def gateway(opened: Registry) -> TestClient:
+    return client_with(opened, GATEWAY)
+
+
+def user(name: str, **more: Any) -> dict[str, Any]:
+    return {"value": {"name": name, **more}, "reason": "a test"}
+
+
+def failed(answer: httpx.Response) -> tuple[int, str]:
+    """Status and code; every error has the one shape."""
+    error = answer.json()["error"]
+    assert set(error) == {"code", "message", "details"}
+    return answer.status_code, error["code"]
+
+
+def test_an_entry_is_made_read_changed_and_deleted(operator: TestClient) -> None:
+    made = operator.post("/v1/users", json=user("alice", owner="shop"))
+    assert (made.status_code, made.json()["version"], made.json()["by"]) == (201, 1, "till")
+
+    changed = operator.put("/v1/users/alice", json={**user("alice", owner="till"), "version": 1})
+    assert changed.json()["value"]["owner"] == "till"
+    assert operator.get("/v1/users/alice").json() == changed.json()
+
+    deleted = operator.delete("/v1/users/alice", params={"version": 2, "reason": "gone"})
+    assert (deleted.json()["version"], deleted.json()["value"]) == (3, None)
+    assert failed(operator.get("/v1/users/alice")) == (404, "not_there")
+    history = operator.get("/v1/history/users", params={"key": "alice"}).json()
+    assert [one["version"] for one in history["items"]] == [3, 2, 1]
+
+
+def test_a_stale_version_is_a_conflict_that_names_the_current_one(operator: TestClient) -> None:
+    operator.post("/v1/users", json=user("alice"))
+    operator.put("/v1/users/alice", json={**user("alice", owner="till"), "version": 1})
+
+    answers = [
+        operator.put("/v1/users/alice", json={**user("alice", owner="shop"), "version": 1}),
+        operator.delete("/v1/users/alice", params={"version": 1, "reason": "gone"}),
+        operator.post("/v1/users", json=user("alice")),
+    ]
+
+    for answer in answers:
+        assert failed(answer) == (409, "stale_version")
+        assert answer.json()["error"]["details"]["current"] == 2
+
+
+@pytest.mark.parametrize("token", [None, "", "x" * 32, "g" * 31, "ö" * 32])
+def test_who_has_no_token_learns_nothing(opened: Registry, token: str | None) -> None:
+    client = client_with(opened, None)
+    headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
+
+    for path in ("/v1/users", "/v1/users/alice", "/v1/gateway/changes/users", "/v1/history/users"):
+        assert failed(client.get(path, headers=headers)) == (401, "no_token")
+
+
+def test_gateways_and_operators_each_read_what_is_theirs(operator: TestClient, gateway: TestClient) -> None:
+    for path in ("/v1/users", "/v1/history/users"):
+        assert failed(gateway.get(path)) == (403, "forbidden")
+    assert failed(gateway.post("/v1/users", json=user("alice"))) == (403, "forbidden")
+    for path in ("/v1/gateway/changes/users", "/v1/gateway/settings"):
+        assert failed(operator.get(path)) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        b'{"value": {"name": "alice"}}',
+        b'{"value": {"name": "alice"}, "reason": ""}',
+        b'{"value": {"name": "a\\u0000"}, "reason": "x"}',
+        b'{"value": {"name": "a\\ud800"}, "reason": "x"}',
+        b'{"value": {"name": "alice", "password": "s3cr3t"}, "reason": "x"}',
+        b'{"value": {"name": "alice", "super_user": "yes"}, "reason": "x"}',
+        b'{"value": ' + b"[" * 5000 + b"]" * 5000 + b', "reason": "x"}',
+    ],
+)
+def test_a_body_that_is_not_understood_is_refused_without_what_it_says(operator: TestClient, body: bytes) -> None:
+    answer = operator.post("/v1/users", content=body, headers={"Content-Type": "application/json"})
+
+    assert failed(answer) == (422, "invalid")
+    assert "s3cr3t" not in answer.text
+    assert operator.get("/v1/users").json()["items"] == []
+
+
+def test_a_body_that_is_too_long_is_refused_before_it_is_read(operator: TestClient) -> None:
+    ten_megabytes = b"x" * (10 << 20)
+    by_pieces = iter([b"x" * (MAX_BODY_BYTES // 2)] * 3)
+
+    assert failed(operator.post("/v1/users", content=ten_megabytes)) == (413, "too_long")
+    assert failed(operator.post("/v1/users", content=by_pieces)) == (413, "too_long")
+
+
+@pytest.mark.parametrize("name", ["a/b", "a b", "kafka/host@REALM", "a?b#c", "100%", "☃", "'; DROP TABLE x"])
+def test_names_of_all_characters_have_a_path(operator: TestClient, name: str) -> None:
+    operator.post("/v1/users", json=user(name))
+
+    assert operator.get(f"/v1/users/{quote(name, safe='')}").json()["key"] == name
+
+
+def test_lists_are_paged_and_filtered(operator: TestClient) -> None:
+    for number in range(5):
+        operator.post("/v1/users", json=user(f"user-{number}", groups=["odd" if number % 2 else "even"]))
+
+    first = operator.get("/v1/users", params={"limit": 2, "group": "even"}).json()
+    rest = operator.get("/v1/users", params={"limit": 2, "group": "even", "after": first["after"]}).json()
+
+    assert [one["key"] for one in (*first["items"], *rest["items"])] == ["user-0", "user-2", "user-4"]
+    assert rest["after"] is None
+    assert failed(operator.get("/v1/users", params={"limit": 1001})) == (422, "invalid")
+    assert failed(operator.get("/v1/users", params={"colour": "red"})) == (422, "invalid")
+
+
+def test_a_dry_run_and_a_rule_for_nobody_write_nothing(operator: TestClient) -> None:
+    rule = {"principal": "User:alice", "resource_type": "topic", "name": "orders", "operation": "read"}
+
+    assert operator.post("/v1/users", params={"dry_run": True}, json=user("alice")).status_code == 201
+    assert failed(operator.post("/v1/rules", json={"value": rule, "reason": "x"})) == (422, "invalid")
+
+    assert operator.get("/v1/users").json()["items"] == operator.get("/v1/rules").json()["items"] == []
+
+
+def test_a_password_is_taken_and_never_shown(operator: TestClient, gateway: TestClient) -> None:
+    operator.post("/v1/users", json=user("alice"))
+
+    said = {"user": "alice", "password": "correct horse", "reason": "new"}
+    answers = [operator.post("/v1/passwords", json=said), operator.get("/v1/history/users"), operator.get("/v1/users")]
+
+    assert answers[0].json()["value"]["mechanisms"] == {"SCRAM-SHA-256": 8192, "SCRAM-SHA-512": 8192}
+    assert all("horse" not in answer.text and "stored_key" not in answer.text for answer in answers)
+    assert "stored_key" in gateway.get("/v1/gateway/changes/users").text
+    too_short = operator.post("/v1/passwords", json={**said, "password": "horse\n"})
+    assert failed(too_short) == (422, "invalid")
+    assert "horse" not in too_short.text
+
+
+def test_a_change_that_does_not_name_the_keys_of_a_password_keeps_them(
+    operator: TestClient, gateway: TestClient
+) -> None:
+    operator.post("/v1/users", json=user("alice"))
+    operator.post("/v1/passwords", json={"user": "alice", "password": "correct horse", "reason": "new"})
+
+    operator.put("/v1/users/alice", json={**user("alice", owner="till"), "version": 2})
+
+    rows = gateway.get("/v1/gateway/changes/users").json()["rows"]
+    assert rows[-1][2]["scram"] == rows[-2][2]["scram"] != {}
+
+
+def test_a_gateway_reads_over_http_what_the_database_has(
+    opened: Registry, operator: TestClient, gateway: TestClient
+) -> None:
+    for name in ("alice", "bob"):
+        operator.post("/v1/users", json=user(name))
+    operator.delete("/v1/users/bob", params={"version": 1, "reason": "gone"})
+    there, here = HttpSource(gateway, "users"), opened.source("users")
+
+    read = there.changes(0, 2)
+
+    assert read == here.changes(0, 2)
+    assert there.changes(read.through_us, 10) == here.changes(read.through_us, 10)
+    through_us = here.changes(0, 10).through_us
+    assert there.digest(through_us) == here.digest(through_us)
+    assert there.digest(through_us + 1) is None
+
+
+def test_a_gateway_asks_for_settings_by_their_version(operator: TestClient, gateway: TestClient) -> None:
+    value = {"type": "user_rate", "name": "alice", "value": 100}
+    made = operator.post("/v1/settings", json={"value": value, "reason": "x"}).json()
+
+    assert gateway.get("/v1/gateway/settings").json()["versions"]["user_rate"] == 1
+    first = gateway.get("/v1/gateway/settings/user_rate").json()
+    assert first == {"type": "user_rate", "version": 1, "settings": {"alice": 100}}
+    assert gateway.get("/v1/gateway/settings/user_rate", params={"version": 1}).json()["settings"] is None
+    operator.delete(f"/v1/settings/{made['key']}", params={"version": 1, "reason": "x"})
+    assert gateway.get("/v1/gateway/settings/user_rate", params={"version": 1}).json()["settings"] == {}
+    assert failed(gateway.get("/v1/gateway/settings/speed")) == (404, "not_there")
+
+
+def test_paths_that_are_not_there_and_other_methods_have_the_same_shape(operator: TestClient) -> None:
+    assert failed(operator.get("/v1/people")) == (404, "not_there")
+    assert failed(operator.get("/v1/history/people")) == (404, "not_there")
+    assert failed(operator.patch("/v1/users")) == (405, "method")
+
+
+def test_the_api_describes_itself(operator: TestClient) -> None:
+    paths = operator.get("/openapi.json").json()["paths"]
+
+    for kind in ("users", "rules", "quotas", "topics", "clusters", "settings"):
+        assert set(paths[f"/v1/{kind}"]) == {"get", "post"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(500),
+        httpx.Response(200, content=b"{"),
+        httpx.Response(200, json={"rows": [["alice"]], "through_us": 0}),
+        httpx.Response(200, json={"rows": [], "through_us": "0", "exact_from_us": 0, "deletions_from_us": 0}),
+        httpx.Response(200, json=[]),
+    ],
+)
+def test_a_platform_that_answers_something_else_is_said_to(answer: httpx.Response) -> None:
+    client = httpx.Client(base_url="http://platform", transport=httpx.MockTransport(lambda _: answer))
+
+    with client, pytest.raises(PlatformAwayError, match="http://platform"):
+        HttpSource(client, "users").changes(0, 10)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "gateway gw", f"admin a {GATEWAY}", "gateway gw s3cr3t", f"gateway a {GATEWAY}\noperator b {GATEWAY}"],
+)
+def test_tokens_that_are_not_understood_are_named_by_their_line_only(text: str) -> None:
+    with pytest.raises(TokenFileError) as refused:
+        tokens.parse(text, "tokens")
+
+    assert "s3cr3t" not in str(refused.value)
+    assert GATEWAY not in str(refused.value)
+
+
+def test_tokens_come_from_a_file_or_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text(KNOWN)
+
+    from_file = tokens.read(tmp_path / "tokens", {})
+    from_variable = tokens.read(None, {tokens.VARIABLE: KNOWN})
+
+    for known in (from_file, from_variable):
+        assert known.caller(GATEWAY) == tokens.Caller("gw-1", "gateway")
+    with pytest.raises(InvalidError, match="--tokens"):
+        tokens.read(None, {})
+    with pytest.raises(TokenFileError, match="cannot be read"):
+        tokens.read(tmp_path / "away", {})
+
+
+def test_tokens_go_over_the_network_only_by_tls_or_by_choice() -> None:
+    for host, encrypted, plain in (("127.0.0.1", False, False), ("0.0.0.0", True, False), ("10.0.0.1", False, True)):
+        require_safe(host, encrypted, plain)
+    with pytest.raises(InvalidError, match="--certificate"):
+        require_safe("0.0.0.0", False, False)

@@ -1,0 +1,185 @@
+"""What names, rules, quotas and settings may be."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.registry.entry import Entry, kind_of
+from ha_core.registry.errors import InvalidError
+from ha_core.registry.kinds.quotas import LIMITS, Quota
+from ha_core.registry.kinds.rules import Rule
+from ha_core.registry.kinds.settings import TYPES, Setting
+from ha_core.registry.kinds.users import User
+from ha_core.registry.registry import Registry
+
+assert Registry  # it fills the table of kinds
+
+RULE = {"principal": "User:alice", "resource_type": "topic", "name": "orders", "operation": "read"}
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " alice",
+        "alice ",
+        ".",
+        "..",
+        "*",
+        "<default>",
+        "a\x00",
+        "a\nb",
+        "a\u202eb",
+        "\ud800",
+        "x" * 256,
+        7,
+        None,
+        True,
+    ],
+)
+def test_no_user_is_called_so(name: object) -> None:
+    with pytest.raises(InvalidError, match="users: name"):
+        User.read({"name": name})
+
+
+@given(st.text(max_size=300))
+def test_a_user_name_that_is_taken_is_stored_as_it_is(name: str) -> None:
+    try:
+        user = User.read({"name": name})
+    except InvalidError:
+        return
+    assert user.key == name
+    assert json.loads(user.text())["name"] == name
+    assert name.encode().decode() == name
+    assert not any(unicodedata.category(character).startswith("C") for character in name if character.isascii())
+
+
+@pytest.mark.parametrize("kind", ["users", "rules", "quotas", "topics", "clusters", "settings"])
+@given(said=ANYTHING)
+def test_whatever_is_said_is_understood_or_refused_by_one_error(kind: str, said: Any) -> None:
+    with contextlib.suppress(InvalidError):
+        assert kind == kind_of(kind).read(said).KIND
+
+
+@pytest.mark.parametrize("kind", ["users", "rules", "quotas", "topics", "clusters", "settings"])
+@given(data=st.data())
+def test_so_is_each_field(kind: str, data: st.DataObject) -> None:
+    fields = list(kind_of(kind).model_fields)
+    said = data.draw(st.dictionaries(st.sampled_from(fields), ANYTHING, max_size=len(fields)))
+    try:
+        entry = kind_of(kind).read(said)
+    except InvalidError:
+        return
+    assert kind_of(kind).read(json.loads(entry.text())) == entry
+    assert 1 <= len(entry.key) <= 255
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"principal": "alice"}, "nobody"),
+        ({"principal": "User:"}, "nobody"),
+        ({"principal": "Group:*"}, "everybody"),
+        ({"principal": "User:a\x00"}, "U\\+0000"),
+        ({"name": "or/ders"}, "no topic"),
+        ({"name": ".."}, "no topic"),
+        ({"name": "*", "pattern": "prefixed"}, "begins with"),
+        ({"resource_type": "group", "name": "a\nb"}, "U\\+000A"),
+        ({"resource_type": "cluster"}, "kafka-cluster"),
+        ({"resource_type": "cluster", "name": "kafka-cluster"}, "no operation read"),
+        ({"operation": "cluster_action"}, "cluster only"),
+        ({"operation": "READ"}, "operation"),
+        ({"effect": "maybe"}, "effect"),
+        ({"host": "east.example"}, "address"),
+        ({"host": "10.0.0.0/8"}, "address"),
+        ({"hosts": "*"}, "hosts"),
+    ],
+)
+def test_a_rule_that_means_nothing_is_refused(changed: dict[str, str], named: str) -> None:
+    with pytest.raises(InvalidError, match=named):
+        Rule.read({**RULE, **changed})
+
+
+def test_a_rule_for_a_topic_has_to_name_it() -> None:
+    with pytest.raises(InvalidError, match="name is missing"):
+        Rule.read({key: value for key, value in RULE.items() if key != "name"})
+
+
+def test_the_same_rule_in_other_words_has_the_same_key() -> None:
+    said = Rule.read({**RULE, "host": "::ffff:10.0.0.1"})
+
+    assert said.key == Rule.read({**RULE, "host": "10.0.0.1", "pattern": "literal", "effect": "allow"}).key
+    assert said.key != Rule.read(RULE).key
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ({"user": "alice"}, "limits nothing"),
+        ({"producer_byte_rate": 1}, "nobody"),
+        ({"user": "alice", "producer_byte_rate": 0}, "producer_byte_rate 0 would let nothing through"),
+        ({"user": "alice", "consumer_byte_rate": -1}, "nothing through"),
+        ({"user": "alice", "request_percentage": 0.0}, "nothing through"),
+        ({"user": "alice", "request_percentage": float("nan")}, "request_percentage"),
+        ({"user": "alice", "request_percentage": float("inf")}, "request_percentage"),
+        ({"user": "alice", "producer_byte_rate": 1 << 60}, "producer_byte_rate"),
+        ({"user": "alice", "producer_byte_rate": 1.5}, "producer_byte_rate"),
+        ({"user": "alice", "producer_byte_rate": "1"}, "producer_byte_rate"),
+        ({"topic": "orders", "instance": "i", "producer_byte_rate": 1}, "name a user"),
+        ({"user": "alice", "topic": "orders", "request_percentage": 5.0}, "only bytes"),
+    ],
+)
+def test_a_quota_that_means_nothing_is_refused(said: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidError, match=named):
+        Quota.read(said)
+
+
+@given(
+    user=st.text("ab.+#", min_size=1, max_size=5), topic=st.text("ab.", min_size=1, max_size=5), other=st.text("ab.+#")
+)
+def test_two_quotas_have_one_key_only_if_they_are_for_the_same(user: str, topic: str, other: str) -> None:
+    try:
+        one = Quota.read({"user": user, "topic": topic, LIMITS[0]: 1})
+        two = Quota.read({"user": other, LIMITS[0]: 1})
+    except InvalidError:
+        return
+    assert one.key != two.key
+
+
+def test_the_types_of_settings_are_those_of_their_table() -> None:
+    assert Setting.model_fields["type"].annotation is not None
+    assert set(Setting.model_fields["type"].annotation.__args__) == set(TYPES)
+
+
+@pytest.mark.parametrize(
+    ("type_", "name", "value"),
+    [("user_rate", "*", 0), ("address_rate", "east", 1), ("queued_requests", "East", 1), ("speed", "*", 1)],
+)
+def test_a_setting_that_means_nothing_is_refused(type_: str, name: str, value: int) -> None:
+    with pytest.raises(InvalidError):
+        Setting.read({"type": type_, "name": name, "value": value})
+
+
+def test_an_error_names_no_value_of_a_secret() -> None:
+    with pytest.raises(InvalidError) as refused:
+        User.read({"name": "alice", "scram": {"SCRAM-SHA-256": {"salt": "s3cr3t!", "password": "s3cr3t!"}}})
+
+    assert "s3cr3t" not in f"{refused.value} {refused.value.details}"
+
+
+def test_a_kind_that_is_not_known_is_named_with_those_that_are() -> None:
+    with pytest.raises(InvalidError, match="clusters, quotas, rules, settings, topics, users"):
+        kind_of("people")
+    assert issubclass(kind_of("users"), Entry)
