@@ -1,6 +1,6 @@
-"""The audit: one line of JSON for each refusal, on a logger of its own (`gateway.audit`).
+"""The audit: one line of JSON for each refusal and each login that failed, on a logger of its own (`gateway.audit`).
 
-A client that asks again and again writes one line a minute: the next one says how often it was refused since.
+A client that does so again and again writes one line a minute: the next one says how often it did since.
 """
 
 from __future__ import annotations
@@ -21,30 +21,43 @@ MAX_LINES = 100
 """In ten seconds, of all kinds: names come from the wire."""
 PER_S = 10.0
 
-_Kind = tuple[str, str, str, Denied]
+MAX_TEXT = 255
+"""Characters of what a client has said."""
+
+_Said = tuple[tuple[str, str], ...]
+"""The fields of a line. Lines that say the same are of one kind."""
 
 
 class Audit:
     def __init__(self) -> None:
-        self._kinds: dict[_Kind, list[float]] = {}
-        """Kind → [when its last line was written, refusals since]."""
+        self._kinds: dict[_Said, list[float]] = {}
+        """Kind → [when its last line was written, how often it happened since]."""
         self._began, self._lines, self._left_out = 0.0, 0, 0
 
     def denied(self, user: str, address: str, api: str, denied: Iterable[Denied], now: float) -> None:
         """:param now: seconds on the gateway's clock."""
+        who = (("event", "denied"), ("user", user), ("address", address), ("api", api))
         for one in denied:
-            kind = (user, address, api, one)
-            known = self._kinds.get(kind)
-            if known is not None and now - known[0] < AGAIN_S:
-                known[1] += 1
-            elif not self._room(now):
-                self._left_out += 1
-            else:
-                since = int(known[1]) if known is not None else 0
-                if len(self._kinds) >= MAX_KINDS:
-                    self._kinds.clear()
-                self._kinds[kind] = [now, 0]
-                self._write(kind, since)
+            what = (("operation", one.operation), ("resource", one.resource), ("name", one.name[:MAX_TEXT]))
+            self._tell(who + what, now)
+
+    def failed_login(self, address: str, cause: str, why: str, now: float) -> None:
+        """:param why: names the user where one was claimed; never a password or a token."""
+        said = (("event", "login"), ("address", address), ("cause", cause), ("why", why[:MAX_TEXT]))
+        self._tell(said, now)
+
+    def _tell(self, said: _Said, now: float) -> None:
+        known = self._kinds.get(said)
+        if known is not None and now - known[0] < AGAIN_S:
+            known[1] += 1
+        elif not self._room(now):
+            self._left_out += 1
+        else:
+            since = int(known[1]) if known is not None else 0
+            if len(self._kinds) >= MAX_KINDS:
+                self._kinds.clear()
+            self._kinds[said] = [now, 0]
+            self._write(said, since)
 
     def _room(self, now: float) -> bool:
         if now - self._began >= PER_S:
@@ -52,18 +65,8 @@ class Audit:
         self._lines += 1
         return self._lines <= MAX_LINES
 
-    def _write(self, kind: _Kind, since: int) -> None:
-        user, address, api, denied = kind
-        line: dict[str, object] = {
-            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "event": "denied",
-            "user": user,
-            "address": address,
-            "api": api,
-            "operation": denied.operation,
-            "resource": denied.resource,
-            "name": denied.name[:255],
-        }
+    def _write(self, said: _Said, since: int) -> None:
+        line: dict[str, object] = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **dict(said)}
         if since:
             line["again"] = since
         if self._left_out:

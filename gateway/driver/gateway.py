@@ -56,6 +56,8 @@ from ha_core.wire import APIS, RemoteProtocolError, advertised
 
 _log = logging.getLogger(__name__)
 
+_FAILED_LOGINS = (Cause.AUTHENTICATION_FAILED, Cause.BRAKED)
+
 FIRST_LOOK_S = 10.0
 """How long the start waits for clusters: one that swallows every packet must not keep those of all others out."""
 
@@ -316,6 +318,8 @@ class Gateway:
         self._without_lease.discard(connection)
         self.errands.gone(connection)
         self.clients.closed(connection, cause, detail)
+        if cause in _FAILED_LOGINS:
+            self.audit.failed_login(connection.session.address, cause.value, detail, clock.now())
         self.drains.progressed(connection)
 
     def fulfil(self, connection: ClientConnection, wish: Wish) -> None:

@@ -1,4 +1,4 @@
-"""The audit: a line for each refusal, and no more than a log can take."""
+"""The audit: a line for each refusal and each failed login, and no more than a log can take."""
 
 from __future__ import annotations
 
@@ -34,6 +34,23 @@ def test_a_refusal_says_who_was_denied_what_from_where(lines: Any) -> None:
         "operation": "READ",
         "resource": "TOPIC",
         "name": "orders",
+    }
+
+
+def test_a_failed_login_says_whose_it_was_meant_to_be_and_from_where(lines: Any) -> None:
+    # Given
+    audit = Audit()
+    # When somebody guesses
+    for second in range(3):
+        audit.failed_login("10.0.0.7", "authentication_failed", "user 'alice'", float(second))
+    # Then
+    (line,) = lines()
+    assert line.pop("at")
+    assert line == {
+        "event": "login",
+        "address": "10.0.0.7",
+        "cause": "authentication_failed",
+        "why": "user 'alice'",
     }
 
 

@@ -214,4 +214,5 @@ def test_nothing_that_proves_somebody_is_in_a_log_a_metric_an_error_or_a_repr(
     secrets = [PASSWORD, PHANTOMS, (tmp_path / "token").read_text(), *stored]
     text = "\n".join(said)
     assert "alice" in text
+    assert '"event": "login"' in text
     assert [secret for secret in secrets for spelling in spellings(secret) if spelling in text] == []
