@@ -18,7 +18,7 @@ from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 from tests.spark_jobs.mirror.live import Writer, goes_on, wait_until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 TOPIC, PARTITIONS = "orders", 2
 
 

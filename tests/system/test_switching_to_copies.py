@@ -16,7 +16,7 @@ from tests.kit.running import Run, switchyard
 from tests.system.conftest import MIRRORED_PARTITIONS, mirrored_run
 from tests.system.watching import assert_no_client_has_failed, until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
