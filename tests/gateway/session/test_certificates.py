@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import string
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +13,12 @@ from hypothesis import strategies as st
 
 from gateway.session.certificate import MAX_SUBJECT, distinguished_name, parse_rule, user_of
 from gateway.session.commands import Cause
-from gateway.session.entry import Certified
-from tests.gateway.session.talk import Talk
+from gateway.session.entry import Authenticated, Certified
+from ha_core.model.access import access_rule
+from ha_core.plan.rights import Rights
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import PRODUCE, produce, state
+from tests.gateway.session.talk import EAST, Talk
 
 HANDSHAKE, AUTHENTICATE, METADATA = 17, 36, 3
 
@@ -154,3 +160,26 @@ def test_a_client_with_a_certificate_may_log_in_as_itself_only(name: str, let_in
     assert (talk.closed is None) is let_in
     if talk.closed is not None:
         assert talk.closed.cause is Cause.AUTHENTICATION_FAILED
+
+
+def test_a_client_with_a_certificate_may_do_what_its_user_may() -> None:
+    # Given a rule for the user whose certificate a client has shown
+    rule = {"principal": "User:orders", "resource_type": "topic", "name": "other", "operation": "write"}
+    talk = Talk(replace(state(), rights=Rights((), (access_rule(rule | {"effect": "allow"}),))), users={})
+    talk.session.recognise("orders")
+    # When it writes to what it may, and to what it may not
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch())))
+    # Then the one goes on, without a login
+    (asked,) = talk.asked(EAST)
+    assert asked.topics == ["other"]
+
+
+def test_a_login_takes_the_place_of_the_certificate() -> None:
+    # Given a client whose certificate has said who it is, and that has logged in as well
+    talk = Talk(users={"orders": "secret"})
+    talk.session.recognise("orders")
+    talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": b"\0orders\0secret"})
+    # Then it is known by that login from there on, as everybody else (KIP-368)
+    assert talk.closed is None
+    assert talk.session.entry == Authenticated("orders", "PLAIN", math.inf)
