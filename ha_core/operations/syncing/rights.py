@@ -153,8 +153,9 @@ def _bring(
         verb = "may" if rule.allows else "may not"
         pair.changed("rights", f"topic {rule.name}", f"{rule.principal} {verb} {_OPERATIONS[rule.operation]}")
     for rule in sorted(due.alone):
+        verb, gone = ("may", "revoked") if rule.allows else ("may not", "lifted")
         text = (
-            f"{rule.principal} may {_OPERATIONS[rule.operation]} it in {pair.target.cluster.name} only. If that was "
-            "revoked in the source, delete the rule there too."
+            f"{rule.principal} {verb} {_OPERATIONS[rule.operation]} it in {pair.target.cluster.name} only. If that was "
+            f"{gone} in the source, delete the rule there too."
         )
         pair.tell("rights", f"topic {rule.name}", text)
