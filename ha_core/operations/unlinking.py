@@ -117,6 +117,8 @@ class Unlink(OneRevision):
             journal.finish("failed" if why else "succeeded", why or SERVED)
             return
         left = f"Say `mirror unlink … --to {evidence.deletes_in} --delete-copy` of these topics again."
+        if not all(evidence.topic_ids.values()):
+            left = f"Delete them there, if they are the same still: brokers of {evidence.deletes_in} have no topic ids."
         try:
             with journal.step("delete") as seen:
                 target = admin_of(journal.environment, evidence.deletes_in)
@@ -219,7 +221,8 @@ def _left_by_earlier(environment: Environment, names: Collection[str], target: s
     for operation in environment.store.operations(_EARLIER):
         if isinstance(operation, SingleOperation) and operation.evidence.deletes_in == target:
             for mirror in operation.evidence.mirrors:
+                # Without an id (before 2.8) nobody can say that it is not another one of its name by now.
                 topic_id = operation.evidence.topic_ids.get(mirror.topic)
-                if mirror.topic in names and topic_id is not None:
+                if mirror.topic in names and topic_id:
                     found.setdefault(mirror.topic, (mirror, topic_id))
     return found

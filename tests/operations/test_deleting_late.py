@@ -1,8 +1,8 @@
-"""A copy that is to be deleted by a process that stands still: without clusters."""
+"""Copies that are to be deleted, by who stands still or comes again: without clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +11,7 @@ from ha_core.model import Document, Mirror, Topic
 from ha_core.model.extent import identity
 from ha_core.operations import engine, unlinking
 from ha_core.operations.environment import Environment
+from ha_core.operations.errors import RefusedError
 from ha_core.operations.single import beginning, commit_single
 from ha_core.store.commits import Change
 from stack.memory_store import MemoryStore
@@ -37,27 +38,58 @@ class West:
         self.deleted += ids
         return tuple(ids)
 
+    def topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        """Of brokers that have none."""
+        return dict.fromkeys(names, "")
 
-@pytest.mark.parametrize(("halts_s", "result"), [(1.0, "succeeded"), (3600.0, "failed")])
-def test_who_stood_still_before_it_deletes_a_copy_does_not_go_by_what_was_needed_an_hour_ago(
-    store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch, halts_s: float, result: str
-) -> None:
-    # Given a mirror that has ended, and whose copy is to go
-    west = West(halts_s)
+    def leaderships(self, _: Collection[object]) -> dict[object, object]:
+        return {}
+
+
+def use(west: West, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unlinking, "admin_of", lambda *_: west)
     monkeypatch.setattr(unlinking, "now_s", lambda: west.now_s)
     monkeypatch.setattr(unlinking, "refuse_copiers", lambda *_: None)
     monkeypatch.setattr(unlinking, "_let_writers_in", lambda *_: None)
     monkeypatch.setattr(unlinking, "_at_home", lambda *_: west.groups)
+
+
+def ended(store: MemoryStore, environment: Environment, topic_id: str) -> str:
+    """An operation whose process died right behind the revision that ends its mirror."""
     store.commit(Change(change_id="link", puts=(ORDERS, MIRROR), expected={(Topic, "orders"): None, KEY: None}))
     with beginning(environment, "unlink", "not needed", ["topic:orders"]) as journal:
-        journal.note(mirrors=(MIRROR,), deletes_in="west", topic_ids={"orders": "01"})
+        journal.note(mirrors=(MIRROR,), deletes_in="west", topic_ids={"orders": topic_id})
         commit_single(journal, (), {KEY: 0}, {})
+    return journal.operation.id
+
+
+@pytest.mark.parametrize(("halts_s", "result"), [(1.0, "succeeded"), (3600.0, "failed")])
+def test_who_stood_still_before_it_deletes_a_copy_does_not_go_by_what_was_needed_an_hour_ago(
+    store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch, halts_s: float, result: str
+) -> None:
+    west = West(halts_s)
+    use(west, monkeypatch)
+    # Given a mirror that has ended, and whose copy is to go
+    operation = ended(store, environment, "01")
     # When the process that deletes it stands still, and goes on
-    report = engine.resume(environment, journal.operation.id)
+    report = engine.resume(environment, operation)
     # Then it has deleted what nobody needs, and nothing beside which a group keeps its offsets by now
     assert report.result == result
     assert west.deleted == ([] if west.groups else ["orders"])
     # And who says it again is told who needs it
     if west.groups:
         assert "judged more than 30 s ago. Say `mirror unlink" in report.error
+
+
+def test_a_topic_of_brokers_without_ids_is_not_deleted_for_a_mirror_that_has_ended_before(
+    store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a copy that was deleted with its mirror, and a topic that somebody has made under its name since
+    west = West(0)
+    use(west, monkeypatch)
+    assert engine.resume(environment, ended(store, environment, "")).result == "succeeded"
+    # When the same is said again
+    with pytest.raises(RefusedError, match="orders has no mirror in west"):
+        unlinking.unlink(environment, ["orders"], "west", "once more", delete_copy=True)
+    # Then it stays
+    assert west.deleted == ["orders"]
