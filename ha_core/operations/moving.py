@@ -7,14 +7,14 @@ After the cut every gateway has to serve it, and nothing may have been appended 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import KnownTopic, MoveOperation, MoveRequest, Scope, Topic
-from ha_core.model.operation import PlannedCuts
+from ha_core.model.operation import PlannedCuts, Verify
 from ha_core.operations import dependents
 from ha_core.operations.errors import BypassError, MoveError, NotServedError, StepFailedError
 from ha_core.operations.gateways import require_served, serves
@@ -263,6 +263,9 @@ class MoveKind(Kind):
         if isinstance(operation.evidence, PlannedCuts) and operation.evidence.cut_at:
             return False
         begun, part, whole = operation.request, operation.request.scope, request.scope
+        amounts = get_args(Verify)
+        if operation.state != "cut" and amounts.index(begun.verify) < amounts.index(request.verify):
+            return False  # it would go to copies of which less was compared
         topics_alone = part == Scope(topics=part.topics, partitions=part.partitions, user_groups=part.user_groups)
         if begun.include_other_users and topics_alone and part.topics and set(part.topics) <= set(whole.topics):
             named = {name: some for name, some in whole.partitions.items() if name in part.topics}

@@ -120,21 +120,28 @@ class _Reconciling:
         )
 
     def take(self, tail: LostTail, *, mirror: bool, accept_loss: bool, dry_run: bool) -> None:
+        first = tail.counted is None
+        differed = not first and any(part.differs_at is not None for part in tail.partitions.values())
+        mirror = mirror and not differed
+        found = [] if first else [*_counted_before(tail)]
         try:
-            found = self._compare(tail, [*self._look(tail)]) if tail.counted is None else [*_counted_before(tail)]
+            if first:
+                found = [*self._look(tail)]
+            if first or mirror:  # whenever it was counted, what is to be the standby is compared now
+                found = self._compare(tail, found)
         except KafkaAdminError as error:
             if not accept_loss:
                 raise
-            found = [_of(tail, partition, "unknown") for partition in tail.partitions]
+            mirror = mirror and first
+            found = [_of(tail, partition, "unknown") for partition in tail.partitions] if first else found
             self._environment.say(f"{tail.topic}: it is done without a look: {error}")
         self._found += found
         if dry_run:
             return
         whole = all(one.outcome == "counted" for one in found)
-        differed = tail.counted is not None and any(part.differs_at is not None for part in tail.partitions.values())
-        bases = self._bases(tail) if mirror and whole and not differed else None
+        bases = self._bases(tail) if mirror and whole else None
         new = bases is not None
-        if tail.counted is not None and not new:
+        if not first and whole and not new:
             return
         try:
             self._write(tail, found, bases if new else None, done=whole or accept_loss)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
@@ -24,6 +25,7 @@ from ha_core.operations.report import Report, report_of
 from ha_core.operations.sides import admin_of
 from ha_core.operations.single import SERVED, Expected, OneRevision, beginning, commit_single, unserved
 from ha_core.operations.switch.copies import refuse_copiers
+from ha_core.operations.syncing.pair import now_s
 from ha_core.operations.syncing.rights import let_writers_in
 from ha_core.plan.facts import Partition, is_live
 from ha_core.plan.syncing import homes
@@ -33,6 +35,8 @@ from ha_core.plan.verdict import listed
 MAX_DELETED = 1_000
 """Copies, by one operation: it keeps their ids."""
 DELETE_S = 30.0
+JUDGED_S = 30.0
+"""So old it may be, at a request to delete, that nobody needs the copies."""
 _EARLIER = 200
 """So many operations are looked through for one that was to delete a copy and could not."""
 
@@ -113,15 +117,30 @@ class Unlink(OneRevision):
             journal.finish("failed" if why else "succeeded", why or SERVED)
             return
         left = f"Say `mirror unlink … --to {evidence.deletes_in} --delete-copy` of these topics again."
+        if not all(evidence.topic_ids.values()):
+            left = f"Delete them there, if they are the same still: brokers of {evidence.deletes_in} have no topic ids."
         try:
             with journal.step("delete") as seen:
                 target = admin_of(journal.environment, evidence.deletes_in)
+                judged_s = now_s()
                 _require_not_needed(journal.environment, target, evidence.mirrors)
-                seen["deleted"] = list(target.delete_topics(evidence.topic_ids, journal.still_ours, DELETE_S))
+                still_to_go = partial(_require_to_go, journal, judged_s)
+                seen["deleted"] = list(target.delete_topics(evidence.topic_ids, still_to_go, DELETE_S))
         except (KafkaAdminError, RefusedError) as error:
             journal.finish("failed", f"The mirrors have ended, and not every copy is deleted: {error} {left}")
         else:
             journal.finish("succeeded", f"{SERVED}; copies deleted in {target.cluster.name}")
+
+
+def _require_to_go(journal: Journal[SingleOperation], judged_s: float) -> None:
+    """Asked next to each request. The locks keep moves of the topics away, and not a group that comes to the cluster
+    with its offsets while this process stands still.
+
+    :raises RefusedError: whether the copies are needed was judged too long ago.
+    """
+    if now_s() - judged_s > JUDGED_S:
+        raise RefusedError(f"whether they are needed was judged more than {JUDGED_S:g} s ago.")
+    journal.still_ours()
 
 
 def _let_writers_in(journal: Journal[SingleOperation]) -> None:
@@ -202,7 +221,8 @@ def _left_by_earlier(environment: Environment, names: Collection[str], target: s
     for operation in environment.store.operations(_EARLIER):
         if isinstance(operation, SingleOperation) and operation.evidence.deletes_in == target:
             for mirror in operation.evidence.mirrors:
+                # Without an id (before 2.8) nobody can say that it is not another one of its name by now.
                 topic_id = operation.evidence.topic_ids.get(mirror.topic)
-                if mirror.topic in names and topic_id is not None:
+                if mirror.topic in names and topic_id:
                     found.setdefault(mirror.topic, (mirror, topic_id))
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.syncing.rights import let_writers_in
@@ -20,16 +20,20 @@ RULES_S = 5.0
 
 
 def open_to_writers(journal: Journal[Any], must: bool) -> None:
-    """Safe to repeat. A target that tells no rules has none of ours: they could not have been placed.
+    """Safe to repeat. A target that refuses to tell its rules has none of ours: they could not have been placed. One
+    that does not answer may have some.
 
-    :param must: a guard that stays is a failure; else it is said.
-    :raises StepFailedError: the target does not take it away.
+    :param must: a guard that stays, or may stay, is a failure; else it is said.
+    :raises StepFailedError: the target does not take it away, or does not answer.
     """
     target, topics, environment = journal.target, journal.moves.topics, journal.environment
     try:
         rules = target.access_rules(RULES_S) if topics else None
     except KafkaAdminError as error:
-        environment.say(f"whether rules keep writers out of {target.cluster.name} is not known: {error}")
+        text = f"Whether rules keep writers out of {target.cluster.name} is not known: {error}"
+        if must and isinstance(error, ClusterUnreachableError | NotReadyError):
+            raise StepFailedError(f"{text} Try again when it answers.") from error
+        environment.say(text)
         return
     left = sorted(marked(rules or ()).intersection(topics))
     if not left:

@@ -33,10 +33,12 @@ class PlanMirrorOperator(SwitchyardOperator):
     max_bytes_s: Any = Text("none")
 
     def work(self) -> dict[str, Any]:
+        from ha_core.present.page import amount
+
         proposal = self._plan()
         proposal.require_sound()
-        origin, target = self.origin, self.target
-        self.would(f"would mirror {len(proposal.moves.topics)} topics from {origin} to {target}", objections=["none"])
+        what = amount(len(proposal.moves.topics), "topic")
+        self.would(f"would mirror {what} from {self.origin} to {self.target}", objections=["none"])
         return proposal.to_json()
 
     def _plan(self) -> LinkProposal:
@@ -65,13 +67,15 @@ class LinkMirrorOperator(PlanMirrorOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations import engine
+        from ha_core.present.page import amount
 
         operation_id = current_id(base_of(self.context, "link"), self.environment.operation)
         if self.environment.operation(operation_id) is None:
             engine.start(self.environment, self._plan(), operation_id)
         report = engine.resume(self.environment, operation_id)
         self.require_served(report)
-        self.done(f"{len(self.topics)} topics of {self.origin} are mirrored to {self.target}, by {operation_id}")
+        what = amount(len(set(self.topics)), "topic")
+        self.done(f"mirrored from {self.origin} to {self.target} from now on: {what}, by {operation_id}")
         return report.to_json()
 
 
@@ -129,21 +133,22 @@ class UnlinkMirrorOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.unlinking import judged, unlink
+        from ha_core.present.page import amount
 
         finished = self.finish_own()
-        copies = "the copies there are deleted" if self.delete_copy else "the copies stay"
+        what = f"{amount(len(set(self.topics)), 'mirror')} in {self.target}"
         if finished:
             report = finished[-1]
         else:
             judged(self.environment, self.topics, self.target, self.delete_copy)
-            would = f"would end the mirrors of {len(self.topics)} topics in {self.target}"
-            self.would(f"{would}, and delete the copies there" if self.delete_copy else would, objections=["none"])
+            copies = ", and delete what was copied" if self.delete_copy else ""
+            self.would(f"would end {what}{copies}", objections=["none"])
             if self.dry_run:
                 raise DryRunEnds("This is a dry run: nothing is changed.")
             report = unlink(self.environment, self.topics, self.target, self.reason, self.delete_copy)
         self.require_served(report)
-        ended = f"{len(self.topics)} topics are not copied to {self.target} any more"
-        self.done(f"{ended}, and {copies}, by {report.operation}")
+        copies = "what was copied is deleted" if self.delete_copy else "what was copied stays"
+        self.done(f"ended {what}, and {copies}, by {report.operation}")
         return report.to_json()
 
 
@@ -183,9 +188,9 @@ class ReconcileOperator(SwitchyardOperator):
         if result.needs_attention and not self.dry_run:
             self.push_result(document)
             raise AirflowFailException(
-                f"{len(result.open)} partitions of {self.cluster} cannot be counted, or are not what their copies are, "
-                f"{len(result.not_mirrored)} topics "
-                f"are not mirrored to it, {len(result.put_off)} are left: the log says why and what to do."
+                f"Of {self.cluster} {amount(len(result.open), 'partition')} cannot be counted, or differ from their "
+                f"copies; not mirrored to it: {amount(len(result.not_mirrored), 'topic')}; left for another time: "
+                f"{len(result.put_off)}. The log says why and what to do."
             )
         counted = len(result.found) - len(result.open)
         said = f"{amount(result.records, 'record')} of {amount(counted, 'partition')} of {self.cluster} lie beyond"
@@ -216,6 +221,7 @@ class SyncMirrorsOperator(SwitchyardOperator):
     def work(self) -> dict[str, Any]:
         from ha_core.operations.syncing.by_hand import sync_mirrors
         from ha_core.present.mirrors import synced_page
+        from ha_core.present.page import amount
 
         found = sync_mirrors(self.environment, self.topics, self.target, self.dry_run)
         if not found.parts:
@@ -224,11 +230,11 @@ class SyncMirrorsOperator(SwitchyardOperator):
         if found.stops and not self.dry_run:
             first = found.stops[0]
             raise AirflowFailException(
-                f"{len(found.stops)} things are not as in their sources, and wait for somebody. The first: "
+                f"Not as in their sources, and left to somebody: {amount(len(found.stops), 'thing')}. The first: "
                 f"{first.about}, {first.what}: {first.reason}"
             )
         if self.dry_run:
-            self.would(f"would change {len(found.changes)} things on standbys", objections=["none"])
+            self.would(f"would change {amount(len(found.changes), 'thing')} on standbys", objections=["none"])
         else:
-            self.done(f"{len(found.changes)} things were changed on standbys, which are as their sources")
+            self.done(f"changed {amount(len(found.changes), 'thing')} on standbys, which are as their sources")
         return found.to_json()

@@ -99,7 +99,7 @@ _ALL_TOPICS = "*"
 @dataclass(frozen=True, slots=True)
 class RulesDue:
     """:ivar missing: to be added in the target.
-    :ivar alone: rights to read of the target only: they may have been revoked in the source.
+    :ivar alone: rules of the target only, of those that come along: they may have gone in the source since.
     """
 
     missing: frozenset[AccessRule]
@@ -117,15 +117,15 @@ def rules_due(
 
     :param guarded: topics to which nobody may write there, whatever rules allow it: those come along.
     """
+
+    def comes_along(rule: AccessRule) -> bool:
+        return rule.operation in _TO_READ or (rule.operation == WRITE and rule.name in guarded)
+
     every = {rule for topic in topics for rule in _of_copy(source, topic)}
-    wanted = {rule for rule in every if rule.operation != WRITE or rule.name in guarded}
+    wanted = {rule for rule in every if comes_along(rule)}
     there = {topic: {_who(rule) for rule in target if covers(rule, topic)} for topic in topics}
     missing = frozenset(rule for rule in wanted if _who(rule) not in there[rule.name])
-    alone = frozenset(
-        rule
-        for rule in target
-        if rule.pattern == "literal" and rule.name in there and rule.allows and rule.operation in _TO_READ
-    )
+    alone = frozenset(rule for rule in target if rule.pattern == "literal" and rule.name in there and comes_along(rule))
     return RulesDue(missing, alone - every)
 
 

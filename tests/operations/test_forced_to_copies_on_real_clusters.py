@@ -59,8 +59,8 @@ with connect(settings, by="test:victim") as environment:
     reconcile(environment, "east", ["d.*"], reason="it is back")
 """
 WHOLE, LESS, GONE, OTHER, UNDONE = tuple(DEATHS), "r.less", "r.gone", "r.other", "r.undone"
-SOUND, DAMAGED = "x.sound", "x.damaged"
-TOPICS = (*WHOLE, LESS, GONE, OTHER, UNDONE, SOUND, DAMAGED)
+COUNTED, SOUND, DAMAGED = "r.counted", "x.sound", "x.damaged"
+TOPICS = (*WHOLE, LESS, GONE, OTHER, COUNTED, UNDONE, SOUND, DAMAGED)
 
 
 def opened(stack: Stack) -> Environment:
@@ -248,15 +248,16 @@ def test_a_damaged_copy_stops_a_switch_of_many_topics_until_somebody_says_that_i
 
 @pytest.fixture(scope="module")
 def back(dead: Dead) -> Dead:
-    """All are switched, and east is back: of one topic with less than was copied, of one with nothing, of one with
+    """All are switched, and east is back: of one topic with less than was copied, of one with nothing, of two with
     another record in each partition."""
     with opened(dead.stack) as environment:
-        for topic in (LESS, GONE, OTHER):
+        for topic in (LESS, GONE, OTHER, COUNTED):
             assert engine.resume(environment, begun(environment, topic)).result == "succeeded"
     (data,) = Path(dead.stack.dir).glob(f"**/cluster-east*/data/{LESS}-0")
     shutil.rmtree(data)
-    for partition in range(PARTITIONS):
-        flip(dead.stack, "east", OTHER, partition, below=COPIED)
+    for topic in (OTHER, COUNTED):
+        for partition in range(PARTITIONS):
+            flip(dead.stack, "east", topic, partition, below=COPIED)
     dead.stack.restart("cluster/east")
     admin = AdminClient({"bootstrap.servers": bootstrap(dead.stack, "east")})
     admin.delete_topics([GONE])[GONE].result(30)
@@ -406,3 +407,19 @@ def test_a_returned_cluster_that_has_other_records_than_the_copy_does_not_become
     again = reconcile(environment, "east", [OTHER], reason="once more")
     assert (again.mirrored, again.reports) == ((), ())
     assert f"{OTHER}@east" not in environment.store.load().mirrors
+
+
+def test_what_was_counted_before_is_compared_when_it_is_to_be_the_standby(back: Dead, environment: Environment) -> None:
+    # Given a tail that was counted, and nobody has looked at what lies below it
+    counted = reconcile(environment, "east", [COUNTED], mirror=False, verify="none", reason="it is back")
+    assert ([one.outcome for one in counted.found], counted.needs_attention) == (["counted"] * PARTITIONS, False)
+    assert tail_of(environment, COUNTED).counted is not None
+    # When its cluster is to become the standby
+    result = reconcile(environment, "east", [COUNTED], verify="full", reason="it is healthy")
+    # Then what differs is found, the tail is open again, and nothing is mirrored there
+    assert [one.outcome for one in result.open] == ["differs"] * PARTITIONS
+    assert result.mirrored == ()
+    assert f"{COUNTED}@east" not in environment.store.load().mirrors
+    tail = tail_of(environment, COUNTED)
+    assert (tail.counted, {part.differs_at for part in tail.partitions.values()}) == (None, {COPIED - 1})
+    assert {part.records for part in tail.partitions.values()} == {BEYOND}

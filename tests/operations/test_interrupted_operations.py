@@ -14,6 +14,7 @@ from ha_core.operations.engine import interrupted_twins
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.operations.health import problems
+from ha_core.operations.journal import Journal
 from ha_core.operations.migration.judging import scoped
 from ha_core.operations.migration.planning import Batch
 from ha_core.operations.proposal import Proposal
@@ -151,6 +152,29 @@ def test_what_was_begun_otherwise_is_not_continued_in_the_name_of_what_is_asked_
         environment.now = lambda: "2026-11-01T16:00:00Z"
 
         assert interrupted_twins(environment, request.model_copy(update=asked)) == []
+
+
+@pytest.mark.parametrize(
+    ("begun", "asked", "found"),
+    [("none", "sample", False), ("sample", "full", False), ("sample", "sample", True), ("full", "none", True)],
+)
+def test_a_switch_that_compares_less_of_its_copies_than_is_asked_for_now_is_not_continued_before_its_cut(
+    begun: str, asked: str, found: bool
+) -> None:
+    before, now = (
+        make_request(["topic:orders"], "east", "west", reason="drill", include_other_users=True, verify=verify)
+        for verify in (begun, asked)
+    )
+    with Environment(MemoryStore(), by="test") as environment:
+        environment.now = lambda: "2026-11-01T10:00:00Z"
+        moves = MoveSet(topics=("orders",))
+        operation = begin(environment, Proposal(request=before, revision=0, moves=moves), "switch-1")
+        environment.now = lambda: "2026-11-01T16:00:00Z"
+
+        assert bool(interrupted_twins(environment, now)) == found
+
+        Journal(environment, operation, environment.store.take_over(operation.id)).update(state="cut")
+        assert [twin.id for twin in interrupted_twins(environment, now)] == ["switch-1"]
 
 
 def interrupted_batches(environment: Environment, *topics: str) -> None:

@@ -59,11 +59,11 @@ def test_what_is_not_asked_for_or_was_done_before_is_not_told_as_done(monkeypatc
     ("operator", "asked", "line"),
     [
         (ThrottleMirrorOperator, {"max_bytes_s": "2048", "target": ""}, "would limit 1 mirror to 2048 bytes a second"),
-        (UnlinkMirrorOperator, {"target": "west", "delete_copy": False}, "would end the mirrors of 1 topics in west"),
+        (UnlinkMirrorOperator, {"target": "west", "delete_copy": False}, "would end 1 mirror in west"),
         (
             UnlinkMirrorOperator,
             {"target": "west", "delete_copy": True},
-            "would end the mirrors of 1 topics in west, and delete the copies there",
+            "would end 1 mirror in west, and delete what was copied",
         ),
     ],
 )

@@ -34,6 +34,14 @@ def test_rights_to_write_come_along_under_a_guard_only_and_never_more_than_the_s
     assert guarded == {source[0], rule("orders", WRITE, "User:bob"), source[2]}
 
 
+def test_what_came_along_under_a_guard_and_is_gone_in_the_source_is_told_before_a_switch_puts_it_in_force() -> None:
+    # Given a right to write and a denial that came along, and that nobody has any more in the source
+    revoked, lifted = rule("orders", WRITE), rule("orders", WRITE, "User:eve", allows=False)
+    # Then both are told, but not where no guard stands: what allows or denies to write there came from somebody else
+    assert rules_due([], [revoked, lifted], ["orders"], ["orders"]).alone == {revoked, lifted}
+    assert rules_due([], [revoked, lifted], ["orders"]).alone == set()
+
+
 def test_those_who_may_write_are_named() -> None:
     everywhere = AccessRule("prefixed", "ord", "User:bob", "*", ALL, True)
     rules = [rule("orders", WRITE), rule("bills", WRITE, "User:eve"), rule("orders", READ, "User:carl"), everywhere]

@@ -25,7 +25,7 @@ from stack.history.events import Noted
 from tests.kit.running import bootstrap, switch, switchyard
 from tests.system.conftest import MakeRun
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600), pytest.mark.long]
 USER = "orders-app"
 CLUSTERS = ("east", "west")
 

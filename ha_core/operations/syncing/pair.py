@@ -113,9 +113,13 @@ class Pair:
         """topic → why it is left alone."""
         return {mirror.topic: why for mirror in self._mirrors() if (why := self._hold(mirror))}
 
-    def topics_unchanged(self, topics: Collection[str]) -> Callable[[], None]:
-        """Raises OvertakenError when the mirrors of these topics are not what they were."""
-        return partial(self._require, {self.mirrors[topic].key: self.mirrors[topic].link for topic in topics}, "")
+    def topics_unchanged(self, topics: Collection[str], fresh_s: float = FRESH_S) -> Callable[[], None]:
+        """Raises OvertakenError when the mirrors of these topics are not what they were.
+
+        :param fresh_s: so old the store's last answer may be.
+        """
+        links = {self.mirrors[topic].key: self.mirrors[topic].link for topic in topics}
+        return partial(self._require, links, "", fresh_s)
 
     def is_free(self, topic: str, cluster: str) -> bool:
         """Whether nothing mirrors the topic to the cluster, and nobody works on it, of those that are looked at."""
@@ -177,14 +181,14 @@ class Pair:
             return f"operation {mirror.held} has taken the copy of {mirror.topic} for itself"
         return f"an operation works on topic {mirror.topic}" if f"topic:{mirror.topic}" in self._state.locks else ""
 
-    def _renew(self) -> None:
+    def _renew(self, fresh_s: float = FRESH_S) -> None:
         """:raises OvertakenError: what was seen of the clusters is too old."""
         self.require_young()
-        if now_s() - self._state.asked_s > FRESH_S:
+        if now_s() - self._state.asked_s > fresh_s:
             self._state = _State.read(self.store, self._state)
 
-    def _require(self, links: Mapping[str, str], group: str) -> None:
-        self._renew()
+    def _require(self, links: Mapping[str, str], group: str, fresh_s: float = FRESH_S) -> None:
+        self._renew(fresh_s)
         for key, link in links.items():
             mirror = self.view.mirrors.get(key)
             if mirror is None or mirror.link != link:

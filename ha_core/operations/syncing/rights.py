@@ -16,6 +16,7 @@ from ha_core.plan.copy_guard import EVERYBODY, foreign, guard, guards, marked, o
 from ha_core.plan.facts import AccessRule
 from ha_core.plan.syncing import rules_due, writers
 from ha_core.plan.verdict import listed
+from ha_core.store.errors import StoreError
 from ha_core.store.store import Store
 
 _OPERATIONS = {3: "READ", 4: "WRITE", 8: "DESCRIBE", 10: "DESCRIBE_CONFIGS"}
@@ -52,13 +53,26 @@ def sweep(store: Store, admin: Admin, at: str, dry_run: bool = False) -> Synced:
     return pair.synced("topics", 0)
 
 
-def refuse_writers(target: Admin, topics: Collection[str], still_ours: Callable[[], None]) -> None:
+def refuse_writers(
+    target: Admin, topics: Collection[str], still_ours: Callable[[], None], still_copies: Callable[[], None]
+) -> None:
     """Let nobody write to these copies but a super user, which the account has to be. Safe to repeat.
 
-    The marker first: a rule that nobody knows for ours would stay for ever.
+    The marker first: a rule that nobody knows for ours would stay for ever. So would one that comes when its marker has
+    been taken away, from who stood still since he was told that it is his to place. So it is asked once more behind
+    both, and who has been overtaken takes back what he has placed.
+
+    :param still_copies: as `still_ours`, of this moment.
     """
-    for which in (0, 1):
-        target.add_access_rules([guard(topic)[which] for topic in topics], still_ours)
+    markers, denials = zip(*(guard(topic) for topic in topics), strict=True)
+    target.add_access_rules(markers, still_ours)
+    try:
+        target.add_access_rules(denials, still_ours)
+        still_copies()
+    except (OvertakenError, StoreError):
+        for placed in (denials, markers):
+            target.remove_access_rules(placed, lambda: None)
+        raise
     target.await_access_rules(there=guards(topics))
 
 
@@ -115,7 +129,7 @@ def _guard(pair: Pair, there: frozenset[AccessRule], topics: Collection[str]) ->
                 )
                 pair.tell("rights", f"cluster {name}", text)
                 return guarded
-            refuse_writers(target, missing, pair.topics_unchanged(missing))
+            refuse_writers(target, missing, pair.topics_unchanged(missing), pair.topics_unchanged(missing, fresh_s=0))
         except KafkaAdminError as error:
             pair.tell("rights", f"cluster {name}", f"no rule keeps writers out of copies there: {error}")
             return guarded
@@ -139,8 +153,9 @@ def _bring(
         verb = "may" if rule.allows else "may not"
         pair.changed("rights", f"topic {rule.name}", f"{rule.principal} {verb} {_OPERATIONS[rule.operation]}")
     for rule in sorted(due.alone):
+        verb, gone = ("may", "revoked") if rule.allows else ("may not", "lifted")
         text = (
-            f"{rule.principal} may {_OPERATIONS[rule.operation]} it in {pair.target.cluster.name} only. If that was "
-            "revoked in the source, delete the rule there too."
+            f"{rule.principal} {verb} {_OPERATIONS[rule.operation]} it in {pair.target.cluster.name} only. If that was "
+            f"{gone} in the source, delete the rule there too."
         )
         pair.tell("rights", f"topic {rule.name}", text)

@@ -1,0 +1,173 @@
+"""The life of a mirror by runs of DAGs alone, on real clusters: made, kept, switched to and back, lost, ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from ha_core.kafka.admin import Admin
+from ha_core.operations.environment import Environment
+from ha_core.operations.last_seen import record
+from stack.harness import Stack
+from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
+from tests.kit.mirroring import Copiers, await_copies
+from tests.operations.real_clusters import topics_of
+
+pytestmark = [pytest.mark.stack, pytest.mark.airflow, pytest.mark.long, pytest.mark.timeout(900)]
+Run = Callable[..., Outcome]
+MORE = 7
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """Of its own: one of its clusters dies."""
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1) as running:
+        yield running
+
+
+@pytest.fixture
+def admins(environment: Environment) -> Iterator[dict[str, Admin]]:
+    """Of those who copy."""
+    clusters = environment.store.load().clusters
+    made = {name: Admin(clusters[name]) for name in ("east", "west")}
+    yield made
+    for admin in made.values():
+        admin.close()
+
+
+def said(outcome: Outcome) -> str:
+    """The first line of the run's result, which the page of the run shows as well."""
+    first, line = next(iter(outcome.results["report"].items()))
+    assert first == "outcome"
+    assert outcome.shown["report"] in (line, f"{line[:249]}…")
+    return str(line)
+
+
+def through_gateway(stack: Stack, workload: Workload) -> dict[str, Any]:
+    return {"bootstrap.servers": stack.bootstrap, "client.id": f"HA#{workload.user}#test", "log_level": 3}
+
+
+def write(settings: dict[str, Any], topic: str, name: str) -> set[bytes]:
+    """`MORE` acknowledged records in each partition; their values."""
+    producer = Producer(settings)
+    values = {(partition, f"{name}-{partition}-{n}".encode()) for partition in range(PARTITIONS) for n in range(MORE)}
+    for partition, value in values:
+        producer.produce(topic, value=value, partition=partition)
+    assert producer.flush(PATIENCE_S) == 0
+    return {value for _, value in values}
+
+
+def read_all(stack: Stack, workload: Workload, count: int) -> list[bytes]:
+    """The first `count` records that a client of the gateway is given from the beginning, and what comes right after.
+
+    :raises AssertionError: there are less.
+    """
+    settings = {**through_gateway(stack, workload), "group.id": "reads-all", "enable.auto.commit": False}
+    consumer = Consumer({**settings, "auto.offset.reset": "error"})
+    found: list[bytes] = []
+    try:
+        consumer.assign([TopicPartition(workload.topic, partition, 0) for partition in range(PARTITIONS)])
+        until = time.monotonic() + PATIENCE_S
+        while len(found) < count:
+            assert time.monotonic() < until, f"{len(found)} of {count} records were read"
+            found += [one.value() for one in consumer.consume(1_000, 0.5) if one.error() is None]
+        found += [one.value() for one in consumer.consume(1_000, 1.0) if one.error() is None]
+    finally:
+        consumer.close()
+    return found
+
+
+def unread(environment: Environment, workload: Workload, cluster: str) -> dict[int, int]:
+    """Records that the group has not read of each partition, by what `cluster` keeps of it."""
+    admin = environment.admin(environment.store.load().clusters[cluster])
+    committed = admin.group_offsets([workload.group])[workload.group]
+    keys = [(workload.topic, partition) for partition in range(PARTITIONS)]
+    ends = admin.ends(keys)
+    return {partition: ends[topic, partition].log_end - committed[topic, partition][0] for topic, partition in keys}
+
+
+def mirrors(environment: Environment, topic: str) -> dict[str, str]:
+    """Source → target."""
+    return {one.source: one.target for one in environment.store.mirrors() if one.topic == topic}
+
+
+def test_a_mirror_lives_by_runs_of_dags_through_switches_and_the_loss_of_a_cluster(
+    run_dag: Run, stack: Stack, environment: Environment, workload: Workload, admins: dict[str, Admin]
+) -> None:
+    topic, user = workload.topic, f"user:{workload.user}"
+    link: dict[str, Any] = {"topics": [topic], "from": "east", "to": "west", "reason": "a standby"}
+    move: dict[str, Any] = {"scope": [user], "from": "east", "to": "west", "reason": "a drill", "dry_run": False}
+    # When a mirror is only looked at, then what would be done is said, and nothing is there
+    looked = run_dag("link_mirror", {**link, "dry_run": True})
+    assert said(looked) == "DRY RUN: would mirror 1 topic from east to west"
+    assert mirrors(environment, topic) == {}
+    # When it is made, then it stands; and asked for again it is refused, as there is one
+    made = run_dag("link_mirror", {**link, "dry_run": False})
+    assert made.state == "success", made.results
+    assert said(made).startswith("DONE: mirrored from east to west from now on: 1 topic, by ")
+    assert mirrors(environment, topic) == {"east": "west"}
+    again = run_dag("link_mirror", {**link, "dry_run": False})
+    assert (again.state, said(again)[:26]) == ("failed", "REFUSED: nothing changed. ")
+    with Copiers(environment.store, admins, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "west"):
+        # When it is synced, then the group's offsets are there
+        synced = run_dag("sync_mirrors", {"topics": [topic]})
+        assert synced.state == "success", synced.results
+        assert said(synced).endswith("changed on standbys, which are as their sources")
+        assert unread(environment, workload, "west") == {p: RECORDS - 5 - p for p in range(PARTITIONS)}
+        # When it is switched as planned, then its copy is written, and east is the standby
+        there = run_dag("switch", move)
+        assert said(there).startswith("DONE: moved 1 topic and 1 group from east to west")
+        assert environment.store.load().topics[topic].clusters == {"west"}
+        assert mirrors(environment, topic) == {"west": "east"}
+        kept = write(through_gateway(stack, workload), topic, "in-west")
+    with Copiers(environment.store, admins, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "east"):
+        # When it is switched back, then east is written again, with what came meanwhile
+        back = run_dag("switch", {**move, "from": "west", "to": "east"})
+        assert said(back).startswith("DONE: moved 1 topic and 1 group from west to east")
+        assert environment.store.load().topics[topic].clusters == {"east"}
+        kept |= write(through_gateway(stack, workload), topic, "in-east")
+    with Copiers(environment.store, admins, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "west"):
+        pass
+    # When east dies with records that nobody has copied
+    lost = write(through_gateway(stack, workload), topic, "lost")
+    record(environment, ["east", "west"])
+    stack.kill("cluster/east")
+    forced = run_dag("switch", {**move, "mode": "forced", "unread": "wait"})
+    # Then clients go on at the copy, and the first line says that it was taken for dead
+    assert forced.state == "success", forced.results
+    assert said(forced).startswith("DONE: moved 1 topic and 1 group from east to west")
+    assert "east is taken for dead, and readers wait for what it holds" in said(forced)
+    assert environment.store.load().topics[topic].clusters == {"west"}
+    assert mirrors(environment, topic) == {}
+    kept |= write(through_gateway(stack, workload), topic, "after")
+    # When it is back, and is looked at, then what it has more is counted
+    stack.restart("cluster/east")
+    reconcile: dict[str, Any] = {"cluster": "east", "topics": [topic], "reason": "it is back"}
+    counted = run_dag("reconcile_returned_cluster", {**reconcile, "dry_run": True})
+    beyond = f"{len(lost)} records of {PARTITIONS} partitions of east lie beyond their copies"
+    assert said(counted) == f"DRY RUN: would keep that {beyond}, and mirror the topics to it"
+    # When it is reconciled, then it is the standby
+    done = run_dag("reconcile_returned_cluster", {**reconcile, "dry_run": False})
+    assert said(done) == f"DONE: {beyond}; mirrored to it from now on: 1 topic"
+    assert mirrors(environment, topic) == {"west": "east"}
+    # And all but the tail is read, each record once
+    with Copiers(environment.store, admins, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "east"):
+        pass
+    assert sorted(read_all(stack, workload, PARTITIONS * RECORDS + len(kept))) == sorted(
+        [b"record"] * PARTITIONS * RECORDS + [*kept]
+    )
+    # When the mirror is ended with its copy, then that is gone, and the topic is as it was
+    unlink: dict[str, Any] = {"topics": [topic], "cluster": "east", "delete_copy": True, "reason": "enough"}
+    would = run_dag("unlink_mirror", {**unlink, "dry_run": True})
+    assert said(would) == "DRY RUN: would end 1 mirror in east, and delete what was copied"
+    ended = run_dag("unlink_mirror", {**unlink, "dry_run": False})
+    assert said(ended).startswith("DONE: ended 1 mirror in east, and what was copied is deleted, by ")
+    assert topic not in topics_of(stack, "east")
+    assert topic in topics_of(stack, "west")
+    assert (mirrors(environment, topic), environment.store.locks()) == ({}, [])
+    assert len(read_all(stack, workload, PARTITIONS * RECORDS + len(kept))) == PARTITIONS * RECORDS + len(kept)

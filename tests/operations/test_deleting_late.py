@@ -1,0 +1,95 @@
+"""Copies that are to be deleted, by who stands still or comes again: without clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from types import SimpleNamespace
+
+import pytest
+
+from ha_core.model import Document, Mirror, Topic
+from ha_core.model.extent import identity
+from ha_core.operations import engine, unlinking
+from ha_core.operations.environment import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.single import beginning, commit_single
+from ha_core.store.commits import Change
+from stack.memory_store import MemoryStore
+
+MIRROR = Mirror.of("orders", "east", "west", "link", "2026-01-01T00:00:00Z", "test")
+KEY: tuple[type[Document], str] = (Mirror, MIRROR.key)
+ORDERS = Topic(name="orders", writer="east", partitions={0: identity("east")})
+
+
+class West:
+    """Between the question and its request passes what `halts_s` says; meanwhile a group comes there."""
+
+    def __init__(self, halts_s: float) -> None:
+        self.cluster = SimpleNamespace(name="west")
+        self.now_s, self.halts_s = 1000.0, halts_s
+        self.groups: dict[str, set[str]] = {}
+        self.deleted: list[str] = []
+
+    def delete_topics(self, ids: Mapping[str, str], still_ours: Callable[[], None], _: float) -> tuple[str, ...]:
+        self.now_s += self.halts_s
+        if self.halts_s > 60:
+            self.groups = {"orders": {"readers"}}
+        still_ours()
+        self.deleted += ids
+        return tuple(ids)
+
+    def topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        """Of brokers that have none."""
+        return dict.fromkeys(names, "")
+
+    def leaderships(self, _: Collection[object]) -> dict[object, object]:
+        return {}
+
+
+def use(west: West, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unlinking, "admin_of", lambda *_: west)
+    monkeypatch.setattr(unlinking, "now_s", lambda: west.now_s)
+    monkeypatch.setattr(unlinking, "refuse_copiers", lambda *_: None)
+    monkeypatch.setattr(unlinking, "_let_writers_in", lambda *_: None)
+    monkeypatch.setattr(unlinking, "_at_home", lambda *_: west.groups)
+
+
+def ended(store: MemoryStore, environment: Environment, topic_id: str) -> str:
+    """An operation whose process died right behind the revision that ends its mirror."""
+    store.commit(Change(change_id="link", puts=(ORDERS, MIRROR), expected={(Topic, "orders"): None, KEY: None}))
+    with beginning(environment, "unlink", "not needed", ["topic:orders"]) as journal:
+        journal.note(mirrors=(MIRROR,), deletes_in="west", topic_ids={"orders": topic_id})
+        commit_single(journal, (), {KEY: 0}, {})
+    return journal.operation.id
+
+
+@pytest.mark.parametrize(("halts_s", "result"), [(1.0, "succeeded"), (3600.0, "failed")])
+def test_who_stood_still_before_it_deletes_a_copy_does_not_go_by_what_was_needed_an_hour_ago(
+    store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch, halts_s: float, result: str
+) -> None:
+    west = West(halts_s)
+    use(west, monkeypatch)
+    # Given a mirror that has ended, and whose copy is to go
+    operation = ended(store, environment, "01")
+    # When the process that deletes it stands still, and goes on
+    report = engine.resume(environment, operation)
+    # Then it has deleted what nobody needs, and nothing beside which a group keeps its offsets by now
+    assert report.result == result
+    assert west.deleted == ([] if west.groups else ["orders"])
+    # And who says it again is told who needs it
+    if west.groups:
+        assert "judged more than 30 s ago. Say `mirror unlink" in report.error
+
+
+def test_a_topic_of_brokers_without_ids_is_not_deleted_for_a_mirror_that_has_ended_before(
+    store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a copy that was deleted with its mirror, and a topic that somebody has made under its name since
+    west = West(0)
+    use(west, monkeypatch)
+    assert engine.resume(environment, ended(store, environment, "")).result == "succeeded"
+    # When the same is said again
+    with pytest.raises(RefusedError, match="orders has no mirror in west"):
+        unlinking.unlink(environment, ["orders"], "west", "once more", delete_copy=True)
+    # Then it stays
+    assert west.deleted == ["orders"]

@@ -1,0 +1,88 @@
+"""Rules that keep writers out of a copy, placed by who stood still while it became the writer: without clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ha_core.model import Document, Mirror
+from ha_core.operations.syncing.pair import OvertakenError, Pair
+from ha_core.operations.syncing.rights import let_writers_in, sync_rights
+from ha_core.plan.copy_guard import guard, guards
+from ha_core.plan.facts import AccessRule
+from ha_core.store.commits import Change
+from stack.memory_store import MemoryStore
+
+MIRROR = Mirror.of("orders", "east", "west", "link", "2026-01-01T00:00:00Z", "test")
+
+
+class Rules:
+    """Of a cluster; `halt` is what happens between the question whether a rule may be placed, and its request."""
+
+    def __init__(self, name: str) -> None:
+        self.cluster = SimpleNamespace(name=name)
+        self.there = set[AccessRule]()
+        self.halt: dict[AccessRule, Callable[[], None]] = {}
+
+    def access_rules(self, _timeout_s: float | None = None) -> frozenset[AccessRule]:
+        return frozenset(self.there)
+
+    def add_access_rules(self, rules: Collection[AccessRule], still_ours: Callable[[], None]) -> None:
+        still_ours()
+        for rule in rules:
+            self.halt.pop(rule, lambda: None)()
+        self.there |= {*rules}
+
+    def remove_access_rules(self, rules: Collection[AccessRule], still_ours: Callable[[], None], _: Any = None) -> None:
+        still_ours()
+        self.there -= {*rules}
+
+    def await_access_rules(self, **_: Any) -> None:
+        pass
+
+    def bypasses_rules(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def mirrored(store: MemoryStore) -> MemoryStore:
+    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, MIRROR.key): None}
+    store.commit(Change(change_id="link", puts=(MIRROR,), expected=expected))
+    return store
+
+
+def looked_at(store: MemoryStore, west: Rules) -> None:
+    sync_rights(Pair(store.client(), Rules("east"), west, "2026-01-01T00:00:00Z"), ["orders"])  # type: ignore[arg-type]
+
+
+def switched(store: MemoryStore, west: Rules) -> None:
+    """What a switch does with the mirror, and with what it finds of a guard."""
+    found = store.client().read(Mirror, MIRROR.key)
+    assert found is not None
+    store.client().commit(
+        Change(change_id="cut", deletes=((Mirror, MIRROR.key),), expected={(Mirror, MIRROR.key): found[1]})
+    )
+    let_writers_in(west, west.access_rules(), ["orders"], lambda: None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("halted", [0, 1], ids=["before the marker", "before the rule"])
+def test_who_has_stood_still_while_the_copy_became_the_writer_leaves_no_rule_that_keeps_its_writers_out(
+    mirrored: MemoryStore, halted: int
+) -> None:
+    # Given a look at the mirror that stands still when it may place its rules, until a switch is over
+    west = Rules("west")
+    west.halt[guard("orders")[halted]] = lambda: switched(mirrored, west)
+    # When it goes on
+    with pytest.raises(OvertakenError, match="has ended"):
+        looked_at(mirrored, west)
+    # Then nobody is kept out, and no later look has to know whose the rule was
+    assert not west.there - {guard("orders")[0]}
+
+
+def test_a_mirror_that_stands_is_guarded(mirrored: MemoryStore) -> None:
+    west = Rules("west")
+    looked_at(mirrored, west)
+    assert west.there == guards(["orders"])

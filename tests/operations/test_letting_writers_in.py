@@ -1,0 +1,45 @@
+"""Rules that keep writers out of a copy, when a switch makes it the writer: without clusters."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError, refusal
+from ha_core.operations.errors import StepFailedError
+from ha_core.operations.writers import open_to_writers
+from ha_core.wire.codes import ErrorCode
+
+SILENT = ClusterUnreachableError("west", "127.0.0.1:1", "does not answer within 5 s.")
+STARTING = NotReadyError("west", "has no controller.")
+REFUSED = refusal("west", "read the access rules of topics", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def journal(error: KafkaAdminError, said: list[str]) -> Any:
+    """Of a switch of one topic to a cluster that answers the question for its rules so."""
+
+    def access_rules(_timeout_s: float) -> None:
+        raise error
+
+    return SimpleNamespace(
+        target=SimpleNamespace(cluster=SimpleNamespace(name="west"), access_rules=access_rules),
+        moves=SimpleNamespace(topics=("orders",)),
+        environment=SimpleNamespace(say=said.append),
+    )
+
+
+@pytest.mark.parametrize("error", [SILENT, STARTING])
+def test_a_planned_switch_leads_nobody_to_a_cluster_that_does_not_say_whether_it_would_refuse_them(
+    error: KafkaAdminError,
+) -> None:
+    with pytest.raises(StepFailedError, match=r"is not known: Cluster west: .* Try again when it answers"):
+        open_to_writers(journal(error, []), must=True)
+
+
+@pytest.mark.parametrize(("error", "must"), [(SILENT, False), (REFUSED, True), (REFUSED, False)])
+def test_it_is_only_said_where_no_rule_of_ours_can_stand_or_nobody_can_wait(error: KafkaAdminError, must: bool) -> None:
+    said: list[str] = []
+    open_to_writers(journal(error, said), must)
+    assert len(said) == 1

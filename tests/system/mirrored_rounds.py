@@ -1,0 +1,264 @@
+"""Rounds of switches of one mirrored topic under load: planned ones, and those of which a cluster has failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ha_core.model import Topic
+from ha_core.store.store import Store
+from stack.clients.process import history_of
+from stack.errors import StackError
+from stack.harness import Stack
+from stack.history.checker import check
+from stack.history.events import Acked
+from stack.history.history import LogDump
+from stack.history.violation import Violation
+from tests.kit.running import CommandFailedError, Run, switchyard
+from tests.system.conftest import MIRRORED_PARTITIONS
+from tests.system.nemesis.schedule import Does
+from tests.system.watching import assert_no_client_has_failed, given, until
+
+RATE = 40
+PATIENCE_S = 240.0
+OTHER = {"east": "west", "west": "east"}
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What lies in the log of a cluster that had failed, and in no extent."""
+
+    cluster: str
+    records: Mapping[tuple[int, int], str]
+    """(partition, offset there) → value."""
+
+
+@dataclass
+class Rounds:
+    """One topic with its clients, and what became of it."""
+
+    stack: Stack
+    store: Store
+    run: Run
+    name: str
+    keys: int = 0
+    """How many different keys each producer writes; 0: none has one."""
+    active: str = "east"
+    lost: list[Loss] = field(default_factory=list)
+
+    def begin(self) -> None:
+        known = {"rate": RATE, "linger_ms": 2, "keys": self.keys}
+        self.producers = [
+            self.run.start("confluent-producer", "idem", self.name, idempotence="on", **known),
+            self.run.start("confluent-producer", "plain", self.name, idempotence="off", acks="all", **known),
+        ]
+        self.members = [
+            self.run.start("confluent-consumer", "r-confluent", self.name, group=f"{self.name}-c", commit="batch"),
+            self.run.start("kafka-python-consumer", "r-python", self.name, group=f"{self.name}-p"),
+        ]
+        self.go_on(100)
+
+    def go_on(self, records: int) -> None:
+        """Until everybody has done so much more."""
+        wanted = [(one, one.count("acknowledged") + records, "acknowledged") for one in self.producers]
+        wanted += [(one, one.count("delivered") + records, "delivered") for one in self.members]
+        for one, count, what in wanted:
+            one.wait_for(count, what, PATIENCE_S)
+
+    def mirrored(self) -> None:
+        """Waits until its copy hardly lags."""
+        there = OTHER[self.active]
+
+        def holds() -> bool:
+            reports = [one for report in self.store.mirror_reports().values() for one in report.partitions]
+            found = [one for one in reports if one.mirror == f"{self.name}@{there}"]
+            return len(found) == MIRRORED_PARTITIONS and all(
+                one.state == "copying" and one.lag_records < 2 * RATE for one in found
+            )
+
+        until(holds, f"it is mirrored to {there}", PATIENCE_S)
+
+    def verified(self) -> None:
+        self.mirrored()
+        found = switchyard(self.stack, "mirror", "verify", self.name, "--to", OTHER[self.active])
+        assert found["equal"], found
+
+    def planned(self) -> None:
+        self.mirrored()
+        here, there = self.active, OTHER[self.active]
+        document = self.run.switch(here, there)
+        assert document["result"] == "succeeded", document
+        assert self.topic().clusters == {there}
+        self.active = there
+        self.go_on(20)
+
+    def topic(self) -> Topic:
+        return self.store.load().topics[self.name]
+
+    def fails(self, does: Does, behind: bool) -> str:
+        """The active one fails, the topic goes on at its copy, the failed one comes back, and nobody is led there.
+        Returns the operation.
+
+        :param behind: the mirror stands still for a while before.
+        """
+        self.mirrored()
+        here, there = self.active, OTHER[self.active]
+        part = f"cluster/{here}"
+        with self.run.fault(f"{does} {here}", settle_s=10.0):
+            if behind:
+                self.stack.pause("mirror")
+                self.go_on(60)
+            (self.stack.pause if does is Does.PAUSE else self.stack.kill)(part)
+            begun = time.time()
+            document = self.run.switch(here, there, mode="forced", unread="wait")
+            assert document["result"] == "succeeded", document
+            self.active = there
+            assert self.topic().clusters == {there}
+            cut = {partition: extents[-1].start for partition, extents in self.topic().partitions.items()}
+            self.go_on(60)
+            if behind:
+                self.stack.resume("mirror")
+            back = time.time()
+            (self.stack.resume if does is Does.PAUSE else self.stack.restart)(part)
+            self.go_on(60)
+        # Nobody is led back to it, or told of a success by it
+        assert self.topic().clusters == {there}
+        late = [ack for ack in self.acknowledged() if ack.t > back and 0 <= ack.offset < cut[ack.partition]]
+        assert late == []
+        print(f"{does} {here}: {time.time() - begun:.0f} s")
+        return str(document["operation"])
+
+    def forced(self, does: Does, behind: bool) -> None:
+        """As `fails`; the loss is reported, record by record, and the failed one becomes the standby."""
+        operation, here = self.fails(does, behind), OTHER[self.active]
+        lost = self.lost_by(operation, here, self.reconciled(here))
+        if behind:
+            assert len(lost.records) > 50
+        self.lost.append(lost)
+        self.verified()
+
+    def lost_by(self, operation: str, cluster: str, found: Mapping[str, Any]) -> Loss:
+        """What the tails that were found hold, which is as many records as they say."""
+        tails = {one["partition"]: one for one in found["tails"] if one["operation"] == operation}
+        assert set(tails) == set(range(MIRRORED_PARTITIONS))
+        dumps = {dump.partition: dump for dump in self.run.dumps(self.name) if dump.cluster == cluster}
+        lost = {
+            (partition, offset): value
+            for partition, tail in tails.items()
+            for offset, value in dumps[partition].records.items()
+            if tail["mirrored"] <= offset < tail["end"]
+        }
+        assert sum(one["records"] for one in tails.values()) == len(lost)
+        print(f"{len(lost)} records of {cluster} lost")
+        return Loss(cluster, lost)
+
+    def reconciled(self, cluster: str) -> dict[str, Any]:
+        """Its leaders may not answer at once."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return switchyard(self.stack, "mirror", "reconcile", cluster, "--reason", "it is back", "--yes")
+            except CommandFailedError as error:
+                if time.monotonic() > deadline:
+                    raise
+                print(error)
+            time.sleep(1.0)
+
+    def resume_all(self) -> None:
+        """Whatever a test that failed has left paused."""
+        for part in ("mirror", "cluster/east", "cluster/west"):
+            with suppress(StackError):
+                if any(one["part"].startswith(part) and one["state"] == "paused" for one in self.stack.status()):
+                    self.stack.resume(part)
+
+    def acknowledged(self) -> list[Acked]:
+        known = history_of(self.producers).clients.values()
+        return [event for events in known for event in events if isinstance(event, Acked)]
+
+    def judged(self) -> None:
+        """What the map leads to is what was acknowledged, less the loss, and that is what everybody was given."""
+        self.mirrored()
+        for producer in self.producers:
+            producer.stop()
+        topic, dumps = self.topic(), self.run.dumps(self.name)
+        for dump in dumps:
+            self.assert_only_losses_are_in_no_extent(topic, dump)
+        logs = in_client_offsets(topic, dumps)
+        there = {value: (log.partition, at) for log in logs for at, value in log.records.items()}
+        lost = {value for loss in self.lost for value in loss.records.values()}
+        # What is in no extent any more was reported, and nothing that was acknowledged there is in both
+        acked = {ack.value: ack for ack in self.acknowledged()}
+        missing = acked.keys() - there.keys()
+        assert missing <= lost, sorted(missing - lost)[:20]
+        twice = [
+            ack
+            for value in lost & there.keys() & acked.keys()
+            if (ack := acked[value]).offset >= 0 and (ack.partition, ack.offset) not in places(logs, value)
+        ]
+        assert twice == [], "acknowledged by the one that failed, counted as lost, and delivered nevertheless"
+        # And a reader from the beginning gets exactly that, as the members did
+        reader = self.run.start("confluent-consumer", "r-all", self.name, seek="beginning")
+        wanted = {(log.partition, at): value for log in logs for at, value in log.records.items()}
+        reader.wait_for(len(wanted), "delivered", PATIENCE_S)
+        until(
+            lambda: all(there.keys() <= {one.value for one in given(member)} for member in self.members), "all is read"
+        )
+        for one in (reader, *self.members):
+            one.stop()
+        assert {(one.partition, one.offset): one.value for one in given(reader)} == wanted
+        assert len(given(reader)) == len(wanted)
+        known = replace(self.run.history(), logs=logs, cuts=())
+        result = check(known, complete_readers=[f"{self.name}-c", f"{self.name}-p"])
+        odd = [one for one in result.violations if not self.follows_from_a_loss(one, lost)]
+        lost_as_told = f"{len(missing)} lost as reported"
+        print(f"{len(acked)} acknowledged, {lost_as_told}, {len(wanted)} delivered, {result.excused} excused")
+        assert odd == [], "\n".join(map(str, odd[:50]))
+        assert_no_client_has_failed([*self.producers, *self.members, reader])
+
+    def assert_only_losses_are_in_no_extent(self, topic: Topic, dump: LogDump) -> None:
+        """In the writer's log; the standby's is compared with it."""
+        if dump.cluster != topic.writer:
+            return
+        extents = [one for one in topic.partitions[dump.partition] if one.cluster == dump.cluster]
+        beside = {
+            (dump.partition, offset): value
+            for offset, value in dump.records.items()
+            if not any(one.holds(offset) for one in extents)
+        }
+        known = {
+            place: value
+            for loss in self.lost
+            if loss.cluster == dump.cluster
+            for place, value in loss.records.items()
+            if place[0] == dump.partition
+        }
+        assert beside == known
+
+    def follows_from_a_loss(self, found: Violation, lost: Collection[str]) -> bool:
+        """A record that was lost was given, and comes again where nobody had been told that it was written; and a group
+        goes on where it was last seen."""
+        return found.value in lost or found.kind == "redelivered"
+
+
+def places(logs: Collection[LogDump], value: str) -> set[tuple[int, int]]:
+    return {(log.partition, at) for log in logs for at, one in log.records.items() if one == value}
+
+
+def in_client_offsets(topic: Topic, dumps: Collection[LogDump]) -> tuple[LogDump, ...]:
+    """What the map leads to, of all clusters. :raises AssertionError: an offset leads to two."""
+    found: list[LogDump] = []
+    for partition, extents in topic.partitions.items():
+        records: dict[int, str] = {}
+        for dump in (one for one in dumps if one.partition == partition):
+            for extent in (one for one in extents if one.cluster == dump.cluster and not one.ignored):
+                for physical, value in dump.records.items():
+                    if extent.holds(physical):
+                        offset = extent.to_client(physical)
+                        assert offset not in records
+                        records[offset] = value
+        end = max(records, default=-1) + 1
+        found.append(LogDump("all", topic.name, partition, 0, end, dict(sorted(records.items()))))
+    return tuple(found)

@@ -1,0 +1,83 @@
+"""A reader of one topic behind one gateway, and what that gateway has served it from copies."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import httpx
+from confluent_kafka import Consumer, TopicPartition
+
+from ha_core.store.store import Store
+from tests.spark_jobs.mirror.live import wait_until
+
+
+class Reader:
+    """Reads all partitions from their beginning, through its gateway, and keeps the offsets and numbers."""
+
+    def __init__(self, gateway: dict[str, Any], topic: str, partitions: int) -> None:
+        """:param gateway: one of the stack's."""
+        self.gateway, self.topic, self.partitions = gateway, topic, partitions
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": gateway["bootstrap"],
+                "group.id": f"reads-by-{gateway['id']}",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 200,
+                "auto.offset.reset": "error",
+            }
+        )
+        self.begin()
+
+    def begin(self) -> None:
+        self.found: dict[int, list[tuple[int, bytes]]] = {n: [] for n in range(self.partitions)}
+        self._consumer.assign([TopicPartition(self.topic, n, 0) for n in range(self.partitions)])
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.found.values()))
+
+    def read_what_comes(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            for message in self._consumer.consume(1000, min(left, 0.2)):
+                assert message.error() is None, message.error()
+                self.found[message.partition()].append((message.offset(), message.value()))
+
+    def read(self, wanted: int, seconds: float = 180) -> None:
+        """Reads until there are so many records."""
+        until = time.monotonic() + seconds
+        while self.count < wanted:
+            assert time.monotonic() < until, (self.count, wanted)
+            self.read_what_comes(0.2)
+
+    def from_copy(self, cluster: str) -> float:
+        """Bytes that its gateway has served from the copies in a cluster."""
+        said = httpx.get(f"{self.gateway['http']}/metrics").text
+        of_it = rf'^switchyard_gateway_mirror_fetch_bytes_total{{cluster="{cluster}"}} (\S+)$'
+        found = re.search(of_it, said, re.MULTILINE)
+        return float(found.group(1)) if found else 0.0
+
+    def goes_over_to_the_copy(self, store: Store, cluster: str) -> None:
+        """Reads until something comes from there."""
+        before, begun = self.from_copy(cluster), time.monotonic()
+
+        def served() -> bool:
+            self.read_what_comes(1.0)
+            return self.from_copy(cluster) > before
+
+        def told() -> object:
+            return before, self.count, store.follow_mirror_copies().read(), store.mirror_reports()
+
+        wait_until(served, told)
+        print(f"at the copy in {cluster} after {time.monotonic() - begun:.1f} s")
+
+    def assert_all_once(self) -> None:
+        """No record is missing, comes twice, or lies at another offset than in the source."""
+        for partition, found in self.found.items():
+            numbers = range(partition, self.partitions * len(found), self.partitions)
+            assert found == [(at, b"%d" % number) for at, number in enumerate(numbers)]
+
+    def close(self) -> None:
+        self._consumer.close()

@@ -1,0 +1,91 @@
+"""One topic with mirrors in two clusters: each reader is served from the copy in the zone of its gateway."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ha_core.operations import bindings, engine, registry
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.linking import link_request, plan_link
+from stack.harness import Stack
+from tests.kit.running import bootstrap, create_topic
+from tests.spark_jobs.mirror.live import Writer, wait_until
+from tests.system.reading_near import Reader
+
+pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(900)]
+TOPIC, PARTITIONS = "orders", 2
+NEAR = {"west": "zone-1", "north": "zone-2"}
+"""Cluster with a copy → its zone. Gateways are in zones by their numbers, from 1."""
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    versions = {"east": "3.9.2", "west": "4.3.1", "north": "3.9.2"}
+    with Stack.up(versions, gateways=len(NEAR), mirror=True) as running:
+        yield running
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def readers(stack: Stack, environment: Environment) -> Iterator[dict[str, Reader]]:
+    """Cluster → a reader in its zone, of a topic that is mirrored to all of them; bound to read at the nearest."""
+    create_topic(bootstrap(stack, "east"), TOPIC, PARTITIONS)
+    for cluster, zone in NEAR.items():
+        registry.add_cluster(environment, cluster, bootstrap(stack, cluster), zone=zone)
+        link = engine.start(environment, plan_link(environment, link_request([TOPIC], "east", cluster, "a standby")))
+        assert engine.resume(environment, link.id).result == "succeeded"
+    declared = bindings.with_read(environment.store.load(), "user:anonymous", "nearest")
+    assert bindings.apply_bindings(environment, bindings.plan_bindings(environment, declared)).result == "succeeded"
+    made = {cluster: Reader(one, TOPIC, PARTITIONS) for cluster, one in zip(NEAR, stack.gateways, strict=True)}
+    yield made
+    for reader in made.values():
+        reader.close()
+
+
+def await_all_copied(environment: Environment, written: int) -> None:
+    """Until both copies have all that was written."""
+    ends = {n: len(range(n, written, PARTITIONS)) for n in range(PARTITIONS)}
+
+    def copied() -> bool:
+        reports = environment.store.mirror_reports().values()
+        found = {(one.mirror, one.partition): one for report in reports for one in report.partitions}
+        keys = [(f"{TOPIC}@{cluster}", n) for cluster in NEAR for n in ends]
+        return all(key in found and found[key].source >= ends[key[1]] for key in keys)
+
+    wait_until(copied, environment.store.mirror_reports)
+
+
+def test_each_reader_is_served_from_the_copy_in_its_zone_and_from_no_other(
+    stack: Stack, environment: Environment, readers: dict[str, Reader]
+) -> None:
+    # When both read while the source is written
+    with Writer(stack, TOPIC, PARTITIONS) as writer:
+        for cluster, reader in readers.items():
+            reader.goes_over_to_the_copy(environment.store, cluster)
+            reader.read(reader.count + 300)
+    # Then each gets every record once, at its offset in the source
+    for reader in readers.values():
+        reader.read(writer.written)
+        reader.assert_all_once()
+    # When the source stands still, then each reads all of it from the copy that is near, and nothing from the other
+    await_all_copied(environment, writer.written)
+    time.sleep(2)  # until the gateways know of it
+    stack.pause("cluster/east/1")
+    try:
+        for cluster, reader in readers.items():
+            before = reader.from_copy(cluster)
+            reader.begin()
+            reader.read(writer.written)
+            reader.assert_all_once()
+            assert reader.from_copy(cluster) > before
+            assert [reader.from_copy(other) for other in NEAR if other != cluster] == [0.0]
+    finally:
+        stack.resume("cluster/east/1")
