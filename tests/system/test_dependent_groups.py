@@ -13,7 +13,7 @@ from stack.harness import Stack
 from stack.history.events import Assigned, Noted
 from tests.kit.running import Run, switchyard
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 RATE = 40
 MORE = 60
 """Records of each producer before and after the move."""

@@ -10,7 +10,7 @@ from stack.harness import Stack
 from stack.history.events import Noted
 from tests.kit.running import Run, switchyard
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 PRODUCERS: dict[str, dict[str, Any]] = {
     "w-confluent": {"kind": "confluent-producer"},
     "w-idempotent": {"kind": "confluent-producer", "idempotence": "on"},
