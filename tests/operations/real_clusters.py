@@ -70,6 +70,12 @@ def stored_topic(environment: Environment, name: str) -> Topic:
     return found[0]
 
 
+def held(environment: Environment) -> list[str]:
+    """Operations with an executor whose session has not ended."""
+    found = {lock.operation: environment.store.holding(lock.operation) for lock in environment.store.locks()}
+    return [operation for operation, holding in found.items() if holding is not None and holding.held]
+
+
 def run_to_success(environment: Environment, operation_id: str) -> None:
     """Run the operation to its end. :raises AssertionError: it does not succeed."""
     report = engine.resume(environment, operation_id)

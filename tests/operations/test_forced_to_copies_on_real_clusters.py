@@ -33,7 +33,7 @@ from tests.kafka.mirroring import caught_up, content, wait_until
 from tests.kit.running import bootstrap
 from tests.operations.dying import COMMIT, CUT_CHANGE, READ_ENDS, Call, Death, after, before, die, die_in_engine
 from tests.operations.flipping import flip
-from tests.operations.real_clusters import fill, stored_topic
+from tests.operations.real_clusters import fill, held, stored_topic
 
 pytestmark = pytest.mark.stack
 PARTITIONS, COPIED, BEYOND = 2, 30, 7
@@ -139,12 +139,6 @@ def begun(environment: Environment, topic: str) -> str:
 def tail_of(environment: Environment, topic: str) -> LostTail:
     (found,) = (one for one in environment.store.lost_tails() if one.topic == topic)
     return found
-
-
-def held(environment: Environment) -> list[str]:
-    """Operations with an executor whose session has not ended."""
-    found = {lock.operation: environment.store.holding(lock.operation) for lock in environment.store.locks()}
-    return [operation for operation, holding in found.items() if holding is not None and holding.held]
 
 
 @pytest.mark.parametrize("topic", WHOLE)

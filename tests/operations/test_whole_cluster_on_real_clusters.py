@@ -22,10 +22,11 @@ from ha_core.operations.registry import declare_usage
 from ha_core.operations.sides import admin_of
 from stack.harness import Stack
 from tests.kafka.clients import produce
-from tests.kafka.mirroring import content
+from tests.kafka.mirroring import content, wait_until
 from tests.kit.mirroring import Copiers, await_copies
 from tests.kit.running import bootstrap
 from tests.operations.dying import COMMIT, Death, after, die
+from tests.operations.real_clusters import held
 
 pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(900)]
 TOPICS, PARTITIONS, RECORDS, MORE = ("orders", "payments"), 2, 60, 11
@@ -72,8 +73,10 @@ class Command:
         more = ["--reason", "maintenance", "--yes", "--batch-topics", "2", "--zookeeper", self.stack.zookeeper]
         return [*route, *mode, *more]
 
-    def dies(self, death: Death) -> None:
+    def dies(self, environment: Environment, death: Death) -> None:
+        """Until ZooKeeper knows that it is dead; before that it is refused when it is asked again, as one at work."""
         die(self.stack, death, _COMMAND, *self.arguments)
+        wait_until(lambda: not held(environment), lambda: held(environment))
 
     def run(self) -> None:
         """:raises AssertionError: it does not succeed."""
@@ -128,7 +131,7 @@ def test_a_whole_cluster_goes_to_its_copies_although_the_command_dies_inside_a_p
     all_copied(copiers, "west")
     known = {one.id for one in environment.store.operations(50)}
     # When the command is killed behind the fence of its first part
-    Command(stack, "east", "west").dies(BEHIND_ITS_FENCE)
+    Command(stack, "east", "west").dies(environment, BEHIND_ITS_FENCE)
     (begun,) = (topic for topic in TOPICS if environment.store.load().topics[topic].fence is not None)
     # When it is asked again, then that part is undone and begun anew, and the other one goes as well
     Command(stack, "east", "west").run()
@@ -145,7 +148,7 @@ def test_a_whole_cluster_goes_to_its_copies_although_the_command_dies_inside_a_p
     record(environment, ["east", "west"])
     stack.kill("cluster/west")
     # And the command that is to move all of it by force is killed after the cut of a part
-    Command(stack, "west", "east", forced=True).dies(AFTER_ITS_CUT)
+    Command(stack, "west", "east", forced=True).dies(environment, AFTER_ITS_CUT)
     # When it is asked again, then that part is brought to its end, and the other one goes as well
     Command(stack, "west", "east", forced=True).run()
     assert_all_in(environment, "east")
