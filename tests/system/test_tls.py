@@ -106,9 +106,12 @@ def test_gateways_see_each_other_and_count_who_speaks_no_tls(stack: Stack) -> No
     with httpx.Client() as client, pytest.raises(httpx.TransportError):
         client.get(f"http://{host}:{port}/")
     # Then it is counted, and handshakes of clients and of the other gateway are
-    said = httpx.get(f"{stack.gateways[0]['http']}/metrics").text
-    assert 'switchyard_gateway_foreign_connections_total{listener="tls",protocol="http"} 1.0' in said
     done = 'switchyard_gateway_tls_handshakes_total{outcome="done"} '
+    deadline = time.monotonic() + 60
+    while done not in (said := httpx.get(f"{stack.gateways[0]['http']}/metrics").text):
+        assert time.monotonic() < deadline  # gateways ask each other every few seconds
+        time.sleep(0.2)
+    assert 'switchyard_gateway_foreign_connections_total{listener="tls",protocol="http"} 1.0' in said
     assert float(said.partition(done)[2].split()[0]) > 0
     assert "does not answer" not in stack.logs("gateway")
 
