@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from gateway.session.commands import (
     AwaitLease,
@@ -299,13 +299,23 @@ class ConnectionState:
     def count_refused(self, refusals: Iterable[Refusal]) -> None:
         self.shared.counts.refusals.update(refusal.label for refusal in refusals)
 
-    def refuse(self, request: Request, message: Message, refusal: Refusal, fence: str | None = None) -> None:
+    def refuse(
+        self,
+        request: Request,
+        message: Message,
+        refusal: Refusal,
+        fence: str | None = None,
+        amend: Callable[[Message], Message] | None = None,
+    ) -> None:
         """Refuses a request for a coordinator.
 
         :param fence: the operation whose fence stands, if one does.
+        :param amend: adds what is said of what was taken out of `message`, because it was denied.
         """
         self.count_refused((refusal,))
         answer = request.api.refusal(message, refusal.code(request.api))
+        if amend is not None:
+            answer = amend(answer)
         lifts_with = fence if refusal is Refusal.FENCE else None
         self.answer_refused(request, answer, (refusal,), (request.api_key,), lifts_with)
 

@@ -64,7 +64,8 @@ def transaction(session: ConnectionState, request: Request) -> None:
             handler.message = handler.gate.request
     refusal = HANDLERS[request.api_key](handler)
     if refusal is not None:
-        session.refuse(request, handler.message, refusal, handler.fence)
+        amend = None if handler.gate is None else handler.gate.amend
+        session.refuse(request, handler.message, refusal, handler.fence, amend)
 
 
 def ends_here(session: ConnectionState, request: Request) -> bool:
