@@ -113,10 +113,10 @@ class Pair:
         """topic → why it is left alone."""
         return {mirror.topic: why for mirror in self._mirrors() if (why := self._hold(mirror))}
 
-    def topics_unchanged(self, topics: Collection[str], fresh_s: float = FRESH_S) -> Callable[[], None]:
+    def topics_unchanged(self, topics: Collection[str], fresh_s: float | None = None) -> Callable[[], None]:
         """Raises OvertakenError when the mirrors of these topics are not what they were.
 
-        :param fresh_s: so old the store's last answer may be.
+        :param fresh_s: so old the store's last answer may be; None: `FRESH_S`.
         """
         links = {self.mirrors[topic].key: self.mirrors[topic].link for topic in topics}
         return partial(self._require, links, "", fresh_s)
@@ -181,13 +181,13 @@ class Pair:
             return f"operation {mirror.held} has taken the copy of {mirror.topic} for itself"
         return f"an operation works on topic {mirror.topic}" if f"topic:{mirror.topic}" in self._state.locks else ""
 
-    def _renew(self, fresh_s: float = FRESH_S) -> None:
+    def _renew(self, fresh_s: float | None = None) -> None:
         """:raises OvertakenError: what was seen of the clusters is too old."""
         self.require_young()
-        if now_s() - self._state.asked_s > fresh_s:
+        if now_s() - self._state.asked_s > (FRESH_S if fresh_s is None else fresh_s):
             self._state = _State.read(self.store, self._state)
 
-    def _require(self, links: Mapping[str, str], group: str, fresh_s: float = FRESH_S) -> None:
+    def _require(self, links: Mapping[str, str], group: str, fresh_s: float | None = None) -> None:
         self._renew(fresh_s)
         for key, link in links.items():
             mirror = self.view.mirrors.get(key)
