@@ -16,12 +16,13 @@ from tests.spark_jobs.mirror.live import wait_until
 class Reader:
     """Reads all partitions from their beginning, through its gateway, and keeps the offsets and numbers."""
 
-    def __init__(self, gateway: dict[str, Any], topic: str, partitions: int) -> None:
-        """:param gateway: one of the stack's."""
+    def __init__(self, gateway: dict[str, Any], topic: str, partitions: int, client_id: str = "reads") -> None:
+        """:param gateway: one of the stack's; where there are several, `client_id` is one that it serves."""
         self.gateway, self.topic, self.partitions = gateway, topic, partitions
         self._consumer = Consumer(
             {
                 "bootstrap.servers": gateway["bootstrap"],
+                "client.id": client_id,
                 "group.id": f"reads-by-{gateway['id']}",
                 "enable.auto.commit": False,
                 "fetch.wait.max.ms": 200,

@@ -14,6 +14,7 @@ from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 from tests.spark_jobs.mirror.live import Writer, wait_until
 from tests.system.reading_near import Reader
+from tests.system.watching import client_id_at
 
 pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(900)]
 TOPIC, PARTITIONS = "orders", 2
@@ -36,15 +37,19 @@ def environment(stack: Stack) -> Iterator[Environment]:
 
 @pytest.fixture
 def readers(stack: Stack, environment: Environment) -> Iterator[dict[str, Reader]]:
-    """Cluster → a reader in its zone, of a topic that is mirrored to all of them; bound to read at the nearest."""
+    """Cluster → a reader in its zone, of a topic that is mirrored to all of them; bound to read at the nearest. The
+    user has the topic's name."""
     create_topic(bootstrap(stack, "east"), TOPIC, PARTITIONS)
     for cluster, zone in NEAR.items():
         registry.add_cluster(environment, cluster, bootstrap(stack, cluster), zone=zone)
         link = engine.start(environment, plan_link(environment, link_request([TOPIC], "east", cluster, "a standby")))
         assert engine.resume(environment, link.id).result == "succeeded"
-    declared = bindings.with_read(environment.store.load(), "user:anonymous", "nearest")
+    declared = bindings.with_read(environment.store.load(), f"user:{TOPIC}", "nearest")
     assert bindings.apply_bindings(environment, bindings.plan_bindings(environment, declared)).result == "succeeded"
-    made = {cluster: Reader(one, TOPIC, PARTITIONS) for cluster, one in zip(NEAR, stack.gateways, strict=True)}
+    # Clients are shown all gateways, whatever their zone, and their ids say which of them serves them.
+    ids = [client_id_at(stack, TOPIC, number) for number in range(1, len(NEAR) + 1)]
+    gateways = zip(NEAR, stack.gateways, ids, strict=True)
+    made = {cluster: Reader(one, TOPIC, PARTITIONS, client_id) for cluster, one, client_id in gateways}
     yield made
     for reader in made.values():
         reader.close()
@@ -77,7 +82,7 @@ def test_each_reader_is_served_from_the_copy_in_its_zone_and_from_no_other(
         reader.assert_all_once()
     # When the source stands still, then each reads all of it from the copy that is near, and nothing from the other
     await_all_copied(environment, writer.written)
-    time.sleep(2)  # until the gateways know of it
+    time.sleep(4)  # until the gateways know of it
     stack.pause("cluster/east/1")
     try:
         for cluster, reader in readers.items():
