@@ -91,7 +91,7 @@ RULES = (
     Rule("ha_core/operations", _BELOW, None),
     Rule(
         "ha_core/registry",
-        ("ha_core.model", "ha_core.datacache.core"),
+        ("ha_core.model", "ha_core.datacache.core", "ha_core.wire.sasl_scram"),
         ("alembic", "fastapi", "httpx", "pydantic", "sqlalchemy", "starlette", "uvicorn", COMPUTED),
     ),
     Rule("ha_core/present", _SHOWN, (), IMPURE, clock=False),

@@ -5,8 +5,6 @@ Kafka takes a password's UTF-8 bytes as they are (no SASLprep), and so does this
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
 from base64 import b64decode, b64encode
 from typing import Annotated
@@ -14,15 +12,13 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ha_core.registry.errors import InvalidError
+from ha_core.wire.sasl_scram import HASHES, SALT_BITS, salt_text, scram_key
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16_384
 """Kafka's own bounds, both."""
 ITERATIONS = 8192
-SALT_BYTES = 24
 MAX_PASSWORD_BYTES = 1024
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""Mechanism → its hash function."""
 
 
 def _base64(said: str) -> str:
@@ -49,27 +45,27 @@ class ScramKeys(BaseModel):
 
 def derive(password: str, mechanism: str, salt: bytes, iterations: int) -> ScramKeys:
     """:raises InvalidError: no mechanism of Kafka's, fewer or more iterations than it takes, or not a password."""
-    algorithm = HASHES.get(mechanism)
-    if algorithm is None:
+    if mechanism not in HASHES:
         raise InvalidError(f"mechanism {mechanism!r} is not known; one of {', '.join(HASHES)}")
     if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
         raise InvalidError(f"{iterations} iterations: Kafka takes {MIN_ITERATIONS} to {MAX_ITERATIONS}")
-    salted = hashlib.pbkdf2_hmac(algorithm, _bytes(password), salt, iterations)
-    client_key = hmac.digest(salted, b"Client Key", algorithm)
+    _require_password(password)
+    key = scram_key(mechanism, password, salt, iterations)
     return ScramKeys(
-        salt=b64encode(salt).decode(),
-        stored_key=b64encode(hashlib.new(algorithm, client_key).digest()).decode(),
-        server_key=b64encode(hmac.digest(salted, b"Server Key", algorithm)).decode(),
-        iterations=iterations,
+        salt=b64encode(key.salt).decode(),
+        stored_key=b64encode(key.stored_key).decode(),
+        server_key=b64encode(key.server_key).decode(),
+        iterations=key.iterations,
     )
 
 
 def derive_all(password: str, iterations: int = ITERATIONS) -> dict[str, ScramKeys]:
-    """Keys of both mechanisms, each with a salt of its own."""
-    return {name: derive(password, name, secrets.token_bytes(SALT_BYTES), iterations) for name in HASHES}
+    """Keys of both mechanisms, each with a salt of its own, in the form of those that gateways show for users whom
+    nobody knows: another one would tell who exists."""
+    return {name: derive(password, name, salt_text(secrets.randbits(SALT_BITS)), iterations) for name in HASHES}
 
 
-def _bytes(password: str) -> bytes:
+def _require_password(password: str) -> None:
     if any(character < " " or character == "\x7f" for character in password):
         raise InvalidError("the password has control characters, such as the end of a line; leave them out")
     try:
@@ -78,4 +74,3 @@ def _bytes(password: str) -> bytes:
         raise InvalidError("the password is no Unicode text") from None
     if not 1 <= len(said) <= MAX_PASSWORD_BYTES:
         raise InvalidError(f"a password of {len(said)} bytes: give 1 to {MAX_PASSWORD_BYTES}")
-    return said

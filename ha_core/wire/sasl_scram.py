@@ -132,8 +132,9 @@ def scram_key(mechanism: str, password: str, salt: bytes, iterations: int) -> Sc
         raise LocalProtocolError(
             f"SCRAM key with {iterations} iterations: give a password, and {MIN_ITERATIONS} to {MAX_ITERATIONS} of them"
         )
-    client_key, server_key = _keys(mechanism, password, salt, iterations)
-    return ScramKey(salt, _hash(mechanism, client_key), server_key, iterations)
+    salted = _salted(mechanism, password, salt, iterations)
+    stored = _hash(mechanism, _hmac(mechanism, salted, b"Client Key"))
+    return ScramKey(salt, stored, _hmac(mechanism, salted, b"Server Key"), iterations)
 
 
 def fits(mechanism: str, key: ScramKey, password: str) -> bool:

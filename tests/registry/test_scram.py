@@ -8,6 +8,7 @@ from base64 import b64decode, b64encode
 
 import pytest
 
+from gateway.authenticating.phantoms import Phantoms
 from ha_core.registry.errors import InvalidError
 from ha_core.registry.scram import MIN_ITERATIONS, derive, derive_all
 
@@ -34,6 +35,15 @@ def test_both_mechanisms_get_keys_with_salts_of_their_own() -> None:
     assert set(first) == {"SCRAM-SHA-256", "SCRAM-SHA-512"}
     salts = {keys.salt for made in (first, second) for keys in made.values()}
     assert len(salts) == 4
+
+
+def test_a_salt_has_the_form_of_those_shown_for_users_whom_nobody_knows() -> None:
+    # Given both
+    phantom = Phantoms(b"a secret of all gateways", MIN_ITERATIONS).key("SCRAM-SHA-256", "nobody").salt
+    # When one is made
+    salt = b64decode(derive_all("correct horse", MIN_ITERATIONS)["SCRAM-SHA-256"].salt)
+    # Then both are numbers of at most 130 bits in base 36
+    assert all(int(one, 36) < 1 << 130 and one == one.lower() for one in (phantom, salt))
 
 
 @pytest.mark.parametrize(
