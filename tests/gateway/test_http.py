@@ -34,6 +34,9 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
         members=SimpleNamespace(
             recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}),
         ),
+        shared=SimpleNamespace(authentication=SimpleNamespace(brake=SimpleNamespace(braked=4))),
+        judges=SimpleNamespace(waiting=1),
+        rules=None,
         unready=reasons,
         counts=counts,
         unreadable={},
@@ -104,6 +107,7 @@ def test_metrics_show_state_clients_clusters_and_traffic(address: str, counts: C
     assert found["connections_ended_total", "idle"] == 2
     assert (found["cluster_reachable", "east"], found["cluster_reachable", "west"]) == (1, 0)
     assert found["cluster_masked", "west"] == 1
+    assert (found["logins_braked_total",], found["logins_waiting",], found["access_rules",]) == (4, 1, 0)
     assert found["records_facts",] == 1
     assert [key[1:] for key in found if key[0] == "facts_recorded_timestamp_seconds"] == [("east",)]
     assert found["facts_recorded_timestamp_seconds", "east"] == 1e9

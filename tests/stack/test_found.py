@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ha_core.store.security import OPEN
 from stack.errors import StackError
 from stack.found import FoundPart
 from stack.mirror_part import MirrorPart
@@ -39,7 +40,7 @@ def session() -> Iterator[tuple[int, int, int]]:
 
 
 def part_of(leader: int) -> FoundPart:
-    mirror = MirrorPart(Path(), "", "", {}, None, None, 0)
+    mirror = MirrorPart(Path(), "", "", {}, {}, OPEN, None, 0)
     return FoundPart("mirror/executor", lambda: mirror.executors({"mirror": leader}), Path("log"))
 
 

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from ha_core.operations.environment import EnvironmentSettings
 from ha_core.operations.environment import connect as connect_environment
 from ha_core.operations.throttling import throttle
+from ha_core.store.security import OPEN
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from stack.harness import Stack
@@ -51,7 +52,16 @@ def store(stack: Stack) -> Iterator[Store]:
 
 @contextmanager
 def second_job(stack: Stack, folder: Path, metrics_port: int) -> Iterator[subprocess.Popen[bytes]]:
-    part = MirrorPart(folder, stack.zookeeper, "/switchyard", spark_environment(find_java()), None, None, 0)
+    part = MirrorPart(
+        home=folder,
+        zookeeper=stack.zookeeper,
+        zookeeper_root="/switchyard",
+        environment=spark_environment(find_java()),
+        security={},
+        zookeeper_security=OPEN,
+        master=None,
+        driver_port=0,
+    )
     command = part.command()
     with open(folder / "second.log", "wb") as log:
         job = subprocess.Popen(

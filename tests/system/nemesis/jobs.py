@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from ha_core.store.security import OPEN
 from stack.harness import Stack
 from stack.java import find_java
 from stack.mirror_part import MirrorPart
@@ -34,7 +35,14 @@ class Job:
         self.log = folder / f"{name}.log"
         self._stack = stack
         self._part = MirrorPart(
-            folder / name, stack.zookeeper, ZOOKEEPER_ROOT, spark_environment(find_java()), None, master, _free_port()
+            home=folder / name,
+            zookeeper=stack.zookeeper,
+            zookeeper_root=ZOOKEEPER_ROOT,
+            environment=spark_environment(find_java()),
+            security={},
+            zookeeper_security=OPEN,
+            master=master,
+            driver_port=_free_port(),
         )
         self._part.prepare()
         self._process: subprocess.Popen[bytes] | None = None
