@@ -47,8 +47,10 @@ class Database:
 
         :raises SchemaError: they are of another version.
         """
-        if self._file is not None and not (self._file.exists() and self._file.stat().st_size):
-            self.migrate()
+        if self._file is not None:
+            _make_private(self._file)
+            if self._is_empty():
+                self.migrate()
         found, wanted = self.revision(), _head()
         if found != wanted:
             raise SchemaError(
@@ -74,6 +76,11 @@ class Database:
                 raise SchemaError(f"{self.name} has its tables in version {before}, {_head()} is the newest known here")
             command.upgrade(scripts, "head")
         return before, _head()
+
+    def _is_empty(self) -> bool:
+        # Not by its size: a file that another one is about to fill has a header first, and no tables yet.
+        with self.reading() as connection:
+            return not inspect(connection).get_table_names()
 
     def revision(self) -> str | None:
         with self.reading() as connection:

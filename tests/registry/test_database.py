@@ -38,6 +38,23 @@ def test_many_that_open_a_new_file_at_once_make_its_tables_once(tmp_path: Path) 
     assert [one.read.page("users").stored for one in opened] == [()] * 4
 
 
+def test_a_file_that_another_one_is_about_to_fill_is_waited_for(tmp_path: Path) -> None:
+    # Given a file that has SQLite's header, and a writer that has not made the tables yet
+    url = f"sqlite:///{tmp_path}/platform.db"
+    first = Database(url)
+    with ThreadPoolExecutor(1) as pool:
+        with first.writing() as connection:
+            assert (tmp_path / "platform.db").stat().st_size > 0
+            # When another one opens it meanwhile
+            second = pool.submit(Registry.open, url)
+            with pytest.raises(TimeoutError):
+                second.result(0.3)
+            connection.execute(text("SELECT 1"))
+        # Then it makes them when its turn has come
+        assert second.result(30).read.page("users").stored == ()
+    first.close()
+
+
 def test_tables_of_another_version_are_named_and_left_alone(url: str) -> None:
     # Given a database that a newer version has changed
     Registry.open(url).database.close()
