@@ -210,7 +210,7 @@ def test_a_second_node_with_the_id_of_a_live_one_does_not_start(
 ) -> None:
     source = history(a="x")
     cache = fleet.start("gw-1", source)
-    monkeypatch.setattr(other.store.tree, "session_timeout_s", 0.2)  # so long it waits for the other to go
+    monkeypatch.setattr(other.store.tree, "session_timeout_s", 0.2)  # not much longer it waits for the other to go
 
     with pytest.raises(NodeIdTakenError, match="node gw-1 of the cache users"):
         DataCache("users", "gw-1", source, other.store.tree).start()

@@ -150,8 +150,6 @@ def test_the_last_sequences_below_the_cut_are_carried_to_the_target(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Producers of gateways have ids of their own range; here a cluster's are taken for them
-    facts = below_cut
-
     def of_gateways(known: Any, surplus: Any) -> Any:
         return tuple(
             ProducerFacts(
@@ -160,7 +158,7 @@ def test_the_last_sequences_below_the_cut_are_carried_to_the_target(
                 producer.last_sequence,
                 producer.last_timestamp_ms,
             )
-            for producer in facts(known, surplus) or ()
+            for producer in below_cut(known, surplus) or ()
         )
 
     # Given producers who wrote below the cut, and on across it
