@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from gateway.composed.handlers import BrokerKey, NodeAddress
-from ha_core.store.store import Store
 
 Bind = Callable[[str, int, int, int], None]
 """(cluster, broker id, node id, port): binds the listener; OSError if the port is taken."""
 
 _GATEWAY_PREFIX = "gateway:"
+
+
+class NodeIds(Protocol):
+    """Where ids are allocated: the store."""
+
+    def allocate_node(self, key: str) -> int: ...
+    def nodes(self) -> dict[str, int]: ...
 
 
 class NodePortError(Exception):
@@ -50,7 +57,7 @@ def parse_key(key: str) -> BrokerKey | None:
 class NodeBook:
     """Who is which node, and on which port: filled from the store, listeners bound. Used on one event loop only."""
 
-    def __init__(self, store: Store, bind: Bind, *, first_port: int, count: int, host: str) -> None:
+    def __init__(self, store: NodeIds, bind: Bind, *, first_port: int, count: int, host: str) -> None:
         self._store = store
         self._bind = bind
         self._first_port, self._count, self._host = first_port, count, host

@@ -57,7 +57,7 @@ class _WhenCalled:
         await self._app(scope, receive, send)
 
 
-class SwitchyardPages(AirflowPlugin):
+class SwitchyardPages(AirflowPlugin):  # type: ignore[misc]  # airflow is not typed here
     name = "switchyard_pages"
     fastapi_apps = [{"app": _WhenCalled(), "url_prefix": PREFIX, "name": "Switchyard"}]  # noqa: RUF012 - Airflow's own
     external_views = [  # noqa: RUF012 - Airflow's own

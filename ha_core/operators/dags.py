@@ -17,7 +17,7 @@ from ha_core.operators.approval import ApproveOperator
 from ha_core.operators.dag_run import APPROVAL
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
 
-BACKGROUND = {"pool": os.environ.get("SWITCHYARD_POOL") or "default_pool"}
+BACKGROUND: dict[str, Any] = {"pool": os.environ.get("SWITCHYARD_POOL") or "default_pool"}
 """For tasks that ask whole clusters by the clock. A task whose pool does not exist is never started: so without the
 variable it is Airflow's own, and what an operator waits for in an outage, or what ends a fence, never has one.
 """

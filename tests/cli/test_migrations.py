@@ -4,6 +4,7 @@ import pytest
 
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH, SUCCESS
 from ha_core.model import Cluster, Crossing, Extent, MigrateOperation, MoveRequest, MoveSet, Scope, Topic
+from ha_core.model.extent import Extents
 from ha_core.operations import engine
 from ha_core.operations.report import Report
 from ha_core.present.state import age_words
@@ -12,7 +13,7 @@ from tests.cli.invoking import document, run, seeded, shown, use
 
 CLUSTERS = tuple(Cluster(name=name, bootstrap="127.0.0.1:1", default=name == "east") for name in ("east", "west"))
 OPERATION = "migrate-20260101-120000-0a1b"
-PARTITIONS = {
+PARTITIONS: dict[int, Extents] = {
     0: (
         Extent(cluster="east", start=0, end=900, base=0, term=0),
         Extent(cluster="west", start=900, end=None, base=0, term=1),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy import asarray
+
 from ha_core.cli.commands.plot import approaches_of, draw
 from ha_core.model import HistoryEntry
 from tests.kit.operations import a_migration
@@ -34,8 +36,8 @@ def test_the_plot_draws_log_ends_relative_to_the_cut_over_time() -> None:
 
     (axes,) = figure.axes
     line = next(line for line in axes.lines if line.get_label() == "orders-0, cut 700")
-    assert list(line.get_xdata()) == [1.0, 2.0, 9.0]
-    assert list(line.get_ydata()) == [-600, -570, 20]
+    assert asarray(line.get_xdata()).tolist() == [1.0, 2.0, 9.0]
+    assert asarray(line.get_ydata()).tolist() == [-600, -570, 20]
     assert {text.get_text() for text in axes.texts} == {"open", "settle"}
 
 

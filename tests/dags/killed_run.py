@@ -24,11 +24,11 @@ def die(_argument: Any) -> Any:
 
 def main() -> None:
     where, user, run_after = sys.argv[1], sys.argv[2], datetime.fromisoformat(sys.argv[3])
-    DagRun.generate_run_id = lambda **_: user  # type: ignore[assignment, method-assign]
+    DagRun.generate_run_id = lambda **_: user
     if where == "fenced":
-        Window.read = die  # type: ignore[method-assign]
+        Window.read = die  # type: ignore[assignment, method-assign]
     else:
-        SwitchSteps.verify = die  # type: ignore[method-assign]
+        SwitchSteps.verify = die  # type: ignore[assignment, method-assign]
     conf = {"scope": [f"user:{user}"], "from": "east", "to": "west", "reason": "a test", "dry_run": False}
     file = airflow_home.PROJECT / "dags" / "switch.py"
     os.environ.update([airflow_home.bundle(file)])

@@ -103,6 +103,16 @@ def answer(task_id: str) -> Any:
     return [{"number": 1}] if task_id in {"batches", "parts"} else {}
 
 
+def noting(begun: list[str]) -> Callable[[str], Any]:
+    """Tasks that do nothing, and which of them were begun."""
+
+    def works(task_id: str) -> Any:
+        begun.append(task_id)
+        return answer(task_id)
+
+    return works
+
+
 @pytest.mark.airflow
 @pytest.mark.parametrize("dag_id", DAGS)
 def test_a_failed_task_fails_its_run_and_is_named_in_the_result(
@@ -138,6 +148,7 @@ def test_the_page_of_a_run_shows_what_became_of_it_as_far_as_there_is_room(
     outcome = run_alone("mask_cluster", CHANGING["mask_cluster"][1])
 
     shown = outcome.shown["report"]
+    assert shown is not None
     assert shown.startswith("REFUSED: nothing changed. many words")
     assert shown.endswith("…")
     assert len(shown) == 250  # more would not fit Airflow's column, and the task could not end
@@ -170,7 +181,7 @@ def test_a_key_that_the_form_lacks_is_refused_before_anything_is_done(
     run_alone: Run, dagbag: Any, dag_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
-    stub(dagbag.dags[dag_id], monkeypatch, lambda task_id: begun.append(task_id) or answer(task_id))
+    stub(dagbag.dags[dag_id], monkeypatch, noting(begun))
     form = {**CHANGING[dag_id][1]}
     del form["dry_run"]
 
@@ -189,7 +200,7 @@ def test_a_rejected_run_starts_nothing_and_names_who_rejected_it(
 ) -> None:
     begun: list[str] = []
     no = {"chosen_options": ["Reject"], "params_input": {}, "responded_by_user": {"id": "2", "name": "bob"}}
-    stub(dagbag.dags[dag_id], monkeypatch, lambda task_id: begun.append(task_id) or answer(task_id))
+    stub(dagbag.dags[dag_id], monkeypatch, noting(begun))
     monkeypatch.setattr("ha_core.operators.approval.ApproveOperator.execute", lambda self, context: no)
 
     outcome = run_alone(dag_id, {**CHANGING[dag_id][1], "approval": "anybody"})

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import typer
+from airflow.sdk import Variable
 
 from ha_core.operators import forms
 from tests.dags.conftest import read_dags
@@ -151,7 +152,7 @@ def test_a_task_does_not_ask_for_clusters_when_it_reads_its_dag(monkeypatch: pyt
 def test_the_names_are_written_only_when_they_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     monkeypatch.setenv("AIRFLOW_VAR_SWITCHYARD_CLUSTERS", '["oslo"]')
-    monkeypatch.setattr(forms.Variable, "set", lambda _key, value, **_: written.append(value))
+    monkeypatch.setattr(Variable, "set", lambda _key, value, **_: written.append(value))
 
     forms.propose({"oslo": 1})
     forms.propose({"paris": 1, "oslo": 1})
@@ -163,6 +164,6 @@ def test_facts_are_recorded_also_where_the_variable_cannot_be_written(monkeypatc
     def denied(*_: object, **__: object) -> None:
         raise PermissionError("no variables for this task")
 
-    monkeypatch.setattr(forms.Variable, "set", denied)
+    monkeypatch.setattr(Variable, "set", denied)
 
     assert not forms.propose({"oslo": 1})

@@ -14,6 +14,7 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.last_seen import record
 from stack.harness import Stack
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
+from tests.kit.consumed import value_of
 from tests.kit.mirroring import Copiers, await_copies
 from tests.operations.real_clusters import topics_of
 
@@ -75,8 +76,8 @@ def read_all(stack: Stack, workload: Workload, count: int) -> list[bytes]:
         until = time.monotonic() + PATIENCE_S
         while len(found) < count:
             assert time.monotonic() < until, f"{len(found)} of {count} records were read"
-            found += [one.value() for one in consumer.consume(1_000, 0.5) if one.error() is None]
-        found += [one.value() for one in consumer.consume(1_000, 1.0) if one.error() is None]
+            found += [value_of(one) for one in consumer.consume(1_000, 0.5) if one.error() is None]
+        found += [value_of(one) for one in consumer.consume(1_000, 1.0) if one.error() is None]
     finally:
         consumer.close()
     return found

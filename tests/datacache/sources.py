@@ -5,12 +5,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from ha_core.datacache.core import digest
+from ha_core.datacache.core.held import Content
 from ha_core.datacache.core.source import Changes, Row
 
 _TIME = attrgetter("changed_us")
+
+
+def damage(content: Content, key: str) -> None:
+    """In memory, where nobody may write to it."""
+    cast("dict[str, Row]", content.rows)[key] = Row(key, 1, {"is": "damaged"})
 
 
 class History:

@@ -134,11 +134,9 @@ class World(RuleBasedStateMachine):
                 self._look(self.nodes[other])
             return get(*arguments)
 
-        tree.get = interrupted
-        try:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(tree, "get", interrupted)
             self._look(node)
-        finally:
-            tree.get = get
 
     @rule(number=NODE, made=st.booleans())
     def a_reply_is_lost(self, number: int, made: bool) -> None:

@@ -10,7 +10,7 @@ from ha_core.datacache.core.errors import BrokenSourceError, SourceWentBackError
 from ha_core.datacache.core.held import Interval
 from ha_core.datacache.core.source import Changes, Row
 
-from .sources import History, values
+from .sources import History, damage, values
 
 
 def read(cache: Cache, history: History, limit: int = 100) -> None:
@@ -203,7 +203,7 @@ def test_a_reload_serves_the_same_commit_time_from_what_was_read_anew() -> None:
     read(cache, history)
     cache.commit(agreed(history, 1))
     assert cache.main is not None
-    cache.main.rows["a"] = Row("a", 1, {"is": "damaged"})
+    damage(cache.main, "a")
     assert digest.of_rows(cache.main.rows.values()) != history.digest(1)
 
     cache.reload()

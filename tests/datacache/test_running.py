@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 
 from ha_core.datacache.cache import DataCache
 from ha_core.datacache.core.errors import NodeIdTakenError
 from ha_core.datacache.core.held import Content
-from ha_core.datacache.core.source import Changes, Row
+from ha_core.datacache.core.source import Changes
 from ha_core.datacache.state import Settings
 from ha_core.datacache.zookeeper import CacheNodes
 from tests.store.sessions import Backend, Session
 from tests.store.waiting import DEADLINE_S, until
 
-from .sources import History, values
+from .sources import History, damage, values
 
 QUICK = Settings(every_s=3600.0, hold_s=5.0, check_s=3600.0, page_rows=3)
 """Nothing is read because time has passed."""
@@ -86,7 +88,7 @@ def test_nodes_serve_what_the_source_has_and_follow_when_one_of_them_has_read_a_
     caches[2].read_now()
 
     for cache in caches:
-        until(lambda cache=cache: serves(cache, source.content(source.newest_us)), "served")
+        until(partial(serves, cache, source.content(source.newest_us)), "served")
     assert {cache.state().commit_us for cache in caches} == {source.newest_us}
 
 
@@ -108,7 +110,7 @@ def test_a_node_that_cannot_read_keeps_what_it_serves_and_is_left_out_after_a_wh
     settings = Settings(every_s=3600.0, hold_s=0.3, check_s=3600.0)
     stuck, well = fleet.start("gw-1", slow, settings), fleet.start("gw-2", source, settings)
     for cache in (stuck, well):
-        until(lambda cache=cache: serves(cache, {"a": {"is": "x"}}), "served")
+        until(partial(serves, cache, {"a": {"is": "x"}}), "served")
     slow.open.clear()
     source.change("a", "y")
 
@@ -156,14 +158,14 @@ def test_after_a_lost_session_a_node_takes_part_again_and_follows(fleet: Fleet, 
     source.change("a", "y")
     CacheNodes(other.store.tree, "users").announce()
     for cache in (first, second):
-        until(lambda cache=cache: serves(cache, {"a": {"is": "y"}}), "served")
+        until(partial(serves, cache, {"a": {"is": "y"}}), "served")
 
 
 def test_a_node_without_zookeeper_serves_on_and_catches_up(fleet: Fleet) -> None:
     source = history(a="x")
     first, second = fleet.start("gw-1", source), fleet.start("gw-2", source)
     for cache in (first, second):
-        until(lambda cache=cache: serves(cache, {"a": {"is": "x"}}), "served")
+        until(partial(serves, cache, {"a": {"is": "x"}}), "served")
     fleet.sessions[0].suspend()
     until(lambda: not first.state().connected, "cut off")
     source.change("a", "y")
@@ -175,7 +177,7 @@ def test_a_node_without_zookeeper_serves_on_and_catches_up(fleet: Fleet) -> None
     fleet.sessions[0].resume()
     second.read_now()
     for cache in (first, second):
-        until(lambda cache=cache: serves(cache, {"a": {"is": "y"}}), "served")
+        until(partial(serves, cache, {"a": {"is": "y"}}), "served")
 
 
 def test_a_damaged_main_part_is_found_by_comparing_and_healed(fleet: Fleet) -> None:
@@ -185,7 +187,7 @@ def test_a_damaged_main_part_is_found_by_comparing_and_healed(fleet: Fleet) -> N
     assert cache.wait(DEADLINE_S)
     assert cache.main is not None
 
-    cache.main.rows["a"] = Row("a", 1, {"is": "damaged"})
+    damage(cache.main, "a")
 
     until(lambda: serves(cache, {"a": {"is": "x"}}) and cache.state().reloads >= 1, "healed")
     until(lambda: cache.state().checked_s is not None, "compared")
@@ -203,12 +205,15 @@ def test_a_reload_by_hand_reads_everything_anew(fleet: Fleet, other: Session) ->
     assert serves(cache, {"a": {"is": "x"}})
 
 
-def test_a_second_node_with_the_id_of_a_live_one_does_not_start(fleet: Fleet, other: Session) -> None:
+def test_a_second_node_with_the_id_of_a_live_one_does_not_start(
+    fleet: Fleet, other: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = history(a="x")
     cache = fleet.start("gw-1", source)
+    monkeypatch.setattr(other.store.tree, "session_timeout_s", 0.2)  # not much longer it waits for the other to go
 
     with pytest.raises(NodeIdTakenError, match="node gw-1 of the cache users"):
-        DataCache("users", "gw-1", source, _impatient(other)).start()
+        DataCache("users", "gw-1", source, other.store.tree).start()
 
     assert cache.wait(DEADLINE_S)
 
@@ -237,12 +242,6 @@ def test_a_new_main_part_is_told_in_order_and_a_failing_listener_costs_nothing(s
 @pytest.mark.parametrize(
     ("setting", "value"), [("every_s", 0.0), ("hold_s", -1.0), ("check_s", 1e9), ("page_rows", 0), ("page_rows", 10**6)]
 )
-def test_a_setting_out_of_bounds_is_refused(setting: str, value: float) -> None:
+def test_a_setting_out_of_bounds_is_refused(setting: str, value: Any) -> None:
     with pytest.raises(ValueError, match=setting):
         Settings(**{setting: value})
-
-
-def _impatient(session: Session):  # type: ignore[no-untyped-def]
-    tree = session.store.tree
-    tree.session_timeout_s = 0.2
-    return tree

@@ -41,6 +41,7 @@ def at_secrets(document: Any, folder: Path) -> Any:
 
 def health_check(service: str) -> list[str]:
     """The command of a service's health check."""
-    kind, *command = SERVICES[service]["healthcheck"]["test"]
+    test: list[str] = SERVICES[service]["healthcheck"]["test"]
+    kind, *command = test
     assert kind == "CMD"
     return command

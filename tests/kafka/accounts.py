@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
@@ -18,6 +18,10 @@ def ordinary(running: Stack) -> SecurityProfile:
 def error_of_writing(running: Stack, cluster: str, topic: str) -> int | None:
     """What a broker says to a record of that account, which passes no gateway; None: it has taken it."""
     account, told = ordinary(running), list[int | None]()
+
+    def answered(error: KafkaError | None, _: Message) -> None:
+        told.append(None if error is None else error.code())
+
     producer = Producer(
         {
             "bootstrap.servers": running.clusters[cluster]["bootstrap"],
@@ -28,6 +32,6 @@ def error_of_writing(running: Stack, cluster: str, topic: str) -> int | None:
             "enable.idempotence": False,
         }
     )
-    producer.produce(topic, value=b"x", on_delivery=lambda error, _: told.append(error and error.code()))
+    producer.produce(topic, value=b"x", on_delivery=answered)
     assert producer.flush(30) == 0
     return told[0]

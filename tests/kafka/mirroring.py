@@ -18,6 +18,7 @@ from ha_core.mirror.notes import CopyId, log_partition
 from ha_core.plan.facts import Partition
 from tests.kafka.clients import Settings
 
+Headers = list[tuple[str, str | bytes | None]]
 LOG = "copies"
 LOG_PARTITIONS = 2
 
@@ -49,6 +50,10 @@ def copying(
 
 def states(job: Copying) -> set[str]:
     return {found.state for found in job.standing().values()}
+
+
+def all_are(job: Copying, state: str) -> bool:
+    return states(job) == {state}
 
 
 def caught_up(job: Copying, ends: Mapping[Partition, int]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer
@@ -18,7 +19,7 @@ from ha_core.model import Cluster
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from tests.kafka.clients import produce, settings
-from tests.kafka.mirroring import caught_up, content, copy_of, copying, create_log, states, wait_until
+from tests.kafka.mirroring import Headers, all_are, caught_up, content, copy_of, copying, create_log, states, wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("log")]
 Fresh = Callable[[str], str]
@@ -45,7 +46,8 @@ def test_a_copy_has_every_record_with_its_key_headers_and_time(
         for number in range(3000):
             value = None if number % 7 == 3 else b"x" * (number * 37 % 2000)
             key = None if number % 3 else b"key %d" % number
-            headers, time_ms = [("n", b"%d" % number), ("none", None)], 1_600_000_000_000 + number
+            headers: Headers = [("n", b"%d" % number), ("none", None)]
+            time_ms = 1_600_000_000_000 + number
             producer.produce(name, value, key, partition, headers=headers, timestamp=time_ms)
         producer.produce(name, b"y" * 900_000, partition=partition)
         assert producer.flush(30) == 0
@@ -111,17 +113,17 @@ def test_each_record_is_copied_once_by_copiers_that_are_taken_over_again_and_aga
     for turn in range(6):
         produce(here, name, 500, partition=turn % 2, enable_idempotence=True)
         with copying(east, west, copies) as older:
-            wait_until(lambda job=older: states(job) == {"copying"}, older.standing)
+            wait_until(partial(all_are, older, "copying"), older.standing)
             produce(here, name, 200, partition=0, linger_ms="0")
             with copying(east, west, copies) as newer:
                 produce(here, name, 300, partition=1, linger_ms="0")
-                wait_until(lambda job=newer: states(job) == {"copying"}, newer.standing)
+                wait_until(partial(all_are, newer, "copying"), newer.standing)
                 for partition in range(2):
                     produce(here, name, 10, partition=partition)
                 ends = {key: end.log_end for key, end in east.ends([copy.key for copy in copies]).items()}
-                wait_until(lambda job=newer, ends=ends: caught_up(job, ends), newer.standing)
+                wait_until(partial(caught_up, newer, ends), newer.standing)
                 # Then the older one has stopped, and says why
-                wait_until(lambda job=older: states(job) == {"stopped"}, older.standing)
+                wait_until(partial(all_are, older, "stopped"), older.standing)
                 assert all("taken it over" in found.reason for found in older.standing().values())
     # And every record is in the copy once, in its place
     for partition in range(2):
@@ -227,7 +229,7 @@ def test_the_whole_map_is_in_the_copy_log_however_many_gaps_there_are(
     # When it is copied by two copiers, one after the other
     for _ in range(2):
         with copying(east, west, [copy]) as job:
-            wait_until(lambda job=job: caught_up(job, {(name, 0): 110}), job.standing)
+            wait_until(partial(caught_up, job, {(name, 0): 110}), job.standing)
             produce(settings(clusters["east"], account), name, 1)
     west.take_over([copy])
     # Then the map is whole, and most of it in pages

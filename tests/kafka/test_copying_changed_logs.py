@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -23,6 +24,7 @@ from tests.kafka.clients import Settings, produce, settings
 from tests.kafka.mirroring import (
     LOG,
     LOG_PARTITIONS,
+    Headers,
     caught_up,
     copy_of,
     copying,
@@ -31,6 +33,7 @@ from tests.kafka.mirroring import (
     stopped,
     wait_until,
 )
+from tests.kit.consumed import place_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("log")]
 Fresh = Callable[[str], str]
@@ -78,7 +81,8 @@ def placed(base: Settings, topic: str, partition: int = 0) -> dict[int, Record]:
             if message.error():
                 return found
             stamped, ms = message.timestamp()
-            found[message.offset()] = Record(message.key(), message.value(), message.headers(), ms, stamped)
+            _, _, offset = place_of(message)
+            found[offset] = Record(message.key(), message.value(), message.headers(), ms, stamped)
     finally:
         consumer.close()
 
@@ -128,7 +132,7 @@ def test_times_that_the_brokers_of_the_source_have_given_are_in_the_copy_to_the_
         client = Client({**here, "compression.type": codec, "linger.ms": 20})
         for batch in range(5):
             for number in range(7):
-                headers = [("n", b"%d" % number)]
+                headers: Headers = [("n", b"%d" % number)]
                 value = b"%d-%d" % (batch, number)
                 client.produce(name, value, b"k", partition, timestamp=OLD_MS + number, headers=headers)
             assert client.flush(30) == 0
@@ -243,7 +247,7 @@ def test_records_deleted_below_the_position_of_a_copier_stay_in_the_copy_and_it_
             delete_records(here, name, start)
             produce(here, name, 5)
             source |= placed(here, name)
-            wait_until(lambda reached=reached: caught_up(job, {(name, 0): reached}), job.standing)
+            wait_until(partial(caught_up, job, {(name, 0): reached}), job.standing)
     # Then the copy has them all, at their client offsets
     copied = placed(there, name)
     assert [one.said for one in copied.values()] == [one.said for one in source.values()]

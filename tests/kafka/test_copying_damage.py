@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -170,7 +171,7 @@ def test_a_marker_of_somebody_else_in_the_copy_is_passed_over(
             transaction_ends()
             produce(here, name, 10)
             # Then it is copied on
-            wait_until(lambda reached=100 + 20 * turn: caught_up(job, {(name, 0): reached}), job.standing)
+            wait_until(partial(caught_up, job, {(name, 0): 100 + 20 * turn}), job.standing)
     # And by whoever comes next, each record once
     produce(here, name, 10)
     with copying(east, west, [copy_of(name)]) as job:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer
@@ -13,6 +14,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying import Copying
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster
+from ha_core.plan.facts import Partition
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce, settings
@@ -99,9 +101,14 @@ def test_a_copy_whose_leader_dies_is_taken_over_and_goes_on(
                     if number % 100 == 0:
                         producer.flush(10)
                 end = east.ends([(name, 0)])[name, 0].log_end
-                wait_until(lambda end=end: caught_up(job, {(name, 0): end}), job.standing)
+                wait_until(partial(caught_up, job, {(name, 0): end}), job.standing)
             assert end >= 3000 * (turn + 1)
     assert content(there, name) == content(here, name)
+
+
+def reached(job: Copying, ends: Mapping[Partition, int]) -> bool:
+    """Whatever state its partitions are in."""
+    return all(found.source >= ends[one.topic, one.partition] for one, found in job.standing().items())
 
 
 def test_a_source_broker_that_stands_still_holds_up_its_own_partitions_only(
@@ -125,12 +132,7 @@ def test_a_source_broker_that_stands_still_holds_up_its_own_partitions_only(
                 begun = time.monotonic()
                 end = {one.partition: found.source for one, found in job.standing().items()}[0] // 10 * 10
                 ends = {(name, 0): end, (name, 1): 10, (name, 2): end}
-                wait_until(
-                    lambda ends=ends: all(
-                        found.source >= ends[name, one.partition] for one, found in job.standing().items()
-                    ),
-                    job.standing,
-                )
+                wait_until(partial(reached, job, ends), job.standing)
                 assert time.monotonic() - begun < 20  # of 30 s that a request may take
             others = [copy_of(name, 0).id, copy_of(name, 2).id]
             wait_until(lambda: all(job.standing()[one].source >= 60 for one in others), job.standing, 20)
@@ -240,6 +242,10 @@ def test_a_copier_whose_rounds_take_long_because_it_works_copies_on(
     def worked() -> float:
         return time.process_time() + worked_s[0]
 
+    def copied() -> bool:
+        job.step(0.05)
+        return caught_up(job, {(name, 0): 10})
+
     job = Copying(east, west, [copy_of(name)], None, still_ours, now, worked=worked)
     try:
         while not caught_up(job, {(name, 0): 0}):
@@ -251,7 +257,7 @@ def test_a_copier_whose_rounds_take_long_because_it_works_copies_on(
         for _ in range(3):
             job.step(0.05)
             worked_s[0] += 11.0
-        wait_until(lambda: job.step(0.05) or caught_up(job, {(name, 0): 10}), job.standing)
+        wait_until(copied, job.standing)
     finally:
         job.close()
     # Then it is copied, without a take-over

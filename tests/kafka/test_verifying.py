@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -20,7 +21,18 @@ from ha_core.mirror.side_by_side import Compared
 from ha_core.model import Cluster, Mirror
 from ha_core.wire.sasl import SecurityProfile
 from tests.kafka.clients import Settings, produce, settings
-from tests.kafka.mirroring import LOG, LOG_PARTITIONS, caught_up, content, copy_of, copying, create_log, wait_until
+from tests.kafka.mirroring import (
+    LOG,
+    LOG_PARTITIONS,
+    Headers,
+    all_are,
+    caught_up,
+    content,
+    copy_of,
+    copying,
+    create_log,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("log")]
 Fresh = Callable[[str], str]
@@ -127,7 +139,7 @@ def test_a_copy_is_equal_at_every_moment_while_copiers_are_taken_over(
         looks = []
         for _ in range(4):
             with copying(east, west, [copy_of(name)]) as job:
-                wait_until(lambda job=job: {one.state for one in job.standing().values()} == {"copying"}, job.standing)
+                wait_until(partial(all_are, job, "copying"), job.standing)
                 until = time.monotonic() + 2
                 while time.monotonic() < until:
                     looks.append(verify(east, west, name)[0])
@@ -193,7 +205,7 @@ def test_what_is_not_copied_yet_and_what_somebody_else_has_written_is_told(
     assert sum(one.compared for one in found) == 20
 
 
-Said = tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | None]], int]
+Said = tuple[bytes | None, bytes | None, Headers, int]
 
 
 def written(base: Settings, topic: str, records: list[Said]) -> None:
@@ -349,10 +361,12 @@ def test_compacted_copies_are_equal_while_each_cluster_compacts_when_it_likes(
             assert time.monotonic() < until, looks[-2:]
             turn, now_ms = turn + 1, int(time.time() * 1000)  # segments are rolled by the times of records
             for name in names.values():
-                keyed = [(b"k%d" % (n * 7 % 50), b"%d" % turn if n % 9 else None, [], now_ms) for n in range(200)]
+                keyed: list[Said] = [
+                    (b"k%d" % (n * 7 % 50), b"%d" % turn if n % 9 else None, [], now_ms) for n in range(200)
+                ]
                 written(here, name, keyed)
             ends = {key: one.log_end for key, one in east.ends([(name, 0) for name in names.values()]).items()}
-            wait_until(lambda ends=ends: caught_up(job, ends), job.standing)
+            wait_until(partial(caught_up, job, ends), job.standing)
             for gone in GONE:
                 looks += verify(east, west, names[gone])
                 missing -= {gone for one in looks[-1][1] if getattr(one, gone)}

@@ -57,8 +57,8 @@ class Copiers:
             wanted: dict[tuple[str, str], dict[CopyId, Copy]] = {pair: {} for pair in self._given}
             for mirror in self._store.mirrors():
                 if mirror.topic in self._topics and mirror.held is None:
-                    copies = copies_of(mirror, self._topics[mirror.topic])
-                    wanted.setdefault((mirror.source, mirror.target), {}).update({copy.id: copy for copy in copies})
+                    of_pair = wanted.setdefault((mirror.source, mirror.target), {})
+                    of_pair |= {copy.id: copy for copy in copies_of(mirror, self._topics[mirror.topic])}
                     self._prepare(mirror)
             for pair, copies in wanted.items():
                 self._follow(pair, copies)

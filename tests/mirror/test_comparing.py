@@ -10,18 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.mirror.comparing import (
-    Compared,
-    Comparison,
-    CopyMap,
-    Difference,
-    Range,
-    chosen,
-    ranges,
-    standing,
-)
+from ha_core.mirror.comparing import Comparison, CopyMap, chosen, ranges, standing
 from ha_core.mirror.partition import Aborted, PartitionCopy
 from ha_core.mirror.progress import Copied, Intent, Progress, Writer
+from ha_core.mirror.side_by_side import Compared, Difference, Range
 from ha_core.mirror.split import Record, read_records
 from ha_core.model import Run
 from ha_core.wire.copies import CONTROL

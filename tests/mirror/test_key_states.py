@@ -77,13 +77,17 @@ def compare(
     progress = Progress(WRITER, 0, 0).with_batches([Copied(0, end)])
     (span,) = ranges(CopyMap.of(progress), starts[0], end, 1 << 40)
     now = by_now or (lambda: (source, copy))
-    below = (one for one in source if one.offset < end), (one for one in copy if one.offset < end)
-    comparison = Comparison(span, *map(held, map(tuple, below), starts), compacted, followed)
+
+    def below(some: Log) -> Log:
+        return tuple(one for one in some if one.offset < end)
+
+    there, here = held(below(source), starts[0]), held(below(copy), starts[1])
+    comparison = Comparison(span, there, here, compacted, followed)
 
     def both() -> ByNow:
-        logs = now()
-        there = sum(one.offset >= end for one in logs[1]) if arrived is None else arrived
-        return ByNow(*map(held, logs, starts), there)
+        of_source, of_copy = now()
+        since = sum(one.offset >= end for one in of_copy) if arrived is None else arrived
+        return ByNow(held(of_source, starts[0]), held(of_copy, starts[1]), since)
 
     return comparison.run(both)
 

@@ -78,8 +78,8 @@ def test_notes_that_do_not_say_what_the_copy_has_are_damage() -> None:
 def test_a_mirror_turned_round_twice_is_as_it_was(gaps: list[tuple[int, int, int]], markers: int, tail: int) -> None:
     # Given runs with gaps on either side
     runs, source, target = list[Run](), 0, 0
-    for before, there, records in gaps:
-        source, target = source + before, target + there
+    for left_out, others, records in gaps:
+        source, target = source + left_out, target + others
         if runs and (runs[-1].after, runs[-1].target + runs[-1].records) == (source, target):
             source += 1
         runs.append(Run(source, target, records))

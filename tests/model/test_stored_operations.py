@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ha_core.model import Operation
-from ha_core.model.operation import OperationState, SwitchOperation
+from ha_core.model import MigrateOperation, Operation, SwitchOperation
+from ha_core.model.operation import OperationState
 from ha_core.plan import crossing_stages, move
 
 REQUEST = {"scope": {"topics": ["t"]}, "origin": "east", "target": "west", "reason": "r"}
@@ -45,8 +45,11 @@ def test_a_way_back_that_was_stored_as_a_flag_can_be_given_up() -> None:
 
 
 def test_a_way_back_that_was_stored_as_a_flag_is_gone_to_its_end() -> None:
-    assert move.resume(stored("switch", "running", undoing=True), {}, {}) == move.UNDO
+    switch = stored("switch", "running", undoing=True)
+    assert isinstance(switch, SwitchOperation)
+    assert move.resume(switch, {}, {}) == move.UNDO
     migration = stored("migrate", "crossing", undoing=True, retreated=["t"])
+    assert isinstance(migration, MigrateOperation)
     assert crossing_stages.resume(migration, {}) == crossing_stages.BACK[1:]
 
 

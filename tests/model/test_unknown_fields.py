@@ -13,6 +13,7 @@ from ha_core.model import (
     Document,
     Group,
     LastSequences,
+    MigrateOperation,
     Operation,
     Topic,
     UnreadableDocumentError,
@@ -91,6 +92,7 @@ def test_evidence_is_of_its_kind_and_keeps_its_unknown_fields() -> None:
     # When it is read
     operation = Operation.from_bytes(data, "/operations/op-1")
     # Then known fields are typed, and all of it is written back
+    assert isinstance(operation, MigrateOperation)
     assert operation.evidence.cuts["t"][0].start == 10
     assert operation.evidence.below == {"t": {0: None, 1: ((7, 0, 5, 1),)}}
     assert kept(fields(operation)["evidence"], evidence)

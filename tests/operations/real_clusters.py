@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from ha_core.model import GatewayRecord, Operation, Topic
+from ha_core.model import GatewayRecord, MoveOperation, Operation, Topic
+from ha_core.model.operation import DependentGroups
 from ha_core.operations import engine
 from ha_core.operations.environment import Environment
 from stack.harness import Stack
@@ -61,6 +62,19 @@ def live_gateway(
 def stored_operation(environment: Environment, operation_id: str) -> Operation:
     found = environment.operation(operation_id)
     assert found is not None, f"there is no operation {operation_id}"
+    return found
+
+
+def stored_move(environment: Environment, operation_id: str) -> MoveOperation:
+    found = stored_operation(environment, operation_id)
+    assert isinstance(found, MoveOperation), f"operation {operation_id} is no move: {found.kind}"
+    return found
+
+
+def dependents_of(environment: Environment, operation_id: str) -> DependentGroups:
+    """What became of the groups that were to come along with the topics of a migration."""
+    found = stored_move(environment, operation_id).evidence.groups
+    assert found is not None, f"nobody has looked for the groups of {operation_id}"
     return found
 
 

@@ -40,6 +40,7 @@ from tests.operations.dying import (
     die_in_engine,
 )
 from tests.operations.real_clusters import (
+    dependents_of,
     fill,
     live_member,
     run_to_success,
@@ -188,7 +189,7 @@ def test_a_group_moves_in_an_operation_of_its_own_once_its_topic_has_crossed_ove
         stored_operation(environment, f"{operation.id}-groups"),
     )
     assert (followed.kind, followed.state) == ("switch", "succeeded")
-    assert ended.evidence.groups.moved == 1
+    assert dependents_of(environment, operation.id).moved == 1
     assert ended.result == f"crossed over and verified; 1 groups have followed in operation {followed.id}"
     (entry,) = [
         entry for entry in environment.store.history(operation.id) if (entry.step, entry.outcome) == ("groups", "done")
@@ -241,7 +242,7 @@ def test_dependent_groups_move_once_when_the_executor_dies_after_the_topics_have
     assert (died_at, writer) == ("cut", "west")
     assert (look.ended, look.error) == (True, "")
     assert_followed(environment, work)
-    assert stored_operation(environment, operation.id).evidence.groups.moved == 1
+    assert dependents_of(environment, operation.id).moved == 1
     begun = [move for move in environment.store.operations(50) if move.id.startswith(f"{operation.id}-groups")]
     assert [move.state for move in begun if move.state != "undone"] == ["succeeded"]
     assert len(begun) == operations
@@ -391,12 +392,12 @@ def test_a_group_that_reads_topics_of_two_crossings_moves_after_the_later_one(
     produce(stack, "east", work.topic, AHEAD)
     assert engine.resume(environment, first.id).result == "succeeded"
     # Then the group waits for the other, which may be taken back yet
-    assert stored_operation(environment, first.id).evidence.groups.moved == 0
-    assert other in stored_operation(environment, first.id).evidence.groups.left_out[work.group]
+    assert dependents_of(environment, first.id).moved == 0
+    assert other in dependents_of(environment, first.id).left_out[work.group]
     # And comes with it
     produce(stack, "east", other, AHEAD)
     assert engine.resume(environment, second.id).result == "succeeded"
-    assert stored_operation(environment, second.id).evidence.groups.moved == 1
+    assert dependents_of(environment, second.id).moved == 1
     assert_followed(environment, work)
     assert len(committed(environment, "west", work.group)) == 2 * PARTITIONS
 

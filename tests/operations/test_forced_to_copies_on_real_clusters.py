@@ -29,6 +29,7 @@ from ha_core.operations.report import Report
 from ha_core.operations.requests import make_request
 from ha_core.operations.sides import admin_of
 from stack.harness import Stack
+from tests.kafka.clients import Settings
 from tests.kafka.mirroring import caught_up, content, wait_until
 from tests.kit.running import bootstrap
 from tests.operations.dying import COMMIT, CUT_CHANGE, READ_ENDS, Call, Death, after, before, die, die_in_engine
@@ -301,7 +302,7 @@ def test_a_tail_is_counted_exactly_and_its_cluster_becomes_the_standby(back: Dea
     mirrors = environment.store.load().mirrors
     copy_all(environment, [mirrors[f"{topic}@east"] for topic in WHOLE])
     assert compare_mirrors(environment, WHOLE, "east", 1.0, 0).equal
-    east = {"bootstrap.servers": bootstrap(back.stack, "east")}
+    east: Settings = {"bootstrap.servers": bootstrap(back.stack, "east")}
     assert len(content(east, "d.none")) == COPIED + BEYOND + 5
     # When that is asked for again
     again = reconcile(environment, "east", ["d.*"], reason="once more")

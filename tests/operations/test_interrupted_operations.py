@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ha_core.model import MoveSet, Scope, SwitchOperation
-from ha_core.model.operation import Driver
+from ha_core.model.operation import Driver, OperationState
 from ha_core.operations import engine
 from ha_core.operations.creating import begin
 from ha_core.operations.engine import interrupted_twins
@@ -32,7 +32,8 @@ def test_an_interrupted_equal_operation_is_found_without_reading_ended_operation
     request = make_request(["user:ann"], "east", "west", reason="drill")
     with Environment(MemoryStore(), by="test") as environment:
         store = environment.store
-        for n, (state, locked) in enumerate((("succeeded", False), ("undone", True), ("running", True))):
+        states: list[tuple[OperationState, bool]] = [("succeeded", False), ("undone", True), ("running", True)]
+        for n, (state, locked) in enumerate(states):
             name = f"switch-20261101-10000{n}-aa"
             operation = SwitchOperation(
                 id=name,

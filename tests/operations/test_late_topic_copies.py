@@ -10,7 +10,7 @@ import pytest
 
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError, RequestRefusedError
 from ha_core.kafka.facts import CreatedTopics, TopicSpec
-from ha_core.model import Cluster, Operation, Topic
+from ha_core.model import Cluster, Operation, SwitchOperation, Topic
 from ha_core.model.extent import identity
 from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal
@@ -60,24 +60,24 @@ def sides(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> dict[str
 
 
 @pytest.fixture
-def journal(environment: Environment) -> Journal:
+def journal(environment: Environment) -> Journal[SwitchOperation]:
     operation = a_switch()
     return Journal(environment, operation, environment.store.create_operation(operation, []))
 
 
-def prepare(journal: Journal) -> None:
+def prepare(journal: Journal[SwitchOperation]) -> None:
     steps = SwitchSteps(journal)
     for step in TASKS["prepare"]:
         steps.perform(step)
 
 
-def undo(journal: Journal) -> None:
+def undo(journal: Journal[SwitchOperation]) -> None:
     steps = SwitchSteps(journal)
     for step in UNDO:
         steps.perform(step)
 
 
-def topics(journal: Journal) -> dict[str, Topic]:
+def topics(journal: Journal[SwitchOperation]) -> dict[str, Topic]:
     return dict(journal.environment.store.load().topics)
 
 
@@ -96,7 +96,7 @@ def raises(error: KafkaAdminError) -> Callable[[], None]:
     ],
 )
 def test_after_an_unanswered_topic_creation_an_undo_keeps_the_map_that_pins_the_origin(
-    journal: Journal, sides: dict[str, Side], error: KafkaAdminError
+    journal: Journal[SwitchOperation], sides: dict[str, Side], error: KafkaAdminError
 ) -> None:
     # Given a controller that takes its time, or brokers that do
     sides["west"].instead = raises(error)
@@ -110,7 +110,7 @@ def test_after_an_unanswered_topic_creation_an_undo_keeps_the_map_that_pins_the_
 
 
 def test_an_executor_that_resumes_after_an_undo_creates_a_topic_that_no_client_is_led_to(
-    journal: Journal, sides: dict[str, Side]
+    journal: Journal[SwitchOperation], sides: dict[str, Side]
 ) -> None:
     # Given an executor that stands still between asking whether the operation is its own, and making the topic
     def undone_by_somebody() -> None:
@@ -118,6 +118,7 @@ def test_an_executor_that_resumes_after_an_undo_creates_a_topic_that_no_client_i
         epoch = store.take_over(journal.operation.id)
         found = store.read(Operation, journal.operation.id)
         assert found is not None
+        assert isinstance(found[0], SwitchOperation)
         undo(Journal(journal.environment, found[0], epoch))
 
     sides["west"].instead = undone_by_somebody
@@ -131,7 +132,7 @@ def test_an_executor_that_resumes_after_an_undo_creates_a_topic_that_no_client_i
 
 @pytest.mark.parametrize("refused", [True, False])
 def test_an_undo_removes_the_pinning_map_once_no_copy_can_exist(
-    journal: Journal, sides: dict[str, Side], refused: bool
+    journal: Journal[SwitchOperation], sides: dict[str, Side], refused: bool
 ) -> None:
     # Given a target that refuses to make the topic, or that has made it
     if refused:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ha_core.kafka.copying import Reached
-from ha_core.mirror.notes import CopyId, Notes, encode
+from ha_core.mirror.notes import CopyId, Note, Notes, encode
 from ha_core.mirror.partition import PartitionCopy
 from ha_core.mirror.progress import PAGE_RUNS, Account, Copied, Progress, Writer
 from ha_core.model.extent import Place, identity, locate
@@ -23,8 +23,9 @@ def reached_after_many_transactions() -> tuple[Notes, Reached]:
     for number in range(2 * PAGE_RUNS + 600):
         account.add(Copied(2 * number, 1))
     pages, progress = account.notes()
+    written: tuple[Note, ...] = (*pages, progress)
     notes = Notes(COPY, whole_map=True)
-    for note in (*pages, progress):
+    for note in written:
         notes.take(*encode(COPY, note))
     for number in range(2 * PAGE_RUNS + 600, RECORDS):
         account.add(Copied(2 * number, 1))

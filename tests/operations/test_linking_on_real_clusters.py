@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
+from typing import cast
 
 import pytest
 
@@ -13,12 +14,12 @@ from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
-from ha_core.model import LinkOperation, UserBindings
+from ha_core.model import LinkOperation, Operation, UserBindings
 from ha_core.operations import engine
 from ha_core.operations.creating import begin
 from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.journal import holding
+from ha_core.operations.journal import Journal, holding
 from ha_core.operations.linking import LinkSteps, link_request, plan_link
 from ha_core.operations.proposal import plan
 from ha_core.operations.requests import make_request
@@ -76,6 +77,11 @@ def test_a_mirror_has_the_shape_of_its_source_and_nobody_is_led_there(environmen
     assert (mirror.source, mirror.link) == ("east", operation.id)
 
 
+def steps_of(journal: Journal[Operation]) -> LinkSteps:
+    assert isinstance(journal.operation, LinkOperation)
+    return LinkSteps(cast(Journal[LinkOperation], journal))
+
+
 @pytest.mark.parametrize("killed_before", [*STEPS, "release"])
 def test_a_link_that_died_before_any_step_is_continued_when_it_is_asked_for_again(
     environment: Environment, topic: str, killed_before: str
@@ -85,7 +91,7 @@ def test_a_link_that_died_before_any_step_is_continued_when_it_is_asked_for_agai
     operation = begin(environment, plan_link(environment, request))
     with holding(environment, operation.id, engine.resume) as journal:
         for step in takewhile(lambda step: step != killed_before, STEPS):
-            LinkSteps(journal).perform(step)
+            steps_of(journal).perform(step)
     later = (datetime.now(UTC) + timedelta(seconds=20)).isoformat()
     environment.now = lambda: later
     # When the same is asked for
@@ -104,7 +110,7 @@ def test_a_link_is_undone_without_a_trace(environment: Environment, topic: str, 
     operation = begin(environment, plan_link(environment, link_request([topic], "east", "west", "a standby")))
     with holding(environment, operation.id, engine.resume) as journal:
         for step in steps:
-            LinkSteps(journal).perform(step)
+            steps_of(journal).perform(step)
     # When it is undone
     assert engine.undo(environment, operation.id).result == "undone"
     # Then neither map, mirror, copy nor lock is left

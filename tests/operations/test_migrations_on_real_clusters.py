@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its stubs do not say so
+from confluent_kafka.admin import AdminClient, NewPartitions
 
-from ha_core.model import Operation
+from ha_core.model import MigrateOperation, Operation
 from ha_core.model.extent import live
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.operations import engine
@@ -21,6 +22,7 @@ from ha_core.operations.crossing.steps import CrossingSteps
 from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.migration.planning import plan_migration
+from ha_core.plan.carry import below_cut
 from ha_core.plan.facts import ProducerFacts
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
@@ -72,17 +74,19 @@ def topic(stack: Stack) -> str:
     return new_topic(stack)
 
 
-def begin(environment: Environment, topic: str, ahead: int | None = AHEAD, **more: Any) -> Operation:
+def begin(environment: Environment, topic: str, ahead: int | None = AHEAD, **more: Any) -> MigrateOperation:
     """The operation of one topic whose cuts lie `ahead` of its ends (None: where the rates say)."""
     cut_at = {(topic, p): RECORDS + ahead for p in range(PARTITIONS)} if ahead is not None else {}
     given = {"cut": "predicted", "cut_at": cut_at, **more}
     proposal = plan_migration(environment, [topic], "east", "west", reason=topic, **given)
     proposal.require_sound()
     (batch,) = proposal.batches
-    return engine.start(environment, batch)
+    operation = engine.start(environment, batch)
+    assert isinstance(operation, MigrateOperation)
+    return operation
 
 
-def begin_crossing(environment: Environment, topic: str, **more: Any) -> Operation:
+def begin_crossing(environment: Environment, topic: str, **more: Any) -> MigrateOperation:
     """An open crossing of one topic whose cuts lie `AHEAD` of its ends."""
     operation = begin(environment, topic, **more)
     run_until_open(environment, operation.id)
@@ -129,7 +133,7 @@ def test_a_topic_crosses_over_once_every_partition_has_reached_its_cut(
     # Then its producers are known, and nothing has changed for the topic
     assert report.result == "crossing", report.error
     found = environment.operation(operation.id)
-    assert found is not None
+    assert isinstance(found, MigrateOperation)
     assert list(found.evidence.below[topic]) == [0]
     assert environment.store.load().topics[topic] == document
     # And when the other has too, the topic is over
@@ -146,8 +150,6 @@ def test_the_last_sequences_below_the_cut_are_carried_to_the_target(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Producers of gateways have ids of their own range; here a cluster's are taken for them
-    facts = below.below_cut
-
     def of_gateways(known: Any, surplus: Any) -> Any:
         return tuple(
             ProducerFacts(
@@ -156,7 +158,7 @@ def test_the_last_sequences_below_the_cut_are_carried_to_the_target(
                 producer.last_sequence,
                 producer.last_timestamp_ms,
             )
-            for producer in facts(known, surplus) or ()
+            for producer in below_cut(known, surplus) or ()
         )
 
     # Given producers who wrote below the cut, and on across it
@@ -176,11 +178,11 @@ def test_cuts_that_the_log_passes_before_gateways_serve_them_are_proposed_again(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a log that passes its cut twice while gateways are waited for
-    served, times = CrossingSteps.serve, []
+    served, times = CrossingSteps.serve, count()
 
     def late(effects: CrossingSteps) -> None:
-        if len(times) < 2:
-            times.append(write(stack, "east", topic, 30, 0))
+        if next(times) < 2:
+            write(stack, "east", topic, 30, 0)
         served(effects)
 
     monkeypatch.setattr(CrossingSteps, "serve", late)

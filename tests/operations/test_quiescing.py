@@ -18,9 +18,9 @@ from ha_core.plan.closure import lock_keys
 from ha_core.plan.facts import Partition, ProducerFacts
 from stack.memory_store import MemoryStore
 
-OPEN = {("orders", 1): (ProducerFacts(7, 0, 3, 0, 2, 40),)}
-QUIET = {("orders", 1): (ProducerFacts(7, 0, 3, 0, 2, -1),)}
 Seen = dict[Partition, tuple[ProducerFacts, ...]]
+OPEN: Seen = {("orders", 1): (ProducerFacts(7, 0, 3, 0, 2, 40),)}
+QUIET: Seen = {("orders", 1): (ProducerFacts(7, 0, 3, 0, 2, -1),)}
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Leaders:
 
 
 @pytest.fixture
-def journal(environment: Environment) -> Journal:
+def journal(environment: Environment) -> Journal[SwitchOperation]:
     """A move of two topics out of the east, which may wait for 2 s of a clock that only sleeping advances."""
     clock = [0.0]
 
@@ -58,23 +58,23 @@ def journal(environment: Environment) -> Journal:
     return Journal(environment, operation, epoch)
 
 
-def run(journal: Journal, leaders: Leaders) -> None:
+def run(journal: Journal[SwitchOperation], leaders: Leaders) -> None:
     steps = SwitchSteps(journal)
     steps.window = cast(Window, leaders)
     steps.quiesce()
 
 
-def topics(journal: Journal) -> dict[str, Topic]:
+def topics(journal: Journal[SwitchOperation]) -> dict[str, Topic]:
     return dict(journal.environment.store.load().topics)
 
 
-def test_quiescing_does_nothing_when_no_transactional_producer_is_known(journal: Journal) -> None:
+def test_quiescing_does_nothing_when_no_transactional_producer_is_known(journal: Journal[SwitchOperation]) -> None:
     run(journal, Leaders({}))
     assert not topics(journal)
     assert journal.operation.state == "running"
 
 
-def test_quiescing_fences_transactions_only_and_waits_for_open_ones(journal: Journal) -> None:
+def test_quiescing_fences_transactions_only_and_waits_for_open_ones(journal: Journal[SwitchOperation]) -> None:
     leaders = Leaders(QUIET, [OPEN, OPEN, {}])
     run(journal, leaders)
     assert topics(journal) == {"orders": Topic(name="orders", transaction_fence=Fence(operation="op"))}
@@ -83,7 +83,7 @@ def test_quiescing_fences_transactions_only_and_waits_for_open_ones(journal: Jou
 
 
 def test_quiescing_waits_for_a_gateway_that_has_not_drained_its_transactions(
-    journal: Journal, store: MemoryStore
+    journal: Journal[SwitchOperation], store: MemoryStore
 ) -> None:
     record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1)
     registration = store.client().register_gateway(record)
@@ -98,7 +98,9 @@ def test_quiescing_waits_for_a_gateway_that_has_not_drained_its_transactions(
     run(journal, Leaders(QUIET))
 
 
-def test_quiescing_names_a_transaction_that_stays_open_and_the_undo_removes_the_fence(journal: Journal) -> None:
+def test_quiescing_names_a_transaction_that_stays_open_and_the_undo_removes_the_fence(
+    journal: Journal[SwitchOperation],
+) -> None:
     with pytest.raises(StepFailedError, match=r"orders-1 \(producer 7\).*transaction\.timeout\.ms"):
         run(journal, Leaders(QUIET, [OPEN]))
     SwitchSteps(journal).lift()

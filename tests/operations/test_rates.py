@@ -10,6 +10,7 @@ import pytest
 
 from ha_core.model import Crossing, MigrateOperation, MoveRequest, MoveSet, Scope, Topic
 from ha_core.model.extent import append, identity
+from ha_core.model.operation import CrossingEvidence
 from ha_core.operations.crossing import ends
 from ha_core.operations.crossing.cuts import from_summary
 from ha_core.operations.environment import Environment
@@ -114,11 +115,9 @@ def test_the_progress_of_a_crossing_estimates_when_its_cut_is_reached_and_says_f
         partitions={0: append(identity("east"), "west", 900, 0)},
         crossing=Crossing(operation="migrate-1", state="open"),
     )
-    evidence = {
-        "expected": {"orders": {"0": 2.5}},
-        "opened": "2026-11-21T10:00:00Z",
-        "opened_at": {"orders": {"0": 100}},
-    }
+    evidence = CrossingEvidence(
+        expected={"orders": {0: 2.5}}, opened="2026-11-21T10:00:00Z", opened_at={"orders": {0: 100}}
+    )
     operation = MigrateOperation(
         id="migrate-1",
         state="crossing",

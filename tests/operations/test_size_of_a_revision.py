@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, SwitchOperation, Topic, View
+from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Scope, SwitchOperation, Topic, View
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.operations.migration.judging import Moving
 from ha_core.operations.migration.planning import _bytes
@@ -22,7 +22,7 @@ from ha_core.store.documents import to_bytes
 from ha_core.store.paths import name_of, path_of
 from ha_core.store.tree import MAX_REQUEST_BYTES, Create, check_size
 from tests.kit.operations import a_migration
-from tests.plan.revisions import written
+from tests.plan.revisions import written, written_of
 
 DAY_MS = 86_400_000
 NOW_MS = 1_763_800_000_000
@@ -36,7 +36,7 @@ def check(documents: Documents) -> int:
     return sum(100 + len(op.path) + len(op.data) for op in [*ops, note])
 
 
-def an_operation(names: list[str]) -> Operation:
+def an_operation(names: list[str]) -> SwitchOperation:
     request = MoveRequest(scope=Scope(topics=tuple(names)), origin="east", target="west", reason="r", cut="predicted")
     moves = MoveSet(topics=tuple(names), reasons={f"topic:{name}": "named in the scope" for name in names})
     return SwitchOperation(
@@ -70,7 +70,6 @@ def a_cut(topics: int, partitions: int, producers: int, extents: int = 1) -> tup
     names = [f"orders-of-team-{number:04d}" for number in range(topics)]
     keys = [(name, p) for name in names for p in range(partitions)]
     operation = an_operation(names)
-    assert operation.moves is not None
     maps = {name: Topic(name=name, writer="east", partitions=_stays(partitions, extents, seed)) for name in names}
     view = View(topics=maps if extents > 1 else {})
     facts = Facts(
@@ -80,7 +79,7 @@ def a_cut(topics: int, partitions: int, producers: int, extents: int = 1) -> tup
     at = {key: view.topics[key[0]].partitions[key[1]][-1].base if extents > 1 else 0 for key in keys}
     there = seed.randrange(10**11) if extents > 1 else 0
     ends = {key: PartitionEnds(there, at[key] + seed.randrange(10**11)) for key in keys}
-    held, now = written(fence_change(operation, view), view)
+    held, now = written_of(SwitchOperation, fence_change(operation, view), view)
     origin_ends: dict[str, dict[int, int]] = {}
     for (name, partition), end in ends.items():
         origin_ends.setdefault(name, {})[partition] = end.origin or 0
@@ -94,7 +93,8 @@ def _stays(partitions: int, count: int, seed: Random) -> dict[int, tuple[Extent,
     """There and back again: the last stay is in east."""
     found: dict[int, tuple[Extent, ...]] = {}
     for partition in range(partitions):
-        start, several = 0, []
+        start = 0
+        several: list[Extent] = []
         for term in range(count):
             end = start + seed.randrange(1, 10**9)
             cluster = "east" if (count - term) % 2 else "west"
@@ -142,7 +142,6 @@ def test_a_move_too_large_for_one_write_is_refused_by_preflight_with_a_way_out()
     # Given 45,000 partitions, and a topic with many producers
     names = [f"t{n}" for n in range(900)]
     operation = an_operation(names)
-    assert operation.moves is not None
     facts = Facts(
         topics={("east", name): TopicFacts(True, 50, producers=10_000 if name == "t7" else 0) for name in names},
         groups={("east", "g"): GroupFacts("Stable", members=("m",))},
@@ -155,7 +154,6 @@ def test_a_move_too_large_for_one_write_is_refused_by_preflight_with_a_way_out()
     assert "t7 (0.06 MB)" in verdict.text
     assert "switchyard migrate" in verdict.remedy
     fewer = an_operation(names[:100]).request
-    assert fewer is not None
     assert list(too_large(case(fewer, facts))) == []
 
 

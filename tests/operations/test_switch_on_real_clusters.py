@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its stubs do not say so
+from confluent_kafka.admin import AdminClient, NewPartitions
 from typer.testing import CliRunner
 
 from ha_core.cli.app import build
@@ -46,7 +46,15 @@ from tests.operations.dying import (
     before,
     die,
 )
-from tests.operations.real_clusters import fill, live_gateway, live_member, run_to_success, stored_operation, topics_of
+from tests.operations.real_clusters import (
+    fill,
+    live_gateway,
+    live_member,
+    run_to_success,
+    stored_move,
+    stored_operation,
+    topics_of,
+)
 from tests.plan.maps import rows
 
 pytestmark = pytest.mark.stack
@@ -502,9 +510,7 @@ def test_a_forced_switch_cuts_above_everything_the_dead_cluster_can_have_acknowl
         assert topic.partitions[0][-1].start >= RECORDS + 5
         assert topic.partitions[0][-1].base == RECORDS
         assert_nothing_left(environment, operation_id, work)
-        assert stored_operation(environment, operation_id).evidence.unknown_ends == {
-            work.topic: tuple(range(PARTITIONS))
-        }
+        assert stored_move(environment, operation_id).evidence.unknown_ends == {work.topic: tuple(range(PARTITIONS))}
     finally:
         stack.restart("cluster/west")
 

@@ -10,7 +10,15 @@ from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow
 
-EQUAL = {"equal": True, "partitions": 4, "differing": 0, "failed": 0, "compared": 1234, "sample": None, "worst": []}
+EQUAL: dict[str, Any] = {
+    "equal": True,
+    "partitions": 4,
+    "differing": 0,
+    "failed": 0,
+    "compared": 1234,
+    "sample": None,
+    "worst": [],
+}
 WORST = {"topic": "orders", "source": "east", "target": "west", "partition": 3, "error": None}
 DIFFERENT = {**WORST, "first_difference": 17, "difference": "another value"}
 AWAY = {**WORST, "partition": None, "difference": None, "error": "Cluster west: nobody listens"}

@@ -1,6 +1,7 @@
 """Operations of a DAG run are found again by the run's own name."""
 
 from datetime import UTC, datetime
+from itertools import repeat
 
 import pytest
 
@@ -14,6 +15,9 @@ assert airflow_home  # before anything of airflow: the package below imports it
 from ha_core.operators.dag_run import MAX_ATTEMPTS, base_id, current_id, known_ids  # noqa: E402
 
 RUN = ("switch", "moves", "manual__2026-01-02T03:04:05+00:00", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+
+UNDONE: OperationState = "undone"
 
 
 class Operations:
@@ -39,7 +43,7 @@ def test_the_operation_id_of_a_run_is_stable_and_differs_between_runs() -> None:
 
 
 def test_the_id_of_the_last_attempt_is_a_legal_operation_id() -> None:
-    operations = Operations(*["undone"] * (MAX_ATTEMPTS - 1))
+    operations = Operations(*repeat(UNDONE, MAX_ATTEMPTS - 1))
 
     a_switch(id=current_id(base_id(*RUN), operations.read))
 
@@ -57,7 +61,7 @@ def test_after_an_undone_operation_the_run_begins_a_new_one() -> None:
 
 def test_a_run_whose_attempts_were_all_undone_asks_for_a_new_run() -> None:
     with pytest.raises(ValueError, match="Trigger a new run"):
-        current_id(base_id(*RUN), Operations(*["undone"] * MAX_ATTEMPTS).read)
+        current_id(base_id(*RUN), Operations(*repeat(UNDONE, MAX_ATTEMPTS)).read)
 
 
 def test_the_operations_of_a_run_are_those_that_exist() -> None:

@@ -13,7 +13,8 @@ assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.sdk.exceptions import AirflowTaskTerminated, AirflowTaskTimeout  # noqa: E402
 
-from ha_core.operators.base import RefusedRequestError, SwitchyardOperator, bounded  # noqa: E402
+from ha_core.operators.base import SwitchyardOperator, bounded  # noqa: E402
+from ha_core.operators.forms import RefusedRequestError  # noqa: E402
 
 
 class Working(SwitchyardOperator):

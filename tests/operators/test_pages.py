@@ -17,9 +17,13 @@ def test_a_page_that_cannot_be_read_says_why_and_is_looked_up_once_for_all_who_a
     # Given a connection to a ZooKeeper that nobody answers at
     there = {"conn_type": "switchyard_zookeeper", "host": "127.0.0.1", "port": 1}
     monkeypatch.setenv("AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER", json.dumps(there))
-    looks = []
-    look = pages._look
-    monkeypatch.setattr(pages, "_look", lambda: looks.append(1) or look())
+    looks, look = list[int](), pages._look
+
+    def counted() -> str:
+        looks.append(1)
+        return look()
+
+    monkeypatch.setattr(pages, "_look", counted)
     page = MirrorsPage()
 
     def asked(_: int) -> str:

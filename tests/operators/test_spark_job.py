@@ -88,12 +88,12 @@ def test_without_its_connection_a_job_runs_on_the_worker_and_not_on_yarn(monkeyp
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_SWITCHYARD", raising=False)
     monkeypatch.setenv("AIRFLOW_CONN_ELSEWHERE", '{"conn_type": "spark", "host": "yarn"}')
 
-    def master(**options: str) -> str:
-        task = SparkJobOperator(task_id="history", job="facts", **options)
+    def master(conn_id: str) -> str:
+        task = SparkJobOperator(task_id="history", job="facts", conn_id=conn_id)
         return str(task._get_hook()._connection["master"])
 
-    assert master(conn_id="elsewhere") == "yarn"
-    assert master(conn_id="not_there") == "local[*]"
+    assert master("elsewhere") == "yarn"
+    assert master("not_there") == "local[*]"
 
 
 def test_the_settings_of_a_cluster_are_those_of_its_operators(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,8 +123,20 @@ class Case:
     def judge(self, rules: Iterable[Callable[[Judged], Verdicts]] = RULES) -> list[Verdict]:
         view, request, facts = self.parts()
         found, usage = closure(view, self.usage_by_user, request), self.usage_by_user
-        more = {"lags": self.lags, "copies": self.copies, "findings": self.findings, "tails": self.tails}
-        return preflight(Judged(view, request, found, facts, self.locks, self.gateways, usage, **more), rules=rules)
+        case = Judged(
+            view,
+            request,
+            found,
+            facts,
+            self.locks,
+            self.gateways,
+            usage,
+            lags=self.lags,
+            copies=self.copies,
+            findings=self.findings,
+            tails=self.tails,
+        )
+        return preflight(case, rules=rules)
 
     def moved(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         view, request, facts = self.parts()

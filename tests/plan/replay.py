@@ -22,7 +22,6 @@ from ha_core.model import (
     Mirror,
     MoveRequest,
     MoveSet,
-    Operation,
     Run,
     Scope,
     SwitchOperation,
@@ -322,7 +321,7 @@ class World:
         """One revision."""
         tables: dict[str, dict[str, Document]] = {name: dict(getattr(self.view, name)) for name in _KINDS.values()}
         for document in documents.puts:
-            if isinstance(document, Operation):
+            if isinstance(document, SwitchOperation):
                 self.operation = document
             elif isinstance(document, LostTail):
                 self.tails[document.key] = document

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal, NamedTuple
 
-from ha_core.model import Extent, LastSequences, MigrateOperation, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model import Extent, LastSequences, MigrateOperation, MoveRequest, MoveSet, Scope, Topic, View
 from ha_core.model.extent import check, identity, live
 from ha_core.model.producer import FIRST_CLIENT_ID, client_id, upstream_id
 from ha_core.plan import crossing_without_origin as without_origin
@@ -147,7 +147,7 @@ class World:
         self.faults = faults
         self.view = View()
         self.partitions = list(PARTITIONS)
-        self.moving = PARTITIONS if shape == "whole" else PARTITIONS[:1]
+        self.moving: tuple[int, ...] = PARTITIONS if shape == "whole" else PARTITIONS[:1]
         self.revision = 0
         self.logs = {(cluster, p): Log() for cluster in (ORIGIN, TARGET) for p in PARTITIONS}
         if shape == "rest" or seed % 2:
@@ -169,7 +169,7 @@ class World:
         self.unanswered: set[tuple[int, Record]] = set()
         """(partition, record) that the origin held when it died, and nobody had been told of: it may come twice."""
         self.locked = True
-        named = {TOPIC: self.moving} if shape == "single" else {}
+        named: dict[str, tuple[int, ...]] = {TOPIC: self.moving} if shape == "single" else {}
         scope = Scope(topics=(TOPIC,), partitions=named)
         request = MoveRequest(scope=scope, origin=ORIGIN, target=TARGET, reason="replay")
         self.operation = MigrateOperation(
@@ -338,7 +338,7 @@ class World:
     def publish(self, documents: Documents) -> None:
         topics, sequences = dict(self.view.topics), dict(self.view.sequences)
         for document in documents.puts:
-            if isinstance(document, Operation):
+            if isinstance(document, MigrateOperation):
                 self.operation = document
             elif isinstance(document, Topic):
                 topics[document.name] = document
@@ -383,7 +383,7 @@ class World:
             except FailedError:
                 yield "somebody looks again"
 
-    def look(self) -> tuple[Operation, Mapping[str, Topic]]:
+    def look(self) -> tuple[MigrateOperation, Mapping[str, Topic]]:
         return self.operation, self.view.topics
 
     def decide(self) -> tuple[Step, ...]:

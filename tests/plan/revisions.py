@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from ha_core.model import LastSequences, Operation, Topic, View
+from typing import TypeVar
+
+from ha_core.model import LastSequences, MigrateOperation, MoveOperation, Topic, View
 from ha_core.plan.revision import Documents
 
+Move = TypeVar("Move", bound=MoveOperation)
 
-def written(documents: Documents, view: View | None = None) -> tuple[Operation, View]:
-    """The operation, and the view with what the revision wrote."""
+
+def written(documents: Documents, view: View | None = None) -> tuple[MigrateOperation, View]:
+    """The migration, and the view with what the revision wrote."""
+    return written_of(MigrateOperation, documents, view)
+
+
+def written_of(kind: type[Move], documents: Documents, view: View | None = None) -> tuple[Move, View]:
+    """The same of another kind of move."""
     topics = dict(view.topics) if view else {}
     sequences = dict(view.sequences) if view else {}
-    operation: Operation | None = None
+    operation: Move | None = None
     for put in documents.puts:
         if isinstance(put, Topic):
             topics[put.name] = put
         elif isinstance(put, LastSequences):
             sequences[put.name] = put
-        elif isinstance(put, Operation):
+        elif isinstance(put, kind):
             operation = put
     for _, name in documents.deletes:
         del topics[name]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ha_core.model import Cluster, Group, KnownGroup, KnownTopic, Lock, Operation, Topic
+from ha_core.model import Cluster, Document, Group, KnownGroup, KnownTopic, Lock, Operation, Topic
 from ha_core.model.cluster import Mask
 from ha_core.model.extent import append, identity
 from ha_core.model.topic import Fence
@@ -18,7 +18,7 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.lifecycle.aging import age
 from ha_core.plan.aging import RESTLESS_MS, Commit, blocks, candidates, comparable, counts, locked_topics, worked_on
 from ha_core.plan.facts import is_live
-from ha_core.store.commits import Change
+from ha_core.store.commits import Change, key_of
 from spark_jobs import asking
 from spark_jobs.aging import Evidence, closed_extents, judge
 from stack.memory_store import MemoryStore
@@ -111,10 +111,9 @@ def clusters_of(facts: Facts) -> dict[str, Cluster]:
 def by_command(environment: Environment, facts: Facts) -> list[str] | None:
     """What `switchyard age` says, with clusters that exist only here."""
     store = environment.store
-    documents = [*clusters_of(facts).values(), facts.topic]
+    documents: list[Document] = [*clusters_of(facts).values(), facts.topic]
     documents += [Group(name="billing", cluster=facts.home)] if facts.home else []
-    expected = {(type(one), one.name): None for one in documents}
-    store.commit(Change(change_id="facts", puts=tuple(documents), expected=expected))
+    store.commit(Change(change_id="facts", puts=tuple(documents), expected=dict.fromkeys(map(key_of, documents))))
     if facts.locked:
         store.create_operation(OPERATION, ["topic:orders"])
     if facts.look is not None:
@@ -162,20 +161,25 @@ def by_job(facts: Facts) -> list[str] | None:
         commits = [Commit("billing", "north", offset, is_live(state))]
     looked = {"north"} & troubled if facts.recorded is not None else {"east"} & troubled if facts.look else set()
     homes = {"billing": {facts.home}} if facts.home else {}
-    below = [one for one in commits if counts(one, homes) and one.offset < closed.end]  # type: ignore[arg-type]
+    below = [one for one in commits if counts(one, homes) and one.offset < closed.end]
     masked = dict.fromkeys(facts.masked, "rack fire")
     row = Evidence(
-        *(getattr(closed, name) for name in ("partition", "start", "extents", "crossed_ms")),
-        topic.partitions if topic is not None and topic.exists is not None else None,
-        topic.config if topic is not None else None,
-        start,
-        end,
-        [NOW_MS - facts.look[0]] if facts.look and gone_on else None,
-        [facts.look[1]] if facts.look and gone_on else None,
-        producers.newest_record_ms if producers is not None else None,
-        producers.error is not None if producers is not None else None,
-        *(list(column) for column in zip(*below, strict=True)),
-        *([None] * 4 if not below else []),
+        partition=closed.partition,
+        start=closed.start,
+        extents=closed.extents,
+        crossed_ms=closed.crossed_ms,
+        partitions=topic.partitions if topic is not None and topic.exists is not None else None,
+        config=topic.config if topic is not None else None,
+        log_start=start,
+        log_end=end,
+        looked_ms=[NOW_MS - facts.look[0]] if facts.look and gone_on else None,
+        ends=[facts.look[1]] if facts.look and gone_on else None,
+        newest_record_ms=producers.newest_record_ms if producers is not None else None,
+        untold=producers.error is not None if producers is not None else None,
+        groups=[one.group for one in below] or None,
+        coordinators=[one.cluster for one in below] or None,
+        offsets=[one.offset for one in below] or None,
+        lives=[one.live for one in below] or None,
     )
     against = partial(blocks, unasked=troubled - looked, masked=masked, last_seen=looked)
     return judge(against, NOW_MS, row).reasons

@@ -13,13 +13,12 @@ from ha_core.model import (
     MigrateOperation,
     MoveRequest,
     MoveSet,
-    Operation,
     Scope,
     Topic,
     View,
 )
 from ha_core.model.extent import append, identity
-from ha_core.model.operation import Cut
+from ha_core.model.operation import CrossingEvidence, Cut, OperationState
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.closure import closure
 from ha_core.plan.crossing import (
@@ -50,16 +49,16 @@ ONE = {"orders": 1, "payments": 1}
 """Partitions of each topic."""
 
 
-def an_operation(*topics: str, state: str = "running", **evidence: Any) -> MigrateOperation:
+def an_operation(*topics: str, state: OperationState = "running", **evidence: Any) -> MigrateOperation:
     return MigrateOperation(
         id="m-1",
-        state=state,  # type: ignore[arg-type]
+        state=state,
         by="t",
         reason="t",
         started="now",
         request=REQUEST,
         moves=MoveSet(topics=topics or ("orders",)),
-        evidence=evidence,
+        evidence=CrossingEvidence(**evidence),
     )
 
 
@@ -67,11 +66,11 @@ def ends(origin: int, target: int = 7) -> dict[tuple[str, int], PartitionEnds]:
     return {KEY: PartitionEnds(target, origin)}
 
 
-def proposed(cut: int = 100, before: View | None = None) -> tuple[Operation, View]:
+def proposed(cut: int = 100, before: View | None = None) -> tuple[MigrateOperation, View]:
     return written(propose_change(an_operation(), before or View(), ["orders"], ends(50), {KEY: cut}), before)
 
 
-def opened(cut: int = 100) -> tuple[Operation, View]:
+def opened(cut: int = 100) -> tuple[MigrateOperation, View]:
     operation, view = proposed(cut)
     return written(open_change(operation, view, ["orders"], ends(60), ONE), view)
 

@@ -121,7 +121,7 @@ def test_the_transaction_fence_is_set_on_moving_topics_only_and_replaced_by_the_
     mapped = Topic(name="t", writer="east", partitions={0: identity("east")})
 
     first = quiesce_change(operation("running"), View(topics={"t": mapped}), ["t", "elsewhere"])
-    second = fence_change(the(first, Operation), View(topics={"t": the(first, Topic)}))
+    second = fence_change(the(first, SwitchOperation), View(topics={"t": the(first, Topic)}))
 
     assert [type(put) for put in first.puts] == [Topic, SwitchOperation]
     assert the(first, Topic) == mapped.model_copy(update={"transaction_fence": FENCE})
@@ -168,7 +168,7 @@ def test_the_cut_writes_maps_groups_and_bindings_and_lifts_the_fences_in_one_rev
     assert (group.cluster, group.fence) == ("west", None)
     assert group.aliases["3:old"] == Member(member_id="new", generation=7)
     assert the(documents, UserBindings) == UserBindings(user="u", cluster="west")
-    op = the(documents, Operation)
+    op = the(documents, SwitchOperation)
     assert op.state == "cut"
     assert op.evidence.cuts == {"t": (Cut(0, 10, 0, 1), Cut(1, 0, 3, 1))}
 
@@ -217,7 +217,7 @@ def test_a_scope_of_topics_leaves_bindings_as_they_are() -> None:
     ],
 )
 def test_a_cut_without_its_fence_or_without_all_partitions_is_refused(
-    stored: Operation, view: View, ends: dict[tuple[str, int], PartitionEnds], reason: str
+    stored: SwitchOperation, view: View, ends: dict[tuple[str, int], PartitionEnds], reason: str
 ) -> None:
     with pytest.raises(MoveDamagedError, match=reason):
         cut_now(stored, view, ends=ends)
@@ -256,7 +256,7 @@ def test_a_forced_cut_lies_above_every_known_seen_or_read_end(ends: PartitionEnd
 
     assert live(the(documents, Topic).partitions[0]).start == expected
     assert the(documents, Topic).partitions[0][0].known_end is not None
-    unknown = the(documents, Operation).evidence.unknown_ends
+    unknown = the(documents, SwitchOperation).evidence.unknown_ends
     assert unknown == ({"t": (0,)} if ends.origin is None else {})
 
 
@@ -329,7 +329,7 @@ DEAD = steps(FORCED)
     ],
 )
 def test_resume_follows_the_stored_state(
-    stored: Operation, topics: dict[str, Topic], groups: dict[str, Group], expected: tuple[str, ...]
+    stored: SwitchOperation, topics: dict[str, Topic], groups: dict[str, Group], expected: tuple[str, ...]
 ) -> None:
     assert resume(stored, topics, groups) == expected
 

@@ -8,12 +8,13 @@ import pytest
 
 from ha_core.model import Fence, MoveRequest, MoveSet, Scope, SwitchOperation, Topic, View
 from ha_core.model.extent import append, identity
-from ha_core.model.operation import OperationState
+from ha_core.model.operation import MoveEvidence, OperationState
 from ha_core.plan.crossing import propose_change
 from ha_core.plan.facts import PartitionEnds
 from ha_core.plan.move import cut_change
 from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
 from ha_core.plan.revision import Documents, MoveDamagedError
+from tests.kit.operations import a_migration
 
 TOPICS = ("new", "old", "own")
 OLD = Topic(name="old", writer="east", partitions={0: append(append(identity("east"), "west", 4, 0), "east", 9, 4)})
@@ -23,7 +24,7 @@ REQUEST = MoveRequest(scope=Scope(topics=TOPICS), origin="east", target="west", 
 def operation(state: OperationState = "planned", topics: tuple[str, ...] = TOPICS, **evidence: Any) -> SwitchOperation:
     fields: dict[str, Any] = {"id": "op", "by": "me", "reason": "r", "started": "now"}
     moves = MoveSet(topics=topics)
-    return SwitchOperation(**fields, state=state, request=REQUEST, moves=moves, evidence=evidence)
+    return SwitchOperation(**fields, state=state, request=REQUEST, moves=moves, evidence=MoveEvidence(**evidence))
 
 
 def topics_in(documents: Documents) -> dict[str, Topic]:
@@ -68,7 +69,7 @@ def test_unpinning_deletes_only_the_maps_of_topics_whose_copy_is_gone() -> None:
     # Given three topics, of which the operation has mapped two
     view = View(topics={"old": OLD, "new": pinned_map("east", "new", 1), "own": pinned_map("east", "own", 1)})
     # When only one of the copies could be deleted
-    documents = unpin_change(operation("running", pinned=["new", "own"], undoing=True), view, ("new", "old"))
+    documents = unpin_change(operation("undoing", pinned=["new", "own"]), view, ("new", "old"))
     # Then only that topic is without a map again
     assert documents.deletes == ((Topic, "new"),)
     assert operation_in(documents).evidence.pinned == ("own",)
@@ -91,12 +92,13 @@ def test_a_cut_to_a_copy_made_for_the_move_is_refused_when_the_copy_is_not_empty
     ends = {("new", 0): PartitionEnds(target=17, origin=40)}
     fenced = pinned_map("east", "new", 1).model_copy(update={"fence": Fence(operation="op")})
     behind_the_fence = operation("fenced", ("new",), **evidence)
+    ahead_of_the_log = a_migration("new", state="running", evidence=evidence)
     # When the cut is about to be published, behind a fence or ahead of the log
     # Then it is not: what was written there lies in no extent
     with pytest.raises(MoveDamagedError, match="ends at 17 in west, where it was empty"):
         cut_change(behind_the_fence, View(topics={"new": fenced}), ends, {}, {})
     with pytest.raises(MoveDamagedError, match="ends at 17 in west, where it was empty"):
-        propose_change(operation("running", ("new",), **evidence), View(), ["new"], ends, {("new", 0): 90})
+        propose_change(ahead_of_the_log, View(), ["new"], ends, {("new", 0): 90})
 
 
 def test_a_cut_to_a_target_with_older_records_continues_at_its_log_end() -> None:

@@ -255,7 +255,7 @@ def link(*mirrors: Mirror, topic: Topic | None = PINNED) -> Case:
 
 
 def refusals(case: Case) -> dict[str, Verdict]:
-    found = {one.code: one for one in case.judge(LINK_RULES) if one.level == "error"}
+    found: dict[str, Verdict] = {one.code: one for one in case.judge(LINK_RULES) if one.level == "error"}
     assert all(one.remedy for one in found.values())
     return found
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ha_core.registry import registry
 from ha_core.registry.entry import Entry, kind_of
 from ha_core.registry.errors import InvalidError
 from ha_core.registry.kinds.quotas import LIMITS, Quota
 from ha_core.registry.kinds.rules import Rule
 from ha_core.registry.kinds.settings import TYPES, Setting
 from ha_core.registry.kinds.users import User
-from ha_core.registry.registry import Registry
 
-assert Registry  # it fills the table of kinds
+assert registry  # it fills the table of kinds
 
 RULE = {"principal": "User:alice", "resource_type": "topic", "name": "orders", "operation": "read"}
 ANYTHING = st.recursive(

@@ -126,7 +126,7 @@ def test_what_is_denied_to_somebody_without_any_right_is_said_in_every_version(r
 
 
 def _empty(key: int, version: int) -> dict[str, Any]:
-    lists = {field.name: [] for field in SCHEMAS[key].fields("response") if field.is_array}
+    lists: dict[str, list[Any]] = {field.name: [] for field in SCHEMAS[key].fields("response") if field.is_array}
     return decode(key, version, "response", encode(key, version, "response", lists))
 
 

@@ -7,8 +7,9 @@ from typing import Protocol
 
 from kazoo.client import KazooClient
 
+from ha_core.store.connection import ZooKeeperConnection
 from ha_core.store.store import Store
-from ha_core.store.zookeeper import connect
+from ha_core.store.zookeeper import ZooKeeperTree, connect
 from stack.memory_store import MemoryStore
 
 from .fault_proxy import FaultProxy
@@ -19,7 +20,8 @@ from .zookeeper_process import ZooKeeperProcess
 class Session(Protocol):
     """One client of the store, and what can go wrong for it."""
 
-    store: Store
+    @property
+    def store(self) -> Store: ...
 
     def expire(self) -> None: ...
     def lose_next_reply(self, made: bool = True) -> None: ...
@@ -72,9 +74,15 @@ class ZooKeeperSession:
         hosts = f"127.0.0.1:{self._proxy.port}" if self._proxy else server.hosts
         self.store = connect(hosts, root=root, session_timeout_s=4.0, connect_timeout_s=DEADLINE_S, patience_s=10.0)
 
+    @property
+    def _connection(self) -> ZooKeeperConnection:
+        tree = self.store.tree
+        assert isinstance(tree, ZooKeeperTree)
+        return tree.connection
+
     def expire(self) -> None:
         """End the session at the server, as its timeout would: with a second connection of the same session."""
-        identity = self.store._tree.connection.client.client_id
+        identity = self._connection.client.client_id
         self.suspend()
         with _direct(self._server, client_id=identity):
             pass
@@ -98,7 +106,7 @@ class ZooKeeperSession:
 
     def set_patience(self, patience_s: float) -> None:
         """How long this session's calls wait for a lost connection."""
-        self.store._tree.connection.patience_s = patience_s
+        self._connection.patience_s = patience_s
 
     def plant(self, path: str, data: bytes) -> None:
         with _direct(self._server) as client:

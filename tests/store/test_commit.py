@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from ha_core.model import Extent, LastSequences, Operation, Topic, UnreadableDocumentError, UserBindings
+from ha_core.model import Document, Extent, LastSequences, Operation, Topic, UnreadableDocumentError, UserBindings
+from ha_core.model.extent import Extents
 from ha_core.store.commits import KEPT, PRUNED_EVERY, Change
 from ha_core.store.documents import to_bytes
 from ha_core.store.errors import (
@@ -147,7 +148,7 @@ def test_exactly_one_of_two_racing_commits_of_a_document_wins(session: Session, 
     at_once(commit, (session, "west"), (other, "south"))
     # Then one has done so, and the other was told of a conflict
     winner = session.store.load().bindings["ann"].cluster
-    assert sorted(outcomes) == sorted(["conflict", winner])
+    assert sorted(outcomes) == sorted(["conflict", str(winner)])
 
 
 @pytest.mark.parametrize("made", [True, False])
@@ -208,7 +209,7 @@ def test_a_change_for_an_operation_that_does_not_exist_is_refused(session: Sessi
 def test_an_operation_changes_together_with_the_state(session: Session) -> None:
     epoch = session.store.create_operation(operation(), [])
     cut = operation().model_copy(update={"state": "cut"})
-    expected = {ANN: None, (Operation, "switch-1"): 0}
+    expected: dict[tuple[type[Document], str], int | None] = {ANN: None, (Operation, "switch-1"): 0}
 
     session.store.commit(Change("cut", (binding(), cut), expected=expected, operation="switch-1", epoch=epoch))
 
@@ -245,7 +246,7 @@ def test_long_last_sequences_are_compressed_and_come_back_whole(session: Session
 def _mapped(partitions: int) -> Topic:
     seed = random.Random(partitions)
     cuts = {partition: seed.randrange(10**11) for partition in range(partitions)}
-    extents = {
+    extents: dict[int, Extents] = {
         partition: (
             Extent(cluster="east", start=0, end=cut, base=0, term=0),
             Extent(cluster="west", start=cut, base=seed.randrange(10**11), term=1),

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from ha_core.model import Lock, Operation
 from ha_core.store.errors import ConflictError, FencedOffError, LockedError, StillHeldError, UnknownOperationError
+from ha_core.store.tree import Node
 
 from .documents import entry, operation
 from .sessions import Session
@@ -83,12 +85,13 @@ def test_an_executor_that_was_taken_over_can_no_longer_write(session: Session, o
     stale = session.store.create_operation(operation(), ["topic:orders"])
     other.store.take_over("switch-1")
     # When it writes anything, it is refused
-    for write in (
+    writes: tuple[Callable[[], object], ...] = (
         lambda: session.store.update_operation(operation().model_copy(update={"state": "failed"}), stale),
         lambda: session.store.append_history("switch-1", stale, entry("late")),
         lambda: session.store.release_locks("switch-1", stale),
         lambda: session.store.hold("switch-1", stale).__enter__(),
-    ):
+    )
+    for write in writes:
         with pytest.raises(FencedOffError, match="epoch is 1, this executor has 0"):
             write()
     # Then nothing has changed
@@ -263,7 +266,12 @@ def test_only_operations_that_hold_a_lock_are_read_to_find_the_running_ones(
     read: list[str] = []
     tree = session.store._tree
     get_many = tree.get_many
-    monkeypatch.setattr(tree, "get_many", lambda paths: read.extend(paths) or get_many(paths))
+
+    def noted(paths: Sequence[str]) -> list[Node | None]:
+        read.extend(paths)
+        return get_many(paths)
+
+    monkeypatch.setattr(tree, "get_many", noted)
     # When the running ones are asked for
     found = [each.id for each in session.store.running()]
     # Then the two are found, and no other was read

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from ha_core.model import Usage, Use
@@ -57,7 +59,7 @@ def test_an_unreadable_usage_document_is_left_out(session: Session) -> None:
 
 
 @pytest.mark.parametrize("what", ["topic", "group"])
-def test_names_beyond_the_bound_are_counted_and_left_out(what: str) -> None:
+def test_names_beyond_the_bound_are_counted_and_left_out(what: Literal["topic", "group"]) -> None:
     merged, left_out = merge(Usage(user="ann"), [Sighting(what, f"n-{n}", use()) for n in range(MAX_NAMES + 3)])
 
     assert left_out == 3

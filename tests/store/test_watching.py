@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ha_core.model import Topic, UserBindings, View
-from ha_core.model.topic import Extent
+from ha_core.model import Extent, Topic, UserBindings, View
 from ha_core.store.commits import Change
 from ha_core.store.tree import Node, Reads
 from ha_core.store.watching import Replica, Watcher

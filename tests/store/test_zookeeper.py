@@ -6,7 +6,7 @@ import socket
 import statistics
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -152,7 +152,7 @@ def test_read_batches_shrink_for_large_documents_and_grow_for_small_ones() -> No
     sizes = [*small, *large, *small]
     asked: list[int] = []
 
-    def read(paths: list[str]) -> list[Node | None]:
+    def read(paths: Sequence[str]) -> list[Node | None]:
         asked.append(len(paths))
         return [Node(bytes(sizes[int(path)]), 0, 0) for path in paths]
 

@@ -10,7 +10,8 @@ import httpx
 from confluent_kafka import Consumer, TopicPartition
 
 from ha_core.store.store import Store
-from tests.spark_jobs.mirror.live import wait_until
+from tests.kafka.mirroring import wait_until
+from tests.kit.consumed import place_of, value_of
 
 
 class Reader:
@@ -44,7 +45,8 @@ class Reader:
         while (left := until - time.monotonic()) > 0:
             for message in self._consumer.consume(1000, min(left, 0.2)):
                 assert message.error() is None, message.error()
-                self.found[message.partition()].append((message.offset(), message.value()))
+                _, partition, offset = place_of(message)
+                self.found[partition].append((offset, value_of(message)))
 
     def read(self, wanted: int, seconds: float = 180) -> None:
         """Reads until there are so many records."""

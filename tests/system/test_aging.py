@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from stack.harness import Stack
+from tests.kit.consumed import place_of
 from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
 from tests.system.conftest import MakeRun
 from tests.system.watching import acked, assert_ascending, given, led_from, until
@@ -102,7 +103,8 @@ def assert_nobody_is_lost_below_the_cut(run: Run, name: str, cut: dict[int, int]
         def all_read() -> bool:
             for message in consumer.consume(500, 0.2):
                 assert message.error() is None, message.error()
-                first.setdefault(message.partition(), message.offset())
+                _, partition, offset = place_of(message)
+                first.setdefault(partition, offset)
             return len(first) == len(cut)
 
         until(all_read, "a record of every partition")

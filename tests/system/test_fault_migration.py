@@ -20,6 +20,7 @@ from stack.clients.process import Client
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
 from tests.system.conftest import MakeRun, two_clusters
+from tests.system.migrating import PARTITIONS
 from tests.system.watching import acked, assert_ascending, given, led_from, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.long]
@@ -31,7 +32,7 @@ stack = pytest.fixture(two_clusters, scope="module")
 @pytest.fixture
 def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
     """A user bound to east, with a topic there and nowhere else; east lives again afterwards, whatever happened."""
-    create_topic(bootstrap(stack, "east"), name, **{"retention.ms": "86400000"})
+    create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"retention.ms": "86400000"})
     bind(stack, name, "east")
     until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
     yield make_run(stack, user=name)

@@ -12,6 +12,7 @@ import urllib.request
 
 import pytest
 
+from ha_core.model import MoveOperation
 from ha_core.plan.revision import FINAL
 from ha_core.store.zookeeper import connect
 from stack.clients.process import Client, history_of
@@ -113,7 +114,7 @@ def assert_nothing_stands(stack: Stack, user: str) -> None:
         mine = [
             operation
             for operation in store.operations(50)
-            if operation.request and user in operation.request.scope.users
+            if isinstance(operation, MoveOperation) and user in operation.request.scope.users
         ]
         assert {operation.state for operation in mine} <= FINAL
     finally:
@@ -208,7 +209,7 @@ def test_a_killed_switch_command_is_ended_by_the_gateways_and_can_be_repeated(
         (operation,) = [
             operation
             for operation in onlooker.store.operations(50)
-            if operation.request and name in operation.request.scope.users
+            if isinstance(operation, MoveOperation) and name in operation.request.scope.users
         ]
     assert operation.state == ("undone" if instant == "fence" else "succeeded")
     work.goes_on()

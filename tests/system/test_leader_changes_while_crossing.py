@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.soak]
 BROKERS = (1, 2, 3)
 RATE = 100
 PREPARATION_S = 10.0
-PRODUCERS = {
+PRODUCERS: dict[str, dict[str, Any]] = {
     "w0": {"idempotence": "on", "linger_ms": 1, "settings": ("batch.num.messages=4",)},
     "w1": {"idempotence": "on"},
     "hasty": {"idempotence": "off", "acks": "1"},

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs do not say so
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from stack.harness import Stack
 from tests.kit.running import bind, bootstrap, switchyard
@@ -30,7 +31,11 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
-def all_led(admin: AdminClient, topic: str) -> bool:
+def all_led(admin: AdminClient, topics: list[str]) -> bool:
+    return all(led(admin, topic) for topic in topics)
+
+
+def led(admin: AdminClient, topic: str) -> bool:
     found = admin.list_topics(topic, timeout=20).topics[topic].partitions.values()
     return len(found) == PARTITIONS and all(partition.leader >= 0 for partition in found)
 
@@ -44,7 +49,7 @@ def test_thousands_of_partitions_cross_over_in_batches_under_load(stack: Stack, 
         some = names[first : first + A_BATCH]
         for created in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in some]).values():
             created.result(60)
-        until(lambda some=some: all(all_led(admin, topic) for topic in some), "they have leaders", timeout_s=PATIENCE_S)
+        until(partial(all_led, admin, some), "they have leaders", timeout_s=PATIENCE_S)
     user = name[:60]
     bind(stack, user, "east")
     run = make_run(stack, user=user)

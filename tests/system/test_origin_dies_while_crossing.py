@@ -98,7 +98,10 @@ def test_migrate_from_fault_ends_a_crossing_whose_origin_died_above_its_cuts_wit
     producers, reader = at_work(run, name)
     migration = opened(run, name, tmp_path, 2.0)
     cuts = migration.cuts
-    newest = lambda: {ack.partition: ack.offset for producer in producers for ack in acked(producer)}  # noqa: E731
+
+    def newest() -> dict[int, int]:
+        return {ack.partition: ack.offset for producer in producers for ack in acked(producer)}
+
     until(lambda: all(newest().get(p, 0) > cut + 20 for p, cut in cuts.items()), "all have reached their cuts")
 
     # When the origin dies, and its topics are migrated from the fault

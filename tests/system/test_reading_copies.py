@@ -12,8 +12,9 @@ from ha_core.operations import bindings, engine, registry
 from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.linking import link_request, plan_link
 from stack.harness import Stack
+from tests.kafka.mirroring import wait_until
 from tests.kit.running import bootstrap, create_topic
-from tests.spark_jobs.mirror.live import Writer, goes_on, wait_until
+from tests.spark_jobs.mirror.live import Writer, goes_on
 from tests.system.reading_near import Reader
 
 pytestmark = [pytest.mark.stack, pytest.mark.long]

@@ -11,8 +11,9 @@ from ha_core.operations import bindings, engine, registry
 from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.linking import link_request, plan_link
 from stack.harness import Stack
+from tests.kafka.mirroring import wait_until
 from tests.kit.running import bootstrap, create_topic
-from tests.spark_jobs.mirror.live import Writer, wait_until
+from tests.spark_jobs.mirror.live import Writer
 from tests.system.reading_near import Reader
 from tests.system.watching import client_id_at
 

@@ -6,16 +6,17 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.model import Cluster
 from stack.harness import Stack
 from stack.history.headers import batch_at
+from tests.kit.consumed import place_of, value_of
 from tests.kit.running import bootstrap, create_topic, switchyard
 from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
@@ -36,17 +37,17 @@ class Place(NamedTuple):
     partition: int
 
     @property
-    def count(self) -> int:
+    def records(self) -> int:
         return COUNTS[self.partition]
 
     @property
     def cut(self) -> int:
         """Inside of the first batch, or behind it where it is a single record."""
-        return BEFORE + max(1, 2 * self.count // 5)
+        return BEFORE + max(1, 2 * self.records // 5)
 
 
 class Writer:
-    """A producer that sends batches of `place.count` records, no more and no less."""
+    """A producer that sends batches of `place.records` records, no more and no less."""
 
     def __init__(self, stack: Stack, place: Place, codec: str, idempotent: bool) -> None:
         self.place = place
@@ -57,7 +58,7 @@ class Writer:
                 "bootstrap.servers": stack.bootstrap,
                 "compression.type": codec,
                 "enable.idempotence": idempotent,
-                "batch.num.messages": place.count,
+                "batch.num.messages": place.records,
                 "linger.ms": 60_000,
                 "log_level": 0,
             }
@@ -65,18 +66,19 @@ class Writer:
 
     def write(self, name: str) -> None:
         """One batch; returns when it is acknowledged."""
-        for number in range(self.place.count):
+        for number in range(self.place.records):
             value = f"{name}-{number}-" + "x" * 80  # what does not shrink would be sent as it is
             self._producer.produce(self.place.topic, value, partition=self.place.partition, on_delivery=self._answer)
-        self._written += self.place.count
+        self._written += self.place.records
         deadline = time.monotonic() + 60
         while len(self.answered) < self._written:  # `flush` would send what there is of a batch
             assert time.monotonic() < deadline, f"{self.place}: {len(self.answered)} of {self._written} are answered"
             self._producer.poll(0.1)
 
-    def _answer(self, error: Any, message: Any) -> None:
+    def _answer(self, error: KafkaError | None, message: Message) -> None:
         assert error is None, f"{self.place}: {error}"
-        self.answered.append((message.offset(), message.value().decode()))
+        _, _, offset = place_of(message)
+        self.answered.append((offset, value_of(message).decode()))
 
 
 @pytest.fixture
@@ -101,8 +103,8 @@ def read_all(stack: Stack, expected: dict[Place, Log]) -> dict[Place, Log]:
         while (messages := consumer.consume(10_000, 0.5)) or (missing > 0 and time.monotonic() < deadline):
             for message in messages:
                 assert message.error() is None, message.error()
-                place = Place(message.topic(), message.partition())
-                found[place].append((message.offset(), message.value().decode()))
+                topic, partition, offset = place_of(message)
+                found[Place(topic, partition)].append((offset, value_of(message).decode()))
             missing -= len(messages)
     finally:
         consumer.close()
@@ -139,20 +141,22 @@ def test_batches_of_every_size_and_codec_across_an_open_cut_are_read_as_they_wer
     # through which the cut runs begins there
     for writer in writers:
         place = writer.place
-        written = [f"{name}-{n}-" + "x" * 80 for name in ("straddling", "behind", "after") for n in range(place.count)]
+        written = [
+            f"{name}-{n}-" + "x" * 80 for name in ("straddling", "behind", "after") for n in range(place.records)
+        ]
         values = [f"before-{n}" for n in range(BEFORE)] + written
-        behind = place.cut if place.count > 1 else BEFORE
+        behind = place.cut if place.records > 1 else BEFORE
         offsets = [*range(BEFORE), *range(behind, behind + len(written))]
         assert settled[place] == list(zip(offsets, values, strict=True)), place
         assert writer.answered == settled[place][BEFORE:], place
-        assert crossing[place] == settled[place][: -place.count], place
+        assert crossing[place] == settled[place][: -place.records], place
     # And the cuts did run through the batches, which the codec had made
     brokers = Brokers(Cluster(name="east", bootstrap=bootstrap(stack, "east")), NO_SECURITY, 20)
     for place in places:
         codec = CODECS.index(kinds[place.topic][0])
         batch = batch_at(brokers, place.topic, place.partition, place.cut)
         assert batch is not None
-        whole = (BEFORE if place.count > 1 else BEFORE + 1, place.count, codec)
+        whole = (BEFORE if place.records > 1 else BEFORE + 1, place.records, codec)
         assert (batch.base_offset, batch.records_count, batch.attributes & 7) == whole, place
     brokers.close()
 

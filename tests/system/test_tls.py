@@ -6,6 +6,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE, load_profiles
 from ha_core.model import Cluster
 from ha_core.store.security import FILE_VARIABLE
+from stack.clients.confluent_settings import client_settings
 from stack.clients.kinds import CONSUMERS, PRODUCERS
 from stack.harness import Stack
 from stack.history.blackout import Move
@@ -83,20 +85,13 @@ def test_moves_of_every_kind_of_client_lose_and_double_nothing(stack: Stack, mak
 
 
 def test_brokers_know_the_account_by_scram_too(stack: Stack) -> None:
-    service, security = stack.service, load_profiles()["sasl"].tls
+    service = stack.service
     assert service is not None
-    assert security is not None
+    scram = replace(
+        load_profiles()["sasl"], mechanism="SCRAM-SHA-512", username=service["user"], password=service["password"]
+    )
     for name in CLUSTERS:
-        settings = {
-            "bootstrap.servers": bootstrap(stack, name),
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": service["user"],
-            "sasl.password": service["password"],
-            "ssl.ca.location": security.ca_file,
-            "ssl.certificate.location": security.certificate_file,
-            "ssl.key.location": security.key_file,
-        }
+        settings = {"bootstrap.servers": bootstrap(stack, name), **client_settings(scram)}
         assert AdminClient(settings).list_topics(timeout=30).brokers
 
 

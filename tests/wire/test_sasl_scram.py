@@ -7,7 +7,8 @@ import hmac
 import itertools
 import re
 from base64 import b64decode, b64encode
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -271,7 +272,9 @@ def test_no_message_makes_a_parser_fail_otherwise_than_by_its_error(parser: obje
 
 @given(st.sampled_from(list(zip(PARSERS, (FIRST, SERVER_FIRST, FINAL, SERVER_FINAL), strict=True))), st.data())
 @settings(deadline=None)
-def test_a_message_of_which_one_byte_was_changed_is_another_one_or_none(case: tuple, data: st.DataObject) -> None:
+def test_a_message_of_which_one_byte_was_changed_is_another_one_or_none(
+    case: tuple[Callable[[bytes], Any], bytes], data: st.DataObject
+) -> None:
     parser, message = case
     at = data.draw(st.integers(0, len(message) - 1))
     changed = message[:at] + bytes([data.draw(st.integers(0, 255))]) + message[at + 1 :]

@@ -73,7 +73,12 @@ def test_of_a_password_in_the_open_every_gateway_makes_the_same_key_and_it_fits(
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
     slow: Callable[..., bytes] = hashlib.pbkdf2_hmac
-    monkeypatch.setattr(hashlib, "pbkdf2_hmac", lambda name, *more: (done.append(name), slow(name, *more))[1])
+
+    def counting(name: str, *more: object) -> bytes:
+        done.append(name)
+        return slow(name, *more)
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", counting)
     return done
 
 

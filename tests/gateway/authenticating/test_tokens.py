@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def unsigned(alg: str) -> str:
 
 LATER = time.time() + 3600
 ENDLESS = b'{"exp": 1e999}'
-BAD = {
+BAD: dict[str, tuple[Callable[[], str], str]] = {
     "alg none": (lambda: unsigned("none"), "algorithm"),
     "alg None": (lambda: unsigned("None"), "algorithm"),
     "no signature": (lambda: unsigned("RS256"), "signature"),

@@ -259,7 +259,7 @@ def two(name: str, *leaders: int) -> Any:
     """A cluster that holds `orders` with these leaders."""
 
     def answer(asked: Ask) -> dict[str, Any]:
-        described = cluster(name, orders=1)(asked)
+        described: dict[str, Any] = cluster(name, orders=1)(asked)
         (topic,) = described["topics"]
         (first,) = topic["partitions"]
         topic["partitions"] = [first | {"partition_index": p, "leader_id": n} for p, n in enumerate(leaders)]

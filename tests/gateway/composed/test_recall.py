@@ -120,10 +120,14 @@ def test_a_batch_is_neither_found_nor_missing_while_its_cluster_is_away() -> Non
         run((EAST,))
 
 
+class Forgetful(Log):
+    def answer(self, ask: Ask) -> Reply:
+        return {"topics": []}
+
+
 def test_an_answer_without_the_partition_has_the_client_ask_again() -> None:
     # Given a broker that leaves the partition out of what it says of times
-    log = Log(0, 600, written(430, 0))
-    log.answer = lambda _: {"topics": []}  # type: ignore[method-assign]
+    log = Forgetful(0, 600, written(430, 0))
     # When it is asked, then the client has to ask again
     with pytest.raises(ClusterUnavailableError):
         run((EAST,), east=log)

@@ -60,7 +60,7 @@ def played(scenario: Callable[[Loopback], Coroutine[Any, Any, None]]) -> Callabl
     def run() -> None:
         asyncio.run(play())
 
-    del run.__wrapped__  # type: ignore[attr-defined]  # pytest would look for the arguments of the scenario
+    del run.__wrapped__  # pytest would look for the arguments of the scenario
     return run
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Hashable
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carr
         gateway = Gateway(config, MemoryStore(), "test")
         gateway.self_node = NodeAddress(1, "gw", 1)
         slow = asyncio.Event()
-        ends: list[tuple[int, str]] = []
+        ends: list[tuple[Hashable, str]] = []
 
         async def compose(_: Any, command: Compose, __: Any) -> dict[str, Any]:
             try:

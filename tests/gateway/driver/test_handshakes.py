@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,9 @@ def test_a_client_that_does_not_trust_the_gateway_is_told_of(
     played(tmp_path, scenario)
 
 
-def shown(port: TlsPort, name: str, organisation: str = "Apps", authority: Authority | None = None, days: int = 5):  # type: ignore[no-untyped-def]
+def shown(
+    port: TlsPort, name: str, organisation: str = "Apps", authority: Authority | None = None, days: int = 5
+) -> ssl.SSLContext:
     """A client's context with a certificate."""
     one = (authority or port.authority).issue(name, organisation=organisation, days=days)
     context = port.trusting()
@@ -148,12 +151,12 @@ def test_who_shows_no_good_certificate_is_refused(
     tmp_path: Path, said: pytest.LogCaptureFixture, case: str, words: str
 ) -> None:
     async def scenario(port: TlsPort) -> None:
-        context = {
+        contexts: dict[str, Callable[[], ssl.SSLContext]] = {
             "none": port.trusting,
             "foreign": lambda: shown(port, "orders", authority=Authority(tmp_path / "other", "Another")),
             "expired": lambda: shown(port, "orders", days=-1),
-        }[case]()
-        asked = asyncio.create_task(port.shake(context))
+        }
+        asked = asyncio.create_task(port.shake(contexts[case]()))
         await asyncio.wait({asked})
         if asked.exception() is None:  # in TLS 1.3 the client learns it when it reads
             assert await asyncio.to_thread(ended, asked.result())

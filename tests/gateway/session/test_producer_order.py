@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from gateway.session.produce.producer_order import FORGET_S
@@ -17,7 +15,7 @@ from tests.gateway.session.crossings import arrived, outcome, records, settled
 from tests.gateway.session.crossings import ask as cross
 from tests.gateway.session.crossings import topic as crossing_topic
 from tests.gateway.session.messages import CLIENT_PID, PRODUCE, entry, moved, produce, produced, state
-from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.talk import EAST, WEST, Asked, Talk
 
 REFUSED = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -84,8 +82,7 @@ def test_a_batch_from_before_the_refused_one_passes_and_the_refused_one_is_still
 
 
 def test_a_fence_that_was_undone_lets_nothing_overtake_what_it_refused() -> None:
-    fence = Fence(operation="op-1", since="2026-01-01T00:00:00Z")
-    talk = Talk(state(Topic(name="orders", fence=fence)))
+    talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))))
     ask(talk, 5)
     talk.follow(state(revision=2))
     ask(talk, 6)
@@ -148,7 +145,7 @@ def test_a_moved_topic_waits_as_well_and_its_batches_are_renamed_only_when_they_
     ]
 
 
-def batch_of(asked: tuple[int, int, int, dict[str, Any]]) -> Batch:
+def batch_of(asked: Asked) -> Batch:
     records = asked.records
     (found,) = batches(records, 0, len(records))
     return found

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from gateway.topology import Address
 from gateway.upstream import dial as dialling
-from gateway.upstream.dial import DialError, Dialling
+from gateway.upstream.dial import BrokerSocket, DialError, Dialling
 from ha_core.wire.sasl import SecurityProfile
 
 HOLE, GOOD = ("10.0.0.1", 9092), ("10.0.0.2", 9092)
@@ -22,14 +23,15 @@ def outcome(monkeypatch: pytest.MonkeyPatch) -> dict[Address, Any]:
     """What becomes of a dial, by address: an event to wait for before it fails, an error, or a socket."""
     outcomes: dict[Address, Any] = {}
 
-    async def dial(address: Address, *_: Any) -> socket.socket:
+    async def dial(address: Address, *_: Any) -> BrokerSocket:
         found = outcomes[address]
         if isinstance(found, asyncio.Event):
             await found.wait()
             raise DialError("no answer")
         if isinstance(found, OSError):
             raise DialError(found.strerror) from found
-        return found  # type: ignore[no-any-return]
+        assert isinstance(found, BrokerSocket)
+        return found
 
     monkeypatch.setattr(dialling, "dial", dial)
     return outcomes
@@ -40,7 +42,7 @@ def test_a_broker_that_swallows_every_packet_holds_up_no_other_and_its_own_clien
 ) -> None:
     async def scenario() -> None:
         cluster = Dialling(SecurityProfile(), "switchyard")
-        with socket.socket() as good:
+        with closing(BrokerSocket(socket.socket())) as good:
             outcome.update({HOLE: asyncio.Event(), GOOD: good})
             # Given three hundred clients that want to one that does not answer
             waiting = [asyncio.create_task(cluster.for_client(HOLE)) for _ in range(300)]

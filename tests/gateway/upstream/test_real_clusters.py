@@ -71,8 +71,8 @@ class Running:
                 result: dict[str, Any] = stop.value
                 return result
             if isinstance(step, NeedNodes):
-                for broker in step.brokers:
-                    self.nodes.setdefault(broker, 100 + len(self.nodes))
+                for key in step.brokers:
+                    self.nodes.setdefault(key, 100 + len(self.nodes))
                 reply = {b: NodeAddress(self.nodes[b], "gw", 20_000 + self.nodes[b]) for b in step.brokers}
             else:
                 reply = await self.upstream.ask_all(step)

@@ -17,7 +17,7 @@ from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kafka.clients import Settings
-from tests.kafka.mirroring import content, wait_until
+from tests.kafka.mirroring import Headers, content, wait_until
 
 PARTITIONS = 4
 
@@ -55,7 +55,7 @@ class Writer:
     def _run(self) -> None:
         while not self._ending.wait(0.005):
             number = self.written
-            headers = [("n", b"%d" % number)]
+            headers: Headers = [("n", b"%d" % number)]
             self.producer.produce(
                 self.topic, b"%d" % number, b"key", number % self.partitions, self._delivered, headers=headers
             )

@@ -277,7 +277,9 @@ def test_without_mirrors_no_task_is_started(store: MemoryStore) -> None:
         assert job.started == []
 
 
-def test_a_slot_whose_task_has_no_place_to_run_gets_nothing(store: MemoryStore) -> None:
+def test_a_slot_whose_task_has_no_place_to_run_gets_nothing(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     link(store, "orders")
     job = Job(store, slots=3)
     run, waits = job._run, threading.Event()
@@ -285,7 +287,7 @@ def test_a_slot_whose_task_has_no_place_to_run_gets_nothing(store: MemoryStore) 
     def queued(lead: str, slot: int) -> str:
         return run(lead, slot) if slot < 2 else str(waits.wait(8))
 
-    job._run = queued  # type: ignore[method-assign]
+    monkeypatch.setattr(job, "_run", queued)
     with running(job):
         until(lambda: len(copied(store)) == 4)
         assert set(copied(store).values()) == {0, 1}
@@ -387,7 +389,7 @@ def test_a_driver_says_each_minute_how_far_each_of_the_worst_partitions_is(
     monkeypatch.setattr("spark_jobs.mirror.telling.MAX_PARTITIONS", 2)
     mirror = Mirror.of("orders", "east", "west", "link-1", AT, "ann")
     lags = {"source_end": 9, "lag_records": 4, "lag_bytes": 400, "lag_ms": 1_500, "rpo_s": 3, "bytes_s": 2_000_000}
-    lagging = PartitionReport(mirror=mirror.key, topic="orders", partition=0, state="copying", **lags)
+    lagging = PartitionReport(mirror=mirror.key, topic="orders", partition=0, state="copying").changed(**lags)
     stopped = PartitionReport(mirror=mirror.key, topic="orders", partition=1, state="stopped", rpo_s=70)
     level = lagging.changed(partition=2, lag_records=0, rpo_s=0)
     reports = {0: MirrorReport(slot=0, job="j", partitions=(lagging, stopped, level))}

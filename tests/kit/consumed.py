@@ -1,0 +1,21 @@
+"""What a record that a consumer was given has. Its client leaves these out of no record, only its types say so."""
+
+from __future__ import annotations
+
+from confluent_kafka import Message
+
+
+def place_of(record: Message) -> tuple[str, int, int]:
+    """Topic, partition, offset."""
+    topic, partition, offset = record.topic(), record.partition(), record.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    return topic, partition, offset
+
+
+def value_of(record: Message) -> bytes:
+    """Of one that is no tombstone."""
+    value = record.value()
+    assert value is not None
+    return value
