@@ -59,6 +59,8 @@ class Planned(NamedTuple):
     source_base: int = 0
     source_compacted: bool = False
     copy_compacted: bool = False
+    apart: bool = False
+    most_bytes: int | None = None
     run_sources: Sequence[int] = ()
     run_targets: Sequence[int] = ()
     run_records: Sequence[int] = ()
@@ -87,6 +89,8 @@ class RangeAsked(NamedTuple):
     source_base: int
     source_compacted: bool
     copy_compacted: bool
+    apart: bool
+    most_bytes: int | None
     run_sources: Sequence[int]
     run_targets: Sequence[int]
     run_records: Sequence[int]
@@ -161,7 +165,12 @@ def plan_mirrors(reach: Reach, rows: Iterable[MirrorAsked]) -> Iterator[Planned]
                 continue
             for one in plans:
                 known = Planned(
-                    *place, one.partition, source_compacted=one.compacted.source, copy_compacted=one.compacted.copy
+                    *place,
+                    one.partition,
+                    source_compacted=one.compacted.source,
+                    copy_compacted=one.compacted.copy,
+                    apart=one.apart,
+                    most_bytes=one.most_bytes,
                 )
                 yield from _planned(known, one)
 
@@ -197,7 +206,8 @@ def compare_ranges(reach: Reach, rows: Iterable[RangeAsked]) -> Iterator[RangeCo
             span = Range(row.start, row.end, row.target_start, row.target_end, runs, row.base, row.source_base)
             key, compacted = (row.topic, row.partition), Compacted(row.source_compacted, row.copy_compacted)
             try:
-                found = compare(clusters[row.source], clusters[row.target], key, span, compacted)
+                both, limits = (clusters[row.source], clusters[row.target]), (row.apart, row.most_bytes)
+                found = compare(*both, key, span, compacted, apart=limits[0], most_bytes=limits[1])
             except _ERRORS as error:
                 yield nothing._replace(error=clusters.words(error))
                 continue
@@ -261,7 +271,7 @@ def report(rows: DataFrame, output: Folder, extent: Coverage, now_ms: int) -> Ou
     equal_last = (functions.expr(f"{name} is null") for name in ("first_difference", "error"))
     worst = partitions.orderBy(*equal_last, *_PARTITION).limit(MAX_ROWS).collect()
     bad = [row for row in worst if row["difference"] or row["error"]]
-    sample = {"share": extent.share, "seed": extent.seed} if extent.share < 1 else None
+    sample = {"share": extent.share, "seed": extent.seed} if extent.sampled else None
     summary = {
         "job": "verify",
         "run_ms": now_ms,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from typing import Any, Literal
 
 from ha_core.kafka.brokers import Asking, Brokers
@@ -22,6 +23,8 @@ _MAX_PER_REQUEST = 500
 _METADATA_VERSION = 12
 _LOOK_PAUSE_S = 0.05
 _PROBE = AccessRule("literal", "switchyard-probe", "User:*", "*", 8, False)
+MAX_TRIED = 200
+"""Principals, to find the account's own among them."""
 _ALL_RULES: Mapping[str, Any] = {
     "resource_type_filter": _TOPIC_RESOURCE,
     "resource_name_filter": None,
@@ -96,17 +99,37 @@ class Access(Brokers):
 
         What accounts a cluster takes for super users no request tells. The rule stays: it concerns nothing.
         """
+        return _PROBE.name not in self._hidden_by([_PROBE], timeout_s)
+
+    def account_among(self, principals: Collection[str], timeout_s: float | None = None) -> str:
+        """Which of these the account is, tried out as `bypasses_rules`: for each there is a topic that nobody has, and
+        that everybody may see but him. Empty: it is none of them, they are too many, or nobody can say."""
+        if len(principals) > MAX_TRIED:
+            return ""
+        topics = {f"{_PROBE.name}-{blake2b(one.encode(), digest_size=8).hexdigest()}": one for one in principals}
+        rules = [_PROBE._replace(name=name, allows=True) for name in topics]
+        rules += [_PROBE._replace(name=name, principal=one) for name, one in topics.items()]
+        try:
+            hidden = self._hidden_by(rules, timeout_s)
+        finally:
+            self.remove_access_rules(rules, lambda: None, timeout_s)
+        return topics[min(hidden)] if len(hidden) == 1 else ""
+
+    def _hidden_by(self, rules: Sequence[AccessRule], timeout_s: float | None) -> set[str]:
+        """Which of their topics the account may not see under these rules."""
         asking = self.asking(timeout_s)
 
-        def talk(connection: BlockingConnection) -> bool:
-            for told in connection.call(ApiKey.CREATE_ACLS, {"creations": [_as_asked(_PROBE)]})["results"]:
+        def talk(connection: BlockingConnection) -> set[str]:
+            created = connection.call(ApiKey.CREATE_ACLS, {"creations": [_as_asked(rule) for rule in rules]})
+            for told in created["results"]:
                 if code := told["error_code"]:
                     raise refusal(asking.cluster, "add access rules of topics", code, told["error_message"])
-            while _PROBE not in (_told(asking, connection.call(ApiKey.DESCRIBE_ACLS, _ALL_RULES)) or ()):
+            while not (_told(asking, connection.call(ApiKey.DESCRIBE_ACLS, _ALL_RULES)) or frozenset()) >= {*rules}:
                 _pause(asking)
-            wanted = {"topics": [{"name": _PROBE.name}], "allow_auto_topic_creation": False}
-            (topic,) = connection.call(ApiKey.METADATA, wanted, _METADATA_VERSION)["topics"]
-            return bool(topic["error_code"] != ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            names = sorted({rule.name for rule in rules})
+            wanted = {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False}
+            found = connection.call(ApiKey.METADATA, wanted, _METADATA_VERSION)["topics"]
+            return {one["name"] for one in found if one["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
         return asking.converse(None, talk)
 

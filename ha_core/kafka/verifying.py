@@ -3,12 +3,17 @@
 `plan` and `plan_all` ask both clusters how far each partition is copied, `plan_ended` how far it was when the copy
 became the writer; `compare` reads both of them. None changes anything, and copiers may be at work meanwhile: what they
 append after the plan is not looked at.
+
+A sample has ranges in every partition, all over its length, and reads no more than so many bytes of each. Of a
+compacted topic what became of a key may lie anywhere, so its partitions are compared as a whole; a sample of a long one
+compares the records that both have, and says nothing of keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from ha_core.kafka.admin import Admin
@@ -16,11 +21,11 @@ from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.reading import ReadCopy
 from ha_core.kafka.takeover import Copy
-from ha_core.mirror.comparing import ByNow, Comparison, CopyMap, chosen, ranges
+from ha_core.mirror.comparing import ByNow, Comparison, CopyMap, Cutting, cutting, ranges
 from ha_core.mirror.key_states import NEITHER, Compacted, Part, Unmatched
 from ha_core.mirror.notes import CopyId, Notes, log_partition
 from ha_core.mirror.reversing import copied_below
-from ha_core.mirror.side_by_side import Compared, Difference, Range, Walk, never
+from ha_core.mirror.side_by_side import Compared, Difference, Log, Piece, Range, Walk, never
 from ha_core.model import Mirror
 from ha_core.plan.facts import Partition
 from ha_core.wire.errors import RemoteProtocolError
@@ -29,6 +34,8 @@ RECORDS_PER_RANGE = 200_000
 MAX_RANGES = 5_000
 """Of a topic, and one for each partition: where there would be more, they are longer."""
 WHOLE = 1 << 62
+SAMPLE_BYTES, SAMPLE_RANGE_BYTES = 160 << 20, 16 << 20
+"""Of a partition and of a range in a sample, read of both logs together; a range may have what others leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +43,14 @@ class Coverage:
     """How much of its sources is compared."""
 
     share: float = 1.0
-    """Of the ranges of a topic; one at least."""
+    """Of each partition; a range in each part of it at least, see `mirror.comparing.cutting`."""
     seed: int = 0
     records: int = RECORDS_PER_RANGE
-    """Source offsets in a range."""
+    """Source offsets in a range at most, but for those of very long topics."""
+
+    @property
+    def sampled(self) -> bool:
+        return self.share < 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +73,9 @@ class PartitionRanges:
     begun: bool = True
     """False: nothing is copied of it yet, and nothing else is wrong with it."""
     apart: bool = False
-    """Each of the logs has been written to by itself since, so the last states of keys are not the same ones."""
+    """Nothing is said of the last states of keys: each log has been written to by itself since, or it is a sample."""
+    most_bytes: int | None = None
+    """So much is read for a range, of both logs together; None: all of it."""
 
 
 class Ended(NamedTuple):
@@ -101,10 +114,9 @@ def plan_all(
 
     def planned(mirror: Mirror) -> list[PartitionRanges]:
         some, compacted = copies[mirror.topic], shapes[mirror.topic].compacted
-        # What became of a key may lie anywhere.
-        records = WHOLE if any(compacted) else _records(extent, (ends[copy.key].log_end for copy in some))
-        plans = [_plan(copy.key, ends[copy.key], copied.get(copy.id), compacted, records) for copy in some]
-        return _chosen(plans, extent, mirror)
+        records = _records(extent, (ends[copy.key].log_end for copy in some))
+        cut = partial(_cut, extent, f"{extent.seed}:{mirror.key}", records, len(some))
+        return [_plan(copy.key, ends[copy.key], copied.get(copy.id), compacted, cut) for copy in some]
 
     return {mirror.topic: planned(mirror) for mirror in mirrors}
 
@@ -123,6 +135,7 @@ def plan_ended(
     theirs, ours = (admin.ends([copy.key for copy in copies]) for admin in (source, target))
     notes = target.notes_of(copies)
     records = _records(extent, (one.source for one in ended.values()))
+    cut = partial(_cut, extent, f"{extent.seed}:{mirror.key}", records, len(copies))
     plans = []
     for copy in copies:
         known, until = notes.get(copy.id, Notes(copy.id)), ended[copy.id.partition]
@@ -132,9 +145,9 @@ def plan_ended(
         copied = CopyMap.of(progress, runs[: len(runs) - len(progress.runs)])
         there = theirs[copy.key]
         end = min(copied.source, until.source, there.last_stable)  # of what is open in the source nothing was copied
-        found = _ranges(copy.key, copied, there, end, ours[copy.key].high_watermark, records)
+        found = _ranges(copy.key, copied, there, end, ours[copy.key].high_watermark, NEITHER, cut)
         plans.append(replace(found, compacted=compacted, apart=True))
-    return _chosen(plans, extent, mirror)
+    return plans
 
 
 class _Shape(NamedTuple):
@@ -165,18 +178,33 @@ def _records(extent: Coverage, ends: Iterable[int]) -> int:
     return max(extent.records, sum(ends) // MAX_RANGES)
 
 
-def _chosen(plans: list[PartitionRanges], extent: Coverage, mirror: Mirror) -> list[PartitionRanges]:
-    """With a share of the ranges of all partitions together."""
-    every = [(number, span) for number, one in enumerate(plans) for span in one.ranges]
-    some: dict[int, list[Range]] = {}
-    for number, span in chosen(every, extent.share, f"{extent.seed}:{mirror.key}"):
-        some.setdefault(number, []).append(span)
-    return [replace(one, ranges=some.get(number, ())) for number, one in enumerate(plans)]
+class _Cut(NamedTuple):
+    """How a partition is cut, whether its ranges say something of keys, and whether they are a sample."""
+
+    its: Cutting
+    of_keys: bool
+    sampled: bool
 
 
-def _plan(
-    key: Partition, source: LogEnds, copy: ReadCopy | None, compacted: Compacted, records: int
-) -> PartitionRanges:
+Cut = Callable[[Partition, int, Compacted], _Cut]
+"""Of a partition of so many source offsets."""
+
+
+def _cut(
+    extent: Coverage, seed: str, records: int, partitions: int, key: Partition, length: int, compacted: Compacted
+) -> _Cut:
+    """
+    :param records: in a range at most.
+    :param partitions: of the topic.
+    """
+    if any(compacted) and (not extent.sampled or length <= records):
+        return _Cut(cutting(length, WHOLE), True, extent.sampled)
+    most = max(MAX_RANGES // partitions, 1)
+    its = cutting(length, records, extent.share, f"{seed}:{key[1]}", most)
+    return _Cut(its, not any(compacted), extent.sampled)
+
+
+def _plan(key: Partition, source: LogEnds, copy: ReadCopy | None, compacted: Compacted, cut: Cut) -> PartitionRanges:
     """:param copy: None: the copy does not have the partition yet."""
     if copy is None or copy.copied is None:
         left, damage = source.last_stable - source.start, copy.damage if copy else None
@@ -190,20 +218,49 @@ def _plan(
     if end < copied.source and damage is None:
         damage = Difference(end, -1, f"the source ends at {end}, and it was copied up to {copied.source}")
     behind = max(source.last_stable - copied.source, 0)
-    found = _ranges(key, copied, source, end, copy.ends.high_watermark, records)
+    found = _ranges(key, copied, source, end, copy.ends.high_watermark, compacted, cut)
     return replace(found, compacted=compacted, behind=behind, damage=damage)
 
 
-def _ranges(key: Partition, copied: CopyMap, source: LogEnds, end: int, held: int, records: int) -> PartitionRanges:
+def _ranges(
+    key: Partition, copied: CopyMap, source: LogEnds, end: int, held: int, compacted: Compacted, cut: Cut
+) -> PartitionRanges:
     """
     :param end: source offset up to which is compared.
     :param held: where the copy ends. One that has lost its end lacks what lay there: nobody waits for it.
     """
+    its, of_keys, sampled = cut(key, max(end - source.start, 0), compacted)
     found = [
         span._replace(target_start=min(span.target_start, held), target_end=min(span.target_end, held))
-        for span in ranges(copied, source.start, end, records)
+        for span in ranges(copied, source.start, end, its.records, its.chosen)
     ]
-    return PartitionRanges(*key, found, len(found), gone_in_source=copied.copied_below(source.start))
+    gone = copied.copied_below(source.start)
+    most = max(SAMPLE_BYTES // max(len(found), 1), SAMPLE_RANGE_BYTES) if sampled else None
+    return PartitionRanges(*key, found, its.of, gone_in_source=gone, apart=not of_keys, most_bytes=most)
+
+
+class _Metered:
+    """Reads logs, and counts how much."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def __call__(self, log: Log) -> Log:
+        return _MeteredLog(log, self)
+
+
+class _MeteredLog:
+    def __init__(self, log: Log, meter: _Metered) -> None:
+        self._log, self._meter = log, meter
+
+    @property
+    def log_start(self) -> int:
+        return self._log.log_start
+
+    def __iter__(self) -> Iterator[Piece]:
+        for piece in self._log:
+            self._meter.bytes += piece.batch.end - piece.batch.at
+            yield piece
 
 
 def compare(
@@ -214,30 +271,35 @@ def compare(
     compacted: Compacted,
     *,
     apart: bool = False,
+    most_bytes: int | None = None,
     over: Callable[[], bool] = never,
 ) -> Compared:
     """Compare a range of a partition.
 
-    :param apart: see `PartitionRanges.apart`.
+    :param apart: see `PartitionRanges.apart`; and `most_bytes`: behind it the range is cut short.
     :param over: asked all the while, whether the time is over.
     :raises KafkaAdminError: one of the clusters does not answer.
     """
-    theirs = source.log(key, span.start, span.end, committed=True)
-    ours = target.log(key, span.target_start, span.target_end)
+    metered = _Metered()
+    theirs = metered(source.log(key, span.start, span.end, committed=True))
+    ours = metered(target.log(key, span.target_start, span.target_end))
+
+    def enough() -> bool:
+        return over() or (most_bytes is not None and metered.bytes >= most_bytes)
 
     def by_now() -> ByNow:
         # The source first: what the copier takes from it meanwhile is then in the copy at least.
         end = source.ends([key])[key].last_stable
         held = target.ends([key])[key].high_watermark
         return ByNow(
-            source.log(key, span.start, end, committed=True),
-            target.log(key, 0, held),
+            metered(source.log(key, span.start, end, committed=True)),
+            metered(target.log(key, 0, held)),
             max(held - span.target_end, 0),
         )
 
     try:
         if apart:
-            return Walk(span, theirs, ours, compacted, Unmatched(Part())).run(over)
-        return Comparison(span, theirs, ours, compacted).run(by_now, over)
+            return Walk(span, theirs, ours, compacted, Unmatched(Part())).run(enough)
+        return Comparison(span, theirs, ours, compacted).run(by_now, enough)
     except RemoteProtocolError as error:
         return Compared(first=Difference(span.start, span.target_start, str(error)))

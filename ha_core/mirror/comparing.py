@@ -23,10 +23,12 @@ Of a range the first difference is found, by its offset in the source, and nothi
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import NamedTuple, TypeVar
+from itertools import pairwise
+from typing import NamedTuple
 
 from ha_core.mirror.key_states import MAX_FOLLOWED, NEITHER, Compacted, KeyStates, Part, Seen, Unmatched
 from ha_core.mirror.progress import CopyDamagedError, Intent, Progress
@@ -34,8 +36,6 @@ from ha_core.mirror.recovery import DataEnd, behind, recover
 from ha_core.mirror.side_by_side import Compared, Difference, Log, Range, Walk, never, visible
 from ha_core.model import Run
 from ha_core.wire.records import Batch
-
-T = TypeVar("T")
 
 
 class CopyMap(NamedTuple):
@@ -59,13 +59,56 @@ class CopyMap(NamedTuple):
         return sum(min(run.records, offset - run.source) for run in self.runs if run.source < offset)
 
 
-def ranges(copied: CopyMap, start: int, end: int, records: int) -> Iterator[Range]:
+SPREAD = 10
+"""Parts of a partition's length: each has a range in a sample, however small the share."""
+LEAST_RECORDS = 1_000
+"""Source offsets in a range of a sample: less is no less work, for it is fetched with what lies behind it."""
+
+
+class Cutting(NamedTuple):
+    """A partition in ranges, and which of them are looked at.
+
+    :ivar records: source offsets in each.
+    :ivar of: so many ranges there are.
+    :ivar chosen: their numbers, ascending.
+    """
+
+    records: int
+    of: int
+    chosen: Sequence[int]
+
+
+def cutting(length: int, records: int, share: float = 1.0, seed: str = "", most: int = 1 << 62) -> Cutting:
+    """How so many source offsets are cut. A sample has ranges all over the length, one in each part of it, where the
+    seed says; what is small is looked at as a whole, whatever the share.
+
+    :param records: in a range at most.
+    :param most: ranges of a sample, where the share alone does not ask for more.
+    """
+    if share >= 1:
+        of = -(-length // records)
+        return Cutting(records, of, range(of))
+    parts = min(SPREAD, most)
+    records = min(max(math.ceil(share * length / parts), LEAST_RECORDS), records)
+    of = -(-length // records)
+    count = min(max(parts, round(share * of)), of)
+    bounds = [number * of // count for number in range(count)] + [of] if count else []
+    return Cutting(records, of, [low + _draw(seed, low, high - low) for low, high in pairwise(bounds)])
+
+
+def _draw(seed: str, at: int, count: int) -> int:
+    return int.from_bytes(blake2b(f"{seed}:{at}".encode(), digest_size=8).digest()) % count
+
+
+def ranges(copied: CopyMap, start: int, end: int, records: int, only: Sequence[int] | None = None) -> Iterator[Range]:
     """The source offsets `[start, end)` in ranges of so many.
 
     :param end: not above what is copied.
+    :param only: the numbers of those that are wanted, ascending; None: all.
     """
     runs, first = copied.runs, 0
-    for begin in range(start, end, records):
+    for number in range(-(-(end - start) // records)) if only is None else only:
+        begin = start + number * records
         until = min(begin + records, end)
         while first < len(runs) and runs[first].after <= begin:
             first += 1
@@ -83,14 +126,6 @@ def _reached(runs: Sequence[Run], offset: int) -> int:
         return 0
     run = runs[at]
     return run.target + min(offset - run.source, run.records)
-
-
-def chosen(things: Sequence[T], share: float, seed: str) -> list[T]:
-    """A share of them, one at least, in their order; the same for the same seed."""
-    if share >= 1 or not things:
-        return list(things)
-    drawn = sorted(range(len(things)), key=lambda at: blake2b(f"{seed}:{at}".encode()).digest())
-    return [things[at] for at in sorted(drawn[: max(1, round(share * len(things)))])]
 
 
 def standing(

@@ -20,8 +20,8 @@ Mode = Literal["planned", "forced"]
 UnreadPolicy = Literal["wait", "skip"]
 DamagedCopies = Literal["refuse", "leave"]
 Verify = Literal["none", "sample", "full"]
-"""How much of copies is compared with their sources before anybody relies on them. `sample`: a tenth of each topic, and
-no longer than half a minute. `full`: all of it, which takes as long as to read both clusters."""
+"""How much of copies is compared with their sources before anybody relies on them. `sample`: a tenth of each partition,
+and no longer than half a minute. `full`: all of it, which takes as long as to read both clusters."""
 CutMode = Literal["barrier", "predicted"]
 GroupsChoice = Literal["leave", "move"]
 Driver = Literal["command", "run"]

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast, get_args
 
@@ -27,7 +28,7 @@ from ha_core.plan.facts import Partition
 from ha_core.plan.mirrored import NoSuchMirrorError, named
 
 SAMPLE = 0.1
-"""Of the ranges of each topic: what a sample is, wherever somebody asks for one and says no more."""
+"""Of each partition, all over its length: what a sample is, wherever somebody asks for one and says no more."""
 SIDE_BY_SIDE = 4
 """Ranges: each keeps a few fetches of 4 MB of both logs."""
 SAMPLE_S, RANGE_S = 30.0, 2.0
@@ -75,7 +76,7 @@ class MirrorsCompared:
 
     @property
     def sampled(self) -> bool:
-        return self.extent.share < 1
+        return self.extent.sampled
 
     @property
     def records(self) -> int:
@@ -123,7 +124,7 @@ def compare_mirrors(
 ) -> MirrorsCompared:
     """Compare the mirrors of `topics`, see `ha_core.plan.mirrored`. Changes nothing.
 
-    :param share: of the ranges of each topic, chosen by the seed; 1: all.
+    :param share: of each partition, in ranges that are drawn by the seed; 1: all.
     :raises RefusedError: a topic has no mirror, or several and none is named.
     :raises KafkaAdminError: one of the clusters cannot be asked.
     """
@@ -171,7 +172,8 @@ def compare_all(
 ) -> tuple[PartitionCompared, ...]:
     """Compare what is planned.
 
-    :param seed: by which the order of the ranges is drawn, so that all brokers have part of it.
+    :param seed: by which the order of the ranges is drawn, so that all brokers have part of it; the first one of each
+        partition comes before the second one of any.
     :param within_s: what is not compared by then is left out, and a range that takes longer than `RANGE_S` is cut
         short; None: all of it, as long as that takes.
     :raises KafkaAdminError: one of the clusters does not answer.
@@ -197,9 +199,11 @@ class _Work:
         self._limited, self._until = within_s is not None, self._now() + (within_s or 0)
         self._totals = [Compared(gone_in_source=one.plan.gone_in_source, first=one.plan.damage) for one in planned]
         self._looked = [0] * len(planned)
-        every = [(number, span) for number, one in enumerate(planned) for span in one.plan.ranges]
+        drawn = (sorted(one.plan.ranges, key=partial(_drawn, seed, number)) for number, one in enumerate(planned))
+        every = [(rank, number, span) for number, one in enumerate(drawn) for rank, span in enumerate(one)]
+        every.sort(key=lambda one: (one[0], _drawn(seed, *one[1:])))
         self._count = len(every)
-        self._left = deque(sorted(every, key=lambda one: _drawn(seed, *one)))
+        self._left = deque((number, span) for _, number, span in every)
         self._guard = threading.Lock()
 
     def run(self) -> None:
@@ -220,6 +224,7 @@ class _Work:
                 span,
                 one.plan.compacted,
                 apart=one.plan.apart,
+                most_bytes=one.plan.most_bytes,
                 over=self._over_by(self._now() + RANGE_S),
             )
             with self._guard:

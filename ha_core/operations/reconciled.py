@@ -120,4 +120,5 @@ def summary_of(compared: MirrorsCompared) -> dict[str, Any]:
         "records": compared.records,
         "ranges": ranges,
         "of_ranges": of,
+        **({"seed": compared.extent.seed} if compared.sampled else {}),
     }

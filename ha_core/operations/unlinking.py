@@ -4,11 +4,15 @@ The mirrors end in one revision. What is done behind it may be repeated, by whoe
 serve it, the target's brokers refuse who copies still, and a copy that is to go is deleted, by the id that its topic
 had when it was judged. What somebody makes under that name later stays. Until all of it is done the operation has the
 locks of its topics, so no move and no other mirror comes between.
+
+An operation keeps the mirrors that it ends, and its document has to fit into ZooKeeper. So many mirrors are ended by
+several operations, one after the other. All are judged before the first begins; whoever says it again after a death
+goes on where they have ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,27 +22,29 @@ from ha_core.kafka.takeover import Copy
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Mirror, SingleOperation, View
+from ha_core.model.portions import portions
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError, unchanged
+from ha_core.operations.errors import NOTHING_CHANGED, RefusedError, StepFailedError, unchanged
 from ha_core.operations.journal import Journal
 from ha_core.operations.report import Report, report_of
 from ha_core.operations.sides import admin_of
 from ha_core.operations.single import SERVED, Expected, OneRevision, beginning, commit_single, unserved
 from ha_core.operations.switch.copies import refuse_copiers
 from ha_core.operations.syncing.pair import now_s
-from ha_core.operations.syncing.rights import let_writers_in
+from ha_core.operations.writers import open_what_ended
 from ha_core.plan.facts import Partition, is_live
 from ha_core.plan.syncing import homes
 from ha_core.plan.unlinking import needed
 from ha_core.plan.verdict import listed
+from ha_core.store.errors import StoreError
 
-MAX_DELETED = 1_000
-"""Copies, by one operation: it keeps their ids."""
+BATCH_MIRRORS, BATCH_BYTES = 500, 300_000
+"""Mirrors, and bytes of them, that one operation ends: it keeps them, and the ids of their copies."""
 DELETE_S = 30.0
 JUDGED_S = 30.0
 """So old it may be, at a request to delete, that nobody needs the copies."""
 _EARLIER = 200
-"""So many operations are looked through for one that was to delete a copy and could not."""
+"""So many operations are looked through for those that have ended a mirror before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +63,53 @@ class Ended:
 
 def unlink(
     environment: Environment, topics: Collection[str], target: str, reason: str, delete_copy: bool = False
-) -> Report:
-    """End mirrors in one revision, and have the target's brokers refuse whoever copies them still.
+) -> tuple[Report, ...]:
+    """End mirrors, each batch in one revision, and have the target's brokers refuse whoever copies them still. One
+    report for each operation; behind one that has failed nothing is begun.
 
     :param delete_copy: delete the copies besides; else they stay as they are.
     :raises RefusedError: a topic has no mirror there, no reason was given, or a copy that is to go is needed.
+    :raises StepFailedError: the same, after others were ended.
     :raises LockedError: an operation works on one of them.
     :raises KafkaAdminError: the target does not say whether its copies may go.
     """
     if not reason.strip():
         raise RefusedError("Ending a mirror needs a reason. Say --reason.")
-    judged(environment, topics, target, delete_copy)
-    with beginning(environment, "unlink", reason, [f"topic:{name}" for name in sorted(set(topics))]) as journal:
+    mirrors = judged(environment, topics, target, delete_copy).mirrors
+    if before := sorted(set(topics) - {mirror.topic for mirror in mirrors}):
+        environment.say(f"the mirrors of {listed(before)} in {target} were ended before")
+    reports = list[Report]()
+    for some in portions(mirrors, BATCH_BYTES, lambda mirror: len(mirror.to_bytes()), BATCH_MIRRORS):
+        names = [mirror.topic for mirror in some]
+        try:
+            reports.append(_end(environment, names, target, reason, delete_copy))
+        except (RefusedError, KafkaAdminError, StoreError) as error:
+            if not reports:
+                raise
+            raise StepFailedError(_after(error, names, reports)) from error
+        if reports[-1].result != "succeeded":
+            break
+    return tuple(reports)
+
+
+def _end(environment: Environment, topics: Sequence[str], target: str, reason: str, delete_copy: bool) -> Report:
+    with beginning(environment, "unlink", reason, [f"topic:{name}" for name in sorted(topics)]) as journal:
         with journal.step("unlink") as seen:
             found = judged(environment, topics, target, delete_copy)  # nothing of it changes under the locks
-            seen.update(topics=sorted(set(topics)), target=target, reason=reason, delete_copy=delete_copy)
+            seen.update(topics=sorted(topics), target=target, reason=reason, delete_copy=delete_copy)
             deletes_in = target if delete_copy else ""
             journal.note(mirrors=found.mirrors, deletes_in=deletes_in, topic_ids=dict(found.topic_ids))
             commit_single(journal, (), found.expected, seen)
         Unlink().end(journal)
         return report_of(environment, journal.operation)
+
+
+def _after(error: Exception, names: Sequence[str], reports: Sequence[Report]) -> str:
+    text = str(error).replace(NOTHING_CHANGED, "")
+    ended = listed(report.operation for report in reports)
+    return (
+        f"{text} So the mirrors of {listed(names)} and those behind them stand; others were ended before, by {ended}."
+    )
 
 
 def judged(environment: Environment, topics: Collection[str], target: str, delete_copy: bool) -> Ended:
@@ -85,21 +118,24 @@ def judged(environment: Environment, topics: Collection[str], target: str, delet
     :raises RefusedError: a topic has no mirror there, or a copy that is to go is needed.
     :raises KafkaAdminError: the target does not say whether its copies may go.
     """
-    found = {name: environment.store.read(Mirror, f"{name}@{target}") for name in topics}
-    missing = sorted(name for name, stored in found.items() if stored is None)
-    earlier = _left_by_earlier(environment, missing, target) if missing and delete_copy else {}
-    if without := [name for name in missing if name not in earlier]:
+    names = sorted(set(topics))
+    read = environment.pool.map(lambda name: environment.store.read(Mirror, f"{name}@{target}"), names)
+    standing = {stored[0].topic: stored for stored in read if stored is not None}
+    missing = [name for name in names if name not in standing]
+    earlier = dict(_ended_earlier(environment, missing, target)) if missing else {}
+    # Without an id (before 2.8) nobody can say that it is not another one of its name by now.
+    left = {name: (one, topic_id) for name, (one, topic_id) in earlier.items() if topic_id} if delete_copy else {}
+    # Of several some may have ended: who has died between two operations, or in one, says it again.
+    known = earlier.keys() if standing else left.keys()
+    if without := [name for name in missing if name not in known]:
         raise unchanged(f"{listed(without)} has no mirror in {target}. `switchyard mirrors` lists them.")
-    standing = {stored[0].topic: stored for stored in found.values() if stored is not None}
-    mirrors = {name: stored[0] for name, stored in standing.items()} | {name: one for name, (one, _) in earlier.items()}
+    mirrors = {name: stored[0] for name, stored in standing.items()} | {name: one for name, (one, _) in left.items()}
     expected: Expected = {(Mirror, mirror.key): version for mirror, version in standing.values()}
     ids: dict[str, str] = {}
     if delete_copy:
-        if len(mirrors) > MAX_DELETED:
-            raise unchanged(f"{len(mirrors)} copies are to be deleted at once, and {MAX_DELETED} may: say it in parts.")
         ids = _deletable(environment, [stored[0] for stored in standing.values()], target)
-        ids |= _deletable(environment, [one for one, _ in earlier.values()], target)
-        ids |= {name: topic_id for name, (_, topic_id) in earlier.items()}
+        ids |= _deletable(environment, [one for one, _ in left.values()], target)
+        ids |= {name: topic_id for name, (_, topic_id) in left.items()}
     return Ended(tuple(mirrors.values()), expected, ids)
 
 
@@ -110,9 +146,8 @@ class Unlink(OneRevision):
 
     def end(self, journal: Journal[SingleOperation]) -> None:
         why, evidence = unserved(journal), journal.operation.evidence
-        for mirror in evidence.mirrors:
-            refuse_copiers(journal.environment, mirror)
-        _let_writers_in(journal)
+        refuse_copiers(journal.environment, evidence.mirrors)
+        open_what_ended(journal, evidence.mirrors)
         if why or not evidence.deletes_in:
             journal.finish("failed" if why else "succeeded", why or SERVED)
             return
@@ -127,9 +162,21 @@ class Unlink(OneRevision):
                 still_to_go = partial(_require_to_go, journal, judged_s)
                 seen["deleted"] = list(target.delete_topics(evidence.topic_ids, still_to_go, DELETE_S))
         except (KafkaAdminError, RefusedError) as error:
-            journal.finish("failed", f"The mirrors have ended, and not every copy is deleted: {error} {left}")
+            journal.finish("failed", f"{_ended_words(journal)} Not every copy is deleted: {error} {left}")
         else:
             journal.finish("succeeded", f"{SERVED}; copies deleted in {target.cluster.name}")
+
+
+def _ended_words(journal: Journal[SingleOperation]) -> str:
+    """What was changed, of an operation that could not delete all that it was to delete."""
+    evidence = journal.operation.evidence
+    said = f"The mirrors of {listed(mirror.topic for mirror in evidence.mirrors)} have ended."
+    try:
+        there = admin_of(journal.environment, evidence.deletes_in).topic_ids(evidence.topic_ids)
+    except (KafkaAdminError, RefusedError):
+        return f"{said} Which copies are deleted by now {evidence.deletes_in} does not say."
+    gone = [name for name, topic_id in evidence.topic_ids.items() if there.get(name) not in {topic_id, ""}]
+    return f"{said} Copies of {listed(gone)} are deleted." if gone else said
 
 
 def _require_to_go(journal: Journal[SingleOperation], judged_s: float) -> None:
@@ -143,29 +190,14 @@ def _require_to_go(journal: Journal[SingleOperation], judged_s: float) -> None:
     journal.still_ours()
 
 
-def _let_writers_in(journal: Journal[SingleOperation]) -> None:
-    """Into what is no copy any more: who writes there next is refused by no rule of ours."""
-    by_target: dict[str, list[str]] = {}
-    for mirror in journal.operation.evidence.mirrors:
-        by_target.setdefault(mirror.target, []).append(mirror.topic)
-    for name, topics in by_target.items():
-        try:
-            target = admin_of(journal.environment, name)
-            let_writers_in(target, target.access_rules(), topics, journal.still_ours)
-        except (KafkaAdminError, RefusedError) as error:
-            journal.environment.say(
-                f"rules of {name} that let nobody write to {listed(topics)} may be left: {error} `switchyard mirror "
-                "sync` takes them away when it answers."
-            )
-
-
 def _deletable(environment: Environment, mirrors: Collection[Mirror], target: str) -> dict[str, str]:
     """Copies that exist → the ids of their topics. :raises RefusedError: one is needed, or is no copy."""
     if not mirrors:
         return {}
     admin = admin_of(environment, target)
     ids = admin.topic_ids([mirror.topic for mirror in mirrors])
-    _require_not_needed(environment, admin, mirrors)
+    if why := _needed(environment, admin, mirrors):
+        raise unchanged(why)
     for name, copied in _copied_to(admin, mirrors).items():
         if name in ids and ids[name] != copied:
             raise unchanged(
@@ -176,12 +208,20 @@ def _deletable(environment: Environment, mirrors: Collection[Mirror], target: st
 
 
 def _require_not_needed(environment: Environment, target: Admin, mirrors: Collection[Mirror]) -> None:
+    """Of mirrors that have ended. :raises RefusedError: their copies are needed."""
+    if why := _needed(environment, target, mirrors):
+        raise RefusedError(why)
+
+
+def _needed(environment: Environment, target: Admin, mirrors: Collection[Mirror]) -> str:
+    """Why a copy is not deleted; empty: nobody needs any of them."""
     view, tails, cluster = environment.store.load(), environment.store.lost_tails(), target.cluster.name
     names = {mirror.topic for mirror in mirrors}
     groups = _at_home(environment, view, target, names)
     for name in sorted(names):
         if why := needed(view, name, cluster, tails, groups.get(name, ())):
-            raise unchanged(f"The copy of {name} in {cluster} is not deleted: {why}.")
+            return f"The copy of {name} in {cluster} is not deleted: {why}."
+    return ""
 
 
 def _at_home(environment: Environment, view: View, target: Admin, names: Collection[str]) -> dict[str, set[str]]:
@@ -214,15 +254,14 @@ def _copied_to(target: Admin, mirrors: Iterable[Mirror]) -> dict[str, str]:
     return found
 
 
-def _left_by_earlier(environment: Environment, names: Collection[str], target: str) -> dict[str, tuple[Mirror, str]]:
-    """Copies that an earlier operation was to delete, as far as nobody has mirrored them since: the mirror that it
-    ended, and the topic's id."""
-    found: dict[str, tuple[Mirror, str]] = {}
-    for operation in environment.store.operations(_EARLIER):
-        if isinstance(operation, SingleOperation) and operation.evidence.deletes_in == target:
+def _ended_earlier(
+    environment: Environment, names: Collection[str], target: str
+) -> Iterator[tuple[str, tuple[Mirror, str]]]:
+    """Topics of `names` whose mirror there an earlier operation has ended: the mirror, and the id of its copy where
+    that was to be deleted. The newest comes last."""
+    for operation in reversed(environment.store.operations(_EARLIER)):
+        if isinstance(operation, SingleOperation) and operation.state != "undone":
             for mirror in operation.evidence.mirrors:
-                # Without an id (before 2.8) nobody can say that it is not another one of its name by now.
-                topic_id = operation.evidence.topic_ids.get(mirror.topic)
-                if mirror.topic in names and topic_id:
-                    found.setdefault(mirror.topic, (mirror, topic_id))
-    return found
+                if mirror.topic in names and mirror.target == target:
+                    topic_id = operation.evidence.topic_ids.get(mirror.topic, "")
+                    yield mirror.topic, (mirror, topic_id if operation.evidence.deletes_in == target else "")

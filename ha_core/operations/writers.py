@@ -6,11 +6,14 @@ it: whoever stood still may have placed a rule since. Of what is taken back a sy
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError
-from ha_core.operations.errors import StepFailedError
+from ha_core.model import Mirror
+from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.operations.journal import Journal
+from ha_core.operations.sides import admin_of
 from ha_core.operations.syncing.rights import let_writers_in
 from ha_core.plan.copy_guard import marked
 from ha_core.plan.verdict import listed
@@ -49,3 +52,20 @@ def open_to_writers(journal: Journal[Any], must: bool) -> None:
         if must:
             raise StepFailedError(f"{text} Then try again.") from error
         environment.say(text)
+
+
+def open_what_ended(journal: Journal[Any], mirrors: Iterable[Mirror]) -> None:
+    """Take the guards of what is no copy any more away: its mirror has ended, and who writes there next is refused by
+    no rule of ours. Safe to repeat. Where that cannot be now, it is said: the job that copies looks after it."""
+    by_target: dict[str, list[str]] = {}
+    for mirror in mirrors:
+        by_target.setdefault(mirror.target, []).append(mirror.topic)
+    for name, topics in by_target.items():
+        try:
+            target = admin_of(journal.environment, name)
+            let_writers_in(target, target.access_rules(RULES_S), topics, journal.still_ours, RULES_S)
+        except (KafkaAdminError, RefusedError) as error:
+            journal.environment.say(
+                f"rules of {name} that let nobody write to {listed(topics)} may be left: {error} The job that copies "
+                "takes them away when it answers; at once does `switchyard mirror sync`."
+            )

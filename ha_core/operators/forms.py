@@ -232,7 +232,7 @@ def verify(text: str) -> Param:
         "none": "none",
     }
     text = (
-        f"{text} *sample*: a tenth of each topic, in ranges that are drawn, half a minute at most. *full*: "
+        f"{text} *sample*: a tenth of each partition, in ranges all over it, half a minute at most. *full*: "
         "every record, which takes as long as to read both clusters from one machine; for many topics the DAG "
         "**verify_mirror** before does it on Spark."
     )

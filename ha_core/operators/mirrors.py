@@ -11,8 +11,9 @@ from ha_core.operators.dag_run import base_of, current_id
 from ha_core.operators.forms import Flag, FormField, Lines, Text
 
 if TYPE_CHECKING:
-    from ha_core.model import LinkRequest
+    from ha_core.model import LinkRequest, Mirror
     from ha_core.operations.linking import LinkProposal
+    from ha_core.operations.report import Report
 
 
 class PlanMirrorOperator(SwitchyardOperator):
@@ -118,8 +119,8 @@ class ThrottleMirrorOperator(SwitchyardOperator):
 
 
 class UnlinkMirrorOperator(SwitchyardOperator):
-    """Have topics copied no more, in one revision. The copies stay as they are, or are deleted. A mirror that is none
-    fails, and so does a copy that is to go and is needed.
+    """Have topics copied no more, in one revision, or in several where they are many. The copies stay as they are, or
+    are deleted. A mirror that is none fails, and so does a copy that is to go and is needed.
 
     :param topics: names, one a line.
     :param target: the cluster that has the copies.
@@ -133,23 +134,33 @@ class UnlinkMirrorOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.unlinking import judged, unlink
+        from ha_core.plan.verdict import listed
         from ha_core.present.page import amount
 
-        finished = self.finish_own()
+        reports = [*self.finish_own()]
         what = f"{amount(len(set(self.topics)), 'mirror')} in {self.target}"
-        if finished:
-            report = finished[-1]
-        else:
-            judged(self.environment, self.topics, self.target, self.delete_copy)
+        for report in reports:
+            self.require_served(report)
+        ended = {mirror.topic for report in reports for mirror in self._ended_by(report)}
+        if left := [name for name in dict.fromkeys(self.topics) if name not in ended]:
+            judged(self.environment, left, self.target, self.delete_copy)
             copies = ", and delete what was copied" if self.delete_copy else ""
             self.would(f"would end {what}{copies}", objections=["none"])
             if self.dry_run:
                 raise DryRunEnds("This is a dry run: nothing is changed.")
-            report = unlink(self.environment, self.topics, self.target, self.reason, self.delete_copy)
-        self.require_served(report)
+            for report in unlink(self.environment, left, self.target, self.reason, self.delete_copy):
+                self.require_served(report)
+                reports.append(report)
         copies = "what was copied is deleted" if self.delete_copy else "what was copied stays"
-        self.done(f"ended {what}, and {copies}, by {report.operation}")
-        return report.to_json()
+        by = listed(report.operation for report in reports)
+        self.done(f"ended {what}, and {copies}, by {by}")
+        return reports[-1].to_json()
+
+    def _ended_by(self, report: Report) -> tuple[Mirror, ...]:
+        from ha_core.model import SingleOperation
+
+        operation = self.environment.operation_of(SingleOperation, report.operation)
+        return () if operation is None else operation.evidence.mirrors
 
 
 class ReconcileOperator(SwitchyardOperator):

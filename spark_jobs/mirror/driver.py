@@ -62,10 +62,10 @@ class Spark(NamedTuple):
     """Ends what runs for a slot of a lead, also where it hangs."""
 
 
-Follow = Callable[[Iterable[Mirror], Mapping[tuple[str, str], int]], None]
+Follow = Callable[[Iterable[Mirror] | None, Mapping[tuple[str, str], int]], None]
 
 
-def _nobody(_mirrors: Iterable[Mirror], _counts: Mapping[tuple[str, str], int]) -> None:
+def _nobody(_mirrors: Iterable[Mirror] | None, _counts: Mapping[tuple[str, str], int]) -> None:
     return None
 
 
@@ -90,7 +90,8 @@ class Driver:
         metrics: Metrics | None = None,
     ) -> None:
         """:param session: opens one.
-        :param follow: is told what is mirrored, and of how many partitions is known, while this driver leads.
+        :param follow: is told what is mirrored, and of how many partitions is known, while this driver leads; None
+            when it does not any more.
         :param max_bytes_s: of all mirrors together.
         """
         self._store, self._counts, self._session, self._follow = store, counts, session, follow
@@ -124,7 +125,7 @@ class Driver:
                     ours = self._store, self._counts, spark, job.id, claim, self._ending
                     Lead(*ours, self._follow, self._max_bytes_s, self._metrics).run()
             finally:
-                self._follow((), {})
+                self._follow(None, {})
                 self._metrics.leave()
                 claim.close()
             self._ending.wait(3 * LOOK_S)  # another driver may have what this one lacks

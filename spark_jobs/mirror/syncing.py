@@ -1,7 +1,8 @@
 """What mirrors need besides records, kept in sync beside the driver's loop: partitions, settings, rights, offsets.
 
 A pass over a pair of clusters takes as long as they do; each pair has its own, and none waits for another. The driver
-only says which mirrors there are. Two that do it at once, or one that stood still, do no harm (`syncing/pair`).
+only says which mirrors there are. Two that do it at once, or one that stood still, do no harm (`syncing/pair`). What
+mirrors have left behind in clusters that have none any more is `sweeping`'s.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ha_core.operations.syncing.pair import Synced
 from ha_core.operations.syncing.passes import PARTS, Part, as_document, keep, sync
 from ha_core.store.errors import StoreError
 from ha_core.store.store import Store
+from spark_jobs.mirror.sweeping import Sweeping
 
 log = logging.getLogger(__name__)
 EVERY_S = 5.0
@@ -55,14 +57,15 @@ class _Pair:
 
 
 class Syncing:
-    """Follows what the driver that leads says of mirrors; without any it does nothing."""
+    """Follows what the driver that leads says of mirrors; without the lead it does nothing."""
 
     def __init__(self, store: Store, opens: Callable[[str], Admin], every_s: float = EVERY_S) -> None:
         """:param opens: connects to a cluster; raises KafkaAdminError.
         :param every_s: between two looks at groups; topics are looked at each minute, and when they have grown.
         """
         self._store, self._opens, self._every_s = store, opens, every_s
-        self._wanted: dict[Clusters, bool] = {}
+        self._wanted: dict[Clusters, bool] | None = None
+        self._sweeping = Sweeping(store, opens)
         self._pairs: dict[Clusters, _Pair] = {}
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mirror-syncing", daemon=True)
@@ -75,11 +78,15 @@ class Syncing:
         self._ending.set()
         self._thread.join()
 
-    def follow(self, mirrors: Iterable[Mirror], counts: Mapping[tuple[str, str], int]) -> None:
+    def follow(self, mirrors: Iterable[Mirror] | None, counts: Mapping[tuple[str, str], int]) -> None:
         """What is mirrored now. Returns at once.
 
+        :param mirrors: None: this driver does not lead any more.
         :param counts: (cluster, topic) → how many partitions it has, as far as is known.
         """
+        if mirrors is None:
+            self._wanted = None
+            return
         wanted: dict[Clusters, bool] = {}
         for one in mirrors:
             here, there = (counts.get((cluster, one.topic), 0) for cluster in (one.source, one.target))
@@ -94,7 +101,7 @@ class Syncing:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _look(self, pool: ThreadPoolExecutor, now_s: float) -> None:
-        wanted = self._wanted
+        leads, wanted = self._wanted is not None, self._wanted or {}
         for gone in self._pairs.keys() - wanted.keys():
             if (busy := self._pairs[gone].busy) is None or busy.done():
                 del self._pairs[gone]
@@ -108,6 +115,8 @@ class Syncing:
             due = [part for part in PARTS if pair.due_s.get(part, 0.0) <= now_s]
             if due:
                 pair.busy = pool.submit(self._pass, clusters, pair, due)
+        if leads:
+            self._sweeping.look(pool, {name for clusters in wanted for name in clusters}, now_s)
 
     def _pass(self, clusters: Clusters, pair: _Pair, due: list[Part]) -> None:
         every_s: Mapping[Part, float] = {"topics": TOPICS_EVERY_S, "groups": self._every_s}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from ha_core.wire.sasl import SecurityProfile
+from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from stack.kafka_part import ORDINARY_USER
 
@@ -15,9 +17,24 @@ def ordinary(running: Stack) -> SecurityProfile:
     return SecurityProfile("PLAIN", ORDINARY_USER, running.service["password"])
 
 
-def error_of_writing(running: Stack, cluster: str, topic: str) -> int | None:
-    """What a broker says to a record of that account, which passes no gateway; None: it has taken it."""
-    account, told = ordinary(running), list[int | None]()
+def another(running: Stack, cluster: str, user: str) -> SecurityProfile:
+    """An account that is made now, and is no super user either."""
+    assert running.service is not None
+    service = SecurityProfile("PLAIN", running.service["user"], running.service["password"])
+    admin = AdminClient({"bootstrap.servers": running.clusters[cluster]["bootstrap"], **client_settings(service)})
+    password = running.service["password"]
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    made = UserScramCredentialUpsertion(user, info, password.encode())
+    admin.alter_user_scram_credentials([made])[user].result(30)
+    return SecurityProfile("SCRAM-SHA-256", user, password)
+
+
+def error_of_writing(running: Stack, cluster: str, topic: str, account: SecurityProfile | None = None) -> int | None:
+    """What a broker says to a record of an account, which passes no gateway; None: it has taken it.
+
+    :param account: None: the ordinary one.
+    """
+    told = list[int | None]()
 
     def answered(error: KafkaError | None, _: Message) -> None:
         told.append(None if error is None else error.code())
@@ -25,10 +42,7 @@ def error_of_writing(running: Stack, cluster: str, topic: str) -> int | None:
     producer = Producer(
         {
             "bootstrap.servers": running.clusters[cluster]["bootstrap"],
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": account.username,
-            "sasl.password": account.password,
+            **client_settings(account or ordinary(running)),
             "enable.idempotence": False,
         }
     )

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import KafkaError
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
-from ha_core.model import Cluster, Document, Mirror
-from ha_core.operations.syncing.groups import Memory
-from ha_core.operations.syncing.pair import Synced
-from ha_core.operations.syncing.passes import sync
+from ha_core.model import Cluster
 from ha_core.operations.syncing.rights import let_writers_in
 from ha_core.plan.copy_guard import guard, guards
 from ha_core.plan.facts import AccessRule
-from ha_core.store.commits import Change
 from stack.harness import Stack
 from stack.kafka_part import ORDINARY_USER
 from stack.memory_store import MemoryStore
 from tests.kafka.accounts import error_of_writing, ordinary
+from tests.kafka.rules import add, mirrored, of, rule, synced
 
 pytestmark = pytest.mark.stack
 READ, WRITE, ALL, DESCRIBE, DESCRIBE_CONFIGS = 3, 4, 2, 8, 10
 Fresh = Callable[[str], str]
-
-
-def rule(name: str, operation: int, principal: str = "User:ann") -> AccessRule:
-    return AccessRule("literal", name, principal, "*", operation, True)
 
 
 def test_rules_are_read_back_as_they_were_added(either: Admin, fresh: Fresh) -> None:
@@ -79,27 +72,6 @@ def test_where_the_account_that_copies_is_no_super_user_it_is_not_kept_out_and_w
     (told,) = [one.reason for one in found.findings if (one.what, one.about) == ("rights", "cluster west")]
     assert "no super user" in told
     assert "do not refuse User:eve" in told
-
-
-def add(admin: Admin, rules: Collection[AccessRule]) -> None:
-    """Until all brokers go by them."""
-    admin.add_access_rules(rules, lambda: None)
-    admin.await_access_rules(there=rules)
-
-
-def mirrored(store: MemoryStore, topic: str) -> Mirror:
-    mirror = Mirror.of(topic, "east", "west", "link", "2026-01-01T00:00:00Z", "test")
-    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None}
-    store.commit(Change(change_id=f"link {topic}", puts=(mirror,), expected=expected))
-    return mirror
-
-
-def synced(store: MemoryStore, east: Admin, west: Admin) -> Synced:
-    return sync(store.client(), (east, west), "topics", "2026-01-01T00:00:00Z", Memory())
-
-
-def of(admin: Admin, prefix: str) -> set[AccessRule]:
-    return {one for one in admin.access_rules() or () if one.name.startswith(prefix)}
 
 
 def test_a_mirror_brings_rights_to_its_copy_and_lets_nobody_write_there(

@@ -275,17 +275,20 @@ def test_a_copy_that_is_not_what_its_notes_say_is_found(
         assert firsts[0][::2] == (offset, what)
 
 
-def test_a_sample_is_a_share_of_the_ranges_and_the_same_for_the_same_seed(
+def test_a_sample_has_ranges_all_over_each_partition_and_is_the_same_for_the_same_seed(
     east: Admin, west: Admin, here: Settings, fresh: Fresh
 ) -> None:
     name = fresh("verified")
-    make(east, west, name)
-    produce(here, name, 400)
-    with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 400}), job.standing)
-    looks = [plan(east, west, mirror_of(name), Coverage(0.25, seed, 20))[0] for seed in (1, 1, 2)]
-    assert [(len(one.ranges), one.of) for one in looks] == [(5, 20)] * 3
-    assert looks[0].ranges == looks[1].ranges != looks[2].ranges
+    make(east, west, name, 2)
+    for partition, count in enumerate((400, 60)):
+        produce(here, name, count, partition=partition)
+    with copying(east, west, [copy_of(name, partition) for partition in range(2)]) as job:
+        wait_until(lambda: caught_up(job, {(name, 0): 400, (name, 1): 60}), job.standing)
+    looks = [plan(east, west, mirror_of(name), Coverage(0.1, seed, 20)) for seed in (1, 1, 2)]
+    assert [(len(one.ranges), one.of) for look in looks for one in look] == [(10, 20), (3, 3)] * 3
+    assert looks[0] == looks[1] != looks[2]
+    # One in each tenth of the longer partition
+    assert [span.start // 40 for span in looks[0][0].ranges] == [*range(10)]
 
 
 OFTEN = {"min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "1000", "segment.ms": "1000"}

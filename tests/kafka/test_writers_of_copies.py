@@ -114,6 +114,6 @@ def test_a_switch_that_is_undone_leaves_a_copy_that_the_next_look_guards_again(
 def test_a_copy_that_stays_when_its_mirror_ends_keeps_no_rule_of_it(
     running: Stack, environment: Environment, topic: str, west: Admin
 ) -> None:
-    assert unlink(environment, [topic], "west", "no longer needed").result == "succeeded"
+    assert unlink(environment, [topic], "west", "no longer needed")[0].result == "succeeded"
     assert not guarded(west, topic)
     assert error_of_writing(running, "west", topic) is None

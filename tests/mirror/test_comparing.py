@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from struct import pack
 from typing import Any
 
@@ -10,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.mirror.comparing import Comparison, CopyMap, chosen, ranges, standing
+from ha_core.mirror.comparing import (
+    LEAST_RECORDS,
+    SPREAD,
+    Comparison,
+    CopyMap,
+    cutting,
+    ranges,
+    standing,
+)
 from ha_core.mirror.partition import Aborted, PartitionCopy
 from ha_core.mirror.progress import Copied, Intent, Progress, Writer
 from ha_core.mirror.side_by_side import Compared, Difference, Range
@@ -301,13 +310,31 @@ def test_a_difference_is_found_in_its_range_and_the_others_are_equal(size: int, 
             assert first.offset == expected
 
 
-def test_a_share_of_the_ranges_is_the_same_for_the_same_seed() -> None:
-    some = list(range(100))
-    assert chosen(some, 0.1, "1") == chosen(some, 0.1, "1") != chosen(some, 0.1, "2")
-    assert len(chosen(some, 0.1, "1")) == 10
-    assert len(chosen(some, 0.001, "1")) == 1
-    assert chosen(some, 1.0, "1") == some
-    assert chosen([], 0.5, "1") == []
+@given(st.integers(1, 3_000_000), st.floats(0.001, 0.999), st.integers(0, 5), st.integers(1, 20))
+def test_a_sample_has_ranges_all_over_the_length_of_a_partition_and_a_share_of_it(
+    length: int, share: float, seed: int, most: int
+) -> None:
+    cut = cutting(length, 200_000, share, str(seed), most)
+    # Then it is the same for the same seed, and all numbers are of ranges that there are
+    assert cut == cutting(length, 200_000, share, str(seed), most)
+    assert sorted({*cut.chosen}) == [*cut.chosen]
+    assert {*cut.chosen} <= {*range(cut.of)}
+    assert (cut.of - 1) * cut.records < length <= cut.of * cut.records
+    # And it lies all over the length, in ten parts of it or as many ranges as may be
+    step = -(-cut.of // max(len(cut.chosen), 1))
+    assert len(cut.chosen) >= min(SPREAD, most, cut.of)
+    assert all(after - before < 2 * step for before, after in pairwise([-1, *cut.chosen, cut.of]))
+    # And together it is the share, where that is more than what is not worth to be cut
+    assert len(cut.chosen) * cut.records <= max(1.5 * share * length, (SPREAD + 1) * LEAST_RECORDS)
+
+
+def test_another_seed_draws_another_sample_and_small_partitions_are_looked_at_as_a_whole() -> None:
+    assert cutting(1_000_000, 200_000, 0.1, "1").chosen != cutting(1_000_000, 200_000, 0.1, "2").chosen
+    for length in (1, 700, SPREAD * LEAST_RECORDS):
+        cut = cutting(length, 200_000, 0.001, "1")
+        assert len(cut.chosen) == cut.of
+    assert cutting(0, 200_000, 0.1, "1").chosen == []
+    assert [*cutting(1_000, 300).chosen] == [0, 1, 2, 3]
 
 
 def header(at: int, count: int, writer: Writer = WRITER, attributes: int = 0) -> Batch:

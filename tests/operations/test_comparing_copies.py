@@ -100,6 +100,19 @@ def test_when_the_time_is_over_the_rest_is_left_out(
     assert found.records == looked * LENGTH
 
 
+def test_where_there_is_little_time_each_partition_is_looked_at_before_any_is_a_second_time(
+    monkeypatch: pytest.MonkeyPatch, environment: Environment, clock: Clock
+) -> None:
+    def compare(_partition: int, _span: Range, _over: Callable[[], bool]) -> Compared:
+        clock.pass_s(1)
+        return Compared(LENGTH)
+
+    looks_at(monkeypatch, compare)
+    for seed in range(10):
+        found = compare_all(environment, planned(), seed, within_s=PARTITIONS)
+        assert min(one.ranges for one in found) >= 1
+
+
 def test_a_range_that_takes_too_long_is_cut_short_where_somebody_waits_and_only_there(
     monkeypatch: pytest.MonkeyPatch, environment: Environment, clock: Clock
 ) -> None:

@@ -7,13 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Document, Mirror, Topic
 from ha_core.model.extent import identity
 from ha_core.operations import engine, unlinking
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.single import beginning, commit_single
-from ha_core.store.commits import Change
+from ha_core.store.commits import Change, key_of
 from stack.memory_store import MemoryStore
 
 MIRROR = Mirror.of("orders", "east", "west", "link", "2026-01-01T00:00:00Z", "test")
@@ -50,7 +51,7 @@ def use(west: West, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unlinking, "admin_of", lambda *_: west)
     monkeypatch.setattr(unlinking, "now_s", lambda: west.now_s)
     monkeypatch.setattr(unlinking, "refuse_copiers", lambda *_: None)
-    monkeypatch.setattr(unlinking, "_let_writers_in", lambda *_: None)
+    monkeypatch.setattr(unlinking, "open_what_ended", lambda *_: None)
     monkeypatch.setattr(unlinking, "_at_home", lambda *_: west.groups)
 
 
@@ -93,3 +94,46 @@ def test_a_topic_of_brokers_without_ids_is_not_deleted_for_a_mirror_that_has_end
         unlinking.unlink(environment, ["orders"], "west", "once more", delete_copy=True)
     # Then it stays
     assert west.deleted == ["orders"]
+
+
+def test_who_could_not_delete_a_copy_is_told_what_was_changed_and_not_that_nothing_was(
+    store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a mirror that has ended, and beside whose copy a group keeps its offsets by the time it is to go
+    west = West(0)
+    use(west, monkeypatch)
+    operation = ended(store, environment, "01")
+    west.groups = {"orders": {"readers"}}
+    # When it is gone on with
+    report = engine.resume(environment, operation)
+    # Then it says that the mirror has ended, and why the copy stays
+    assert report.result == "failed"
+    assert "Nothing was changed" not in report.error
+    assert report.error.startswith("The mirrors of orders have ended. Not every copy is deleted: The copy of orders in")
+    assert "readers" in report.error
+
+
+def test_of_several_copies_it_is_told_which_are_deleted_when_one_of_them_could_not_be(
+    store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given two copies, of which the cluster deletes the first and refuses the second
+    west = West(0)
+    use(west, monkeypatch)
+    there = {"orders": "01", "bills": "02"}
+
+    def deletes_one(ids: Mapping[str, str], *_: object) -> tuple[str, ...]:
+        del there["bills"]
+        raise KafkaAdminError("west", "not now.")
+
+    monkeypatch.setattr(west, "delete_topics", deletes_one)
+    monkeypatch.setattr(west, "topic_ids", lambda names: {name: there[name] for name in names if name in there})
+    bills = Mirror.of("bills", "east", "west", "link", "2026-01-01T00:00:00Z", "test")
+    puts = ORDERS, MIRROR, Topic(name="bills", writer="east", partitions={0: identity("east")}), bills
+    store.commit(Change(change_id="link", puts=puts, expected={key_of(one): None for one in puts}))
+    with beginning(environment, "unlink", "not needed", ["topic:orders", "topic:bills"]) as journal:
+        journal.note(mirrors=(MIRROR, bills), deletes_in="west", topic_ids=dict(there))
+        commit_single(journal, (), {KEY: 0, (Mirror, bills.key): 0}, {})
+    # When it goes on to its end
+    report = engine.resume(environment, journal.operation.id)
+    # Then it says which copy is gone
+    assert "The mirrors of orders, bills have ended. Copies of bills are deleted." in report.error

@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from ha_core.model import Document, Mirror
 from ha_core.operations.syncing.pair import OvertakenError, Pair
 from ha_core.operations.syncing.rights import let_writers_in, sync_rights
 from ha_core.plan.copy_guard import guard, guards
-from ha_core.plan.facts import AccessRule
 from ha_core.store.commits import Change
 from stack.memory_store import MemoryStore
+from tests.kit.access_rules import Rules
 
 MIRROR = Mirror.of("orders", "east", "west", "link", "2026-01-01T00:00:00Z", "test")
-
-
-class Rules:
-    """Of a cluster; `halt` is what happens between the question whether a rule may be placed, and its request."""
-
-    def __init__(self, name: str) -> None:
-        self.cluster = SimpleNamespace(name=name)
-        self.there = set[AccessRule]()
-        self.halt: dict[AccessRule, Callable[[], None]] = {}
-
-    def access_rules(self, _timeout_s: float | None = None) -> frozenset[AccessRule]:
-        return frozenset(self.there)
-
-    def add_access_rules(self, rules: Collection[AccessRule], still_ours: Callable[[], None]) -> None:
-        still_ours()
-        for rule in rules:
-            self.halt.pop(rule, lambda: None)()
-        self.there |= {*rules}
-
-    def remove_access_rules(self, rules: Collection[AccessRule], still_ours: Callable[[], None], _: Any = None) -> None:
-        still_ours()
-        self.there -= {*rules}
-
-    def await_access_rules(self, **_: Any) -> None:
-        pass
-
-    def bypasses_rules(self) -> bool:
-        return True
 
 
 @pytest.fixture

@@ -146,7 +146,7 @@ def test_a_link_that_stands_is_ended_by_unlink_and_by_nothing_else(environment: 
     with pytest.raises(RefusedError, match="mirror unlink"):
         engine.undo(environment, operation.id)
     # When it is unlinked
-    report = unlink(environment, [topic], "west", "no longer needed")
+    (report,) = unlink(environment, [topic], "west", "no longer needed")
     # Then nobody copies, and a second time there is nothing to end
     assert report.result == "succeeded"
     assert f"{topic}@west" not in environment.store.load().mirrors
@@ -176,7 +176,7 @@ def test_who_still_copies_a_mirror_that_was_ended_is_refused(
     with copying(east, west, copies_of(mirror, 2)) as job:
         wait_until(lambda: caught_up(job, {(topic, 0): 50, (topic, 1): 0}), job.standing)
         # When the mirror is ended
-        assert unlink(environment, [topic], "west", "not needed").result == "succeeded"
+        assert unlink(environment, [topic], "west", "not needed")[0].result == "succeeded"
         produce(at(stack, "east"), topic, 10)
         # Then it has stopped when it wants to append, and what was produced since is not in the copy
         wait_until(lambda: "stopped" in states(job), job.standing)
@@ -192,14 +192,14 @@ def test_a_copy_is_deleted_with_its_mirror_and_what_is_made_under_its_name_later
 ) -> None:
     linked(environment, topic)
     # When the mirror is ended and its copy with it
-    assert unlink(environment, [topic], "west", "not needed", delete_copy=True).result == "succeeded"
+    assert unlink(environment, [topic], "west", "not needed", delete_copy=True)[0].result == "succeeded"
     # Then the topic is in its source alone, and to say it again changes nothing
     assert at_west(environment, topic) == {}
     assert topic in admin_of(environment, "east").topics([topic])
     # And who says it once more deletes no topic that somebody has made since
     admin_of(environment, "west").create_topics([TopicSpec(topic, 2, 1)])
     made = at_west(environment, topic)
-    assert unlink(environment, [topic], "west", "once more", delete_copy=True).result == "succeeded"
+    assert unlink(environment, [topic], "west", "once more", delete_copy=True)[0].result == "succeeded"
     assert at_west(environment, topic) == made
 
 
@@ -238,10 +238,10 @@ def test_a_copy_that_could_not_be_deleted_is_deleted_when_it_is_asked_for_again(
 
     with monkeypatch.context() as away:
         away.setattr(west, "delete_topics", refuses)
-        report = unlink(environment, [topic], "west", "not needed", delete_copy=True)
+        (report,) = unlink(environment, [topic], "west", "not needed", delete_copy=True)
     assert (report.result, "not now" in report.error) == ("failed", True)
     # When the same is asked for again
-    assert unlink(environment, [topic], "west", "not needed", delete_copy=True).result == "succeeded"
+    assert unlink(environment, [topic], "west", "not needed", delete_copy=True)[0].result == "succeeded"
     # Then it is gone
     assert at_west(environment, topic) == {}
 
@@ -289,7 +289,8 @@ def test_behind_a_switch_the_copy_in_the_old_source_is_deleted_and_clients_find_
     assert engine.resume(environment, engine.start(environment, plan(environment, move)).id).result == "succeeded"
     assert environment.store.load().mirrors[f"{topic}@east"].source == "west"
     # When that ends, with its copy
-    assert unlink(environment, [topic], "east", "moved for good", delete_copy=True).result == "succeeded"
+    (report,) = unlink(environment, [topic], "east", "moved for good", delete_copy=True)
+    assert report.result == "succeeded"
     # Then the old source has nothing of it, and the copy everything
     assert admin_of(environment, "east").topic_ids([topic]) == {}
     assert environment.store.load().topics[topic].clusters == {"west"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ha_core.plan.copy_guard import foreign, guard, guards, marked, others, unguarded
+import pytest
+
+from ha_core.plan.copy_guard import foreign, guard, guards, marked, others, placed, sparing, unguarded, writers_of
 from ha_core.plan.facts import AccessRule
 from ha_core.plan.syncing import rules_due, writers
 
@@ -46,3 +48,55 @@ def test_those_who_may_write_are_named() -> None:
     everywhere = AccessRule("prefixed", "ord", "User:bob", "*", ALL, True)
     rules = [rule("orders", WRITE), rule("bills", WRITE, "User:eve"), rule("orders", READ, "User:carl"), everywhere]
     assert writers(rules, ["orders"]) == {"User:ann", "User:bob"}
+
+
+def test_a_guard_against_one_user_is_known_by_its_marker_as_the_one_against_everybody_is() -> None:
+    # Given guards of both kinds, one of them by halves, and what somebody else has denied
+    by_name, everybody, half = guard("orders", "User:CN=ann,O=a/b"), guard("bills"), guard("users", "User:bob")
+    elses = rule("orders", WRITE, "User:eve", allows=False)
+    rules = [*by_name, *everybody, half.marker, elses]
+    # Then all of them are found, and nothing else
+    assert placed(rules) == sorted([by_name, everybody, half])
+    assert placed(rules, ["orders"]) == [by_name]
+    assert marked(rules) == {"orders", "bills", "users"}
+    assert others(rules) == {elses}
+
+
+def test_an_ordinary_copier_is_spared_and_whoever_else_may_write_is_denied_it_by_name() -> None:
+    prefixed = AccessRule("prefixed", "ord", "User:bob", "*", ALL, True)
+    target = [rule("orders", WRITE, "User:copier"), prefixed, rule("bills", WRITE, "User:carl")]
+    source = [rule("orders", WRITE, "User:ann"), rule("orders", READ, "User:dan")]
+    # When who may write is found, also by rights that are to come along
+    found = writers_of(source, target, "orders")
+    assert found.named == frozenset({"User:ann", "User:bob", "User:copier"})
+    assert found.in_target == frozenset({"User:bob", "User:copier"})
+    assert not found.closed
+    # Then all but the copier get a guard, with which it is closed
+    due = sparing("orders", found, "User:copier")
+    assert due == [guard("orders", "User:ann"), guard("orders", "User:bob")]
+    then = writers_of(source, [*target, *(rule for one in due for rule in one)], "orders")
+    assert then.closed
+    assert then.left == {"User:copier"}
+
+
+@pytest.mark.parametrize("principal", ["User:*", "Group:writers"])
+def test_a_copy_that_more_may_write_to_than_can_be_named_is_not_closed_by_names(principal: str) -> None:
+    found = writers_of([], [rule("orders", WRITE, "User:copier"), rule("orders", WRITE, principal)], "orders")
+    assert found.open_to == {principal}
+    assert not found.closed
+
+
+def test_a_copy_whose_copier_has_no_rule_of_its_own_is_not_closed_by_what_is_to_come_along() -> None:
+    # Given a right to write that only the source gives, and a target that lets everybody write for want of rules
+    found = writers_of([rule("orders", WRITE, "User:ann")], [], "orders")
+    # Then its user, who alone would be left, is not taken for the copier
+    assert not found.closed
+
+
+def test_who_is_denied_it_anyway_gets_no_guard_with_which_that_rule_would_go() -> None:
+    denial = rule("orders", WRITE, "User:eve", allows=False)
+    target = [rule("orders", WRITE, "User:eve"), rule("orders", WRITE, "User:copier")]
+    for here, there in (([denial], target), ([], [*target, denial])):
+        found = writers_of(here, there, "orders")
+        assert found.named == {"User:copier"}
+        assert sparing("orders", found, "User:copier") == []

@@ -102,13 +102,13 @@ def test_a_sample_of_mirrors_that_are_equal_and_a_cluster_that_is_away(
 ) -> None:
     # When a sample of one is compared
     orders = [mirror for mirror in mirrors if mirror.topic == "orders"]
-    found = outcome(spark, clusters, orders, tmp_path, Coverage(0.25, 7, 200)).summary
+    found = outcome(spark, clusters, orders, tmp_path, Coverage(0.25, 7, 20)).summary
     # Then it is equal, and says how it was chosen
     assert (found["equal"], found["sample"], found["ranges"], found["of_ranges"]) == (
         True,
         {"share": 0.25, "seed": 7},
-        2,
-        8,
+        20,
+        76,
     )
     # When the source is away, then nothing is called equal
     away = {**clusters, "east": Cluster(name="east", bootstrap="127.0.0.1:1")}

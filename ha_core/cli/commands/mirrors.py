@@ -32,8 +32,10 @@ from ha_core.operations.reconciling import reconcile
 from ha_core.operations.syncing.by_hand import sync_mirrors
 from ha_core.operations.throttling import UNLIMITED, limit_of, throttle
 from ha_core.operations.unlinking import unlink
+from ha_core.plan.verdict import listed
 from ha_core.present.mirror_picture import document, svg
 from ha_core.present.mirrors import link_page, mirrors_page, reconciled_page, synced_page, syncs_page
+from ha_core.present.moves import batches_page
 
 Topics = Annotated[list[str], Argument(metavar="TOPIC…", help="Names.")]
 TopicPatterns = Annotated[list[str], Argument(metavar="TOPIC…", help="Names or patterns.")]
@@ -87,8 +89,13 @@ def end(
 ) -> Answer:
     end_interrupted(session.environment, "unlink")
     further = ", and delete the copies" if delete_copy else ""
-    session.confirm(yes, f"End the mirrors of {', '.join(topics)} in {target}{further}?")
-    return of_report(unlink(session.environment, topics, target, reason, delete_copy))
+    session.confirm(yes, f"End the mirrors of {listed(topics)} in {target}{further}?")
+    reports = unlink(session.environment, topics, target, reason, delete_copy)
+    if len(reports) == 1:
+        return of_report(reports[0])
+    code = code_of(*reports)
+    document = {"batches": reports, "result": "failed" if code else "succeeded"}
+    return Answer(document, batches_page(reports, {}), code)
 
 
 @command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from ha_core.kafka.admin import Admin
@@ -80,20 +81,42 @@ def require_usable(request: MoveRequest, topics: Collection[str], damaged: Mappi
     )
 
 
-def refuse_copiers(environment: Environment, mirror: Mirror) -> None:
-    """Of a mirror that has ended: a task that stands still, or whose driver does, copies by what it knows. Nobody takes
-    the copy back."""
+def refuse_copiers(environment: Environment, mirrors: Iterable[Mirror]) -> None:
+    """Of mirrors that have ended: a task that stands still, or whose driver does, copies by what it knows. Nobody takes
+    the copies back. Where a cluster cannot be told, that is said."""
+    by_target: dict[str, list[Mirror]] = {}
+    for mirror in mirrors:
+        by_target.setdefault(mirror.target, []).append(mirror)
+    for name, some in by_target.items():
+        told: list[tuple[str, Exception] | None]
+        try:
+            target = admin_of(environment, name)
+            there = target.topics([mirror.topic for mirror in some], offsets=False)
+            copies = [
+                copy
+                for mirror in some
+                if mirror.topic in there
+                for copy in copies_of(mirror, there[mirror.topic].partitions)
+            ]
+            logs = target.leaderships({copy.log for copy in copies})
+            told = list(environment.pool.map(partial(_fence, target), [copy for copy in copies if copy.log in logs]))
+        except (KafkaAdminError, RefusedError) as error:
+            told = [(mirror.topic, error) for mirror in some]
+        if failed := dict(one for one in told if one is not None):
+            why = min(map(str, failed.values()))
+            environment.say(
+                f"nobody could tell {name} to refuse those who copy {listed(failed)}: {why} A job that stands still "
+                "may append there when it goes on. Let nobody write to the copies before that job is gone."
+            )
+
+
+def _fence(target: Admin, copy: Copy) -> tuple[str, Exception] | None:
+    """Of which topic nobody is refused, and why. One that cannot be told keeps none of the others from it."""
     try:
-        target = admin_of(environment, mirror.target)
-        there = target.topics([mirror.topic], offsets=False)
-        copies = copies_of(mirror, there[mirror.topic].partitions) if mirror.topic in there else []
-        logs = target.leaderships({copy.log for copy in copies})
-        list(environment.pool.map(target.fence, [copy for copy in copies if copy.log in logs]))
-    except (KafkaAdminError, RefusedError) as error:
-        environment.say(
-            f"nobody could tell {mirror.target} to refuse those who copy {mirror.topic}: {error} A job that stands "
-            "still may append there when it goes on. Let nobody write to the copy before that job is gone."
-        )
+        target.fence(copy)
+    except KafkaAdminError as error:
+        return copy.key[0], error
+    return None
 
 
 def _begun(environment: Environment, target: Admin, copies: Sequence[Copy]) -> tuple[list[Copy], dict[Partition, str]]:

@@ -29,6 +29,8 @@ def compare_copies(journal: Journal[SwitchOperation]) -> None:
         return
     (origin, target), request = operation.route, journal.request
     extent, began = coverage(request.verify, operation.id), environment.monotonic()
+    if extent.sampled:
+        environment.say(f"a sample of the copies is compared, by seed {extent.seed}")
     with journal.step("compare") as seen:
         seen.update(verify=request.verify, topics=len(topics), seed=extent.seed)
         try:

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import Literal
 
 from ha_core.kafka.admin import Admin
-from ha_core.model import Mirror, SyncFinding, View
+from ha_core.model import Mirror, SyncFinding, UnreadableDocumentError, View
 from ha_core.plan.syncing import homes
 from ha_core.store.store import Store
 
@@ -124,7 +124,10 @@ class Pair:
     def is_free(self, topic: str, cluster: str) -> bool:
         """Whether nothing mirrors the topic to the cluster, and nobody works on it, of those that are looked at."""
         ours = self.topics is None or topic in self.topics
-        return ours and f"{topic}@{cluster}" not in self.view.mirrors and f"topic:{topic}" not in self._state.locks
+        return ours and not self.is_worked_on(topic) and not self._stands(f"{topic}@{cluster}")
+
+    def is_worked_on(self, topic: str) -> bool:
+        return f"topic:{topic}" in self._state.locks
 
     def still_free(self, topics: Collection[str], cluster: str) -> Callable[[], None]:
         """Raises OvertakenError when one of them is not `is_free` any more."""
@@ -180,6 +183,13 @@ class Pair:
         if mirror.held is not None:
             return f"operation {mirror.held} has taken the copy of {mirror.topic} for itself"
         return f"an operation works on topic {mirror.topic}" if f"topic:{mirror.topic}" in self._state.locks else ""
+
+    def _stands(self, key: str) -> bool:
+        """Whether there is such a mirror, also one that cannot be read, which the view leaves out."""
+        try:
+            return key in self.view.mirrors or self.store.read(Mirror, key) is not None
+        except UnreadableDocumentError:
+            return True
 
     def _renew(self, fresh_s: float | None = None) -> None:
         """:raises OvertakenError: what was seen of the clusters is too old."""

@@ -1,8 +1,8 @@
 """Access rules of mirrored topics, where clusters have an authoriser: who may read, and who may write later.
 
-A copy gets the rules of its source to read it, and a guard (`ha_core.plan.copy_guard`) under which nobody writes to it.
-Under a guard the rules to write come along as well: they mean nothing until it is taken away, and a source that is dead
-by then could not tell them.
+A copy gets the rules of its source to read it, and a guard (`ha_core.plan.copy_guard`) under which nobody writes to it
+but its copier. Under a guard the rules to write come along as well: they mean nothing until it is taken away, and a
+source that is dead by then could not tell them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,20 @@ from collections.abc import Callable, Collection
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.operations.syncing.pair import OvertakenError, Pair, Synced
-from ha_core.plan.copy_guard import EVERYBODY, foreign, guard, guards, marked, others, unguarded
+from ha_core.plan.copy_guard import (
+    EVERYBODY,
+    Guard,
+    foreign,
+    guard,
+    marked,
+    others,
+    placed,
+    sparing,
+    unguarded,
+    writers_of,
+)
 from ha_core.plan.facts import AccessRule
-from ha_core.plan.syncing import rules_due, writers
+from ha_core.plan.syncing import covers, rules_due, writers
 from ha_core.plan.verdict import listed
 from ha_core.store.errors import StoreError
 from ha_core.store.store import Store
@@ -35,28 +46,33 @@ def sync_rights(pair: Pair, topics: Collection[str]) -> None:
         _take_left_behind(pair, admin, rules)
     if there is None:
         return
-    guarded = _guard(pair, there, topics)
+    guarded = _guard(pair, here or frozenset(), there, topics)
     if here is not None:
         _bring(pair, here, there, topics, guarded)
 
 
 def sweep(store: Store, admin: Admin, at: str, dry_run: bool = False) -> Synced:
-    """Takes guards away where a cluster has no mirrors any more, whose pairs nobody looks at.
+    """Takes guards away where a cluster has no mirrors any more, whose pairs nobody looks at. Nothing found, and
+    nothing changed: there is none.
 
     :raises KafkaAdminError: it cannot be asked.
     """
     pair = Pair(store, admin, admin, at, dry_run=dry_run)
     try:
-        _take_left_behind(pair, admin, admin.access_rules())
+        rules = admin.access_rules()
+        _take_left_behind(pair, admin, rules)
+        for topic in filter(pair.is_worked_on, sorted(marked(rules or ()))):
+            text = f"an operation works on it: whether it may be written to in {admin.cluster.name} the next look says"
+            pair.tell("rights", f"topic {topic}", text)
     except OvertakenError as error:
         pair.tell("rights", f"cluster {admin.cluster.name}", f"{error}: the next look goes on")
     return pair.synced("topics", 0)
 
 
 def refuse_writers(
-    target: Admin, topics: Collection[str], still_ours: Callable[[], None], still_copies: Callable[[], None]
+    target: Admin, wanted: Collection[Guard], still_ours: Callable[[], None], still_copies: Callable[[], None]
 ) -> None:
-    """Let nobody write to these copies but a super user, which the account has to be. Safe to repeat.
+    """Place these guards, none of which may concern the account itself. Safe to repeat.
 
     The marker first: a rule that nobody knows for ours would stay for ever. So would one that comes when its marker has
     been taken away, from who stood still since he was told that it is his to place. So it is asked once more behind
@@ -64,16 +80,16 @@ def refuse_writers(
 
     :param still_copies: as `still_ours`, of this moment.
     """
-    markers, denials = zip(*(guard(topic) for topic in topics), strict=True)
+    markers, denials = zip(*wanted, strict=True)
     target.add_access_rules(markers, still_ours)
     try:
         target.add_access_rules(denials, still_ours)
         still_copies()
     except (OvertakenError, StoreError):
-        for placed in (denials, markers):
-            target.remove_access_rules(placed, lambda: None)
+        for rules in (denials, markers):
+            target.remove_access_rules(rules, lambda: None)
         raise
-    target.await_access_rules(there=guards(topics))
+    target.await_access_rules(there={*markers, *denials})
 
 
 def let_writers_in(
@@ -83,13 +99,13 @@ def let_writers_in(
 
     :param rules: as the target has them.
     """
-    left = sorted(marked(rules or ()).intersection(topics))
+    left = placed(rules or (), topics)
     if left:
-        denials, markers = [guard(topic)[1] for topic in left], [guard(topic)[0] for topic in left]
+        denials, markers = [one.rule for one in left], [one.marker for one in left]
         target.remove_access_rules(denials, still_ours, timeout_s)
         target.await_access_rules(gone=denials, timeout_s=timeout_s)
         target.remove_access_rules(markers, still_ours, timeout_s)
-    return left
+    return sorted({one.rule.name for one in left})
 
 
 def _take_left_behind(pair: Pair, admin: Admin, rules: Rules) -> None:
@@ -103,8 +119,8 @@ def _take_left_behind(pair: Pair, admin: Admin, rules: Rules) -> None:
         pair.changed("rights", f"topic {topic}", f"it is no copy in {cluster} any more: who may write there does")
 
 
-def _guard(pair: Pair, there: frozenset[AccessRule], topics: Collection[str]) -> list[str]:
-    """The copies to which nobody may write now."""
+def _guard(pair: Pair, here: frozenset[AccessRule], there: frozenset[AccessRule], topics: Collection[str]) -> list[str]:
+    """The copies to which nobody may write now but their copier."""
     target, name = pair.target, pair.target.cluster.name
     elses = foreign(there, topics)
     for topic in elses:
@@ -120,22 +136,47 @@ def _guard(pair: Pair, there: frozenset[AccessRule], topics: Collection[str]) ->
     if not pair.dry_run:
         try:
             if not target.bypasses_rules():
-                named = listed(sorted(writers(there, missing)))
-                text = (
-                    f"the account that copies is no super user there, so a rule that keeps writers out of copies "
-                    f"({listed(missing)}) would keep it out as well. Gateways refuse them; brokers do not refuse "
-                    f"{named or 'whom `allow.everyone.if.no.acl.found` lets in'}. Make the account a super user "
-                    "(super.users), or let nobody else write there"
-                )
-                pair.tell("rights", f"cluster {name}", text)
-                return guarded
-            refuse_writers(target, missing, pair.topics_unchanged(missing), pair.topics_unchanged(missing, fresh_s=0))
+                return [*guarded, *_guard_by_name(pair, here, there, missing)]
+            wanted = [guard(topic) for topic in missing]
+            refuse_writers(target, wanted, pair.topics_unchanged(missing), pair.topics_unchanged(missing, fresh_s=0))
         except KafkaAdminError as error:
             pair.tell("rights", f"cluster {name}", f"no rule keeps writers out of copies there: {error}")
             return guarded
     for topic in missing:
         pair.changed("rights", f"topic {topic}", f"nobody may write to it in {name} as long as it is a copy")
     return [*guarded, *missing]
+
+
+def _guard_by_name(
+    pair: Pair, here: frozenset[AccessRule], there: frozenset[AccessRule], topics: Collection[str]
+) -> list[str]:
+    """As `_guard`, where the account that copies is an ordinary one: all others are denied by name who may write.
+
+    :raises KafkaAdminError: the target takes no rules.
+    """
+    target, name = pair.target, pair.target.cluster.name
+    found = {topic: writers_of(here, there, topic) for topic in topics}
+    closable = {topic: one for topic, one in found.items() if not one.closed and one.in_target and not one.open_to}
+    copier = target.account_among({who for one in closable.values() for who in one.left}) if closable else ""
+    wanted = [one for topic, its in closable.items() if copier in its.in_target for one in sparing(topic, its, copier)]
+    if wanted:
+        names = sorted({one.rule.name for one in wanted})
+        refuse_writers(target, wanted, pair.topics_unchanged(names), pair.topics_unchanged(names, fresh_s=0))
+    for one in wanted:
+        text = f"{one.rule.principal} may not write to it in {name} as long as it is a copy"
+        pair.changed("rights", f"topic {one.rule.name}", text)
+    guarded = [topic for topic, one in found.items() if one.closed or (topic in closable and copier in one.in_target)]
+    if open_ := [topic for topic in topics if topic not in guarded]:
+        named = listed(sorted(writers(there, open_)))
+        text = (
+            f"the account that copies is no super user there, so a rule that keeps everybody out of copies "
+            f"({listed(open_)}) would keep it out as well. Gateways refuse them; brokers do not refuse "
+            f"{named or 'whom `allow.everyone.if.no.acl.found` lets in'}. Make the account a super user (super.users); "
+            "or let it write there by a rule of its own, and nobody by a rule for everybody: then others are denied by "
+            "name"
+        )
+        pair.tell("rights", f"cluster {name}", text)
+    return guarded
 
 
 def _bring(
@@ -146,10 +187,12 @@ def _bring(
     guarded: Collection[str],
 ) -> None:
     due = rules_due(others(here), others(there), topics, guarded)
-    if due.missing and not pair.dry_run:
-        pair.target.add_access_rules(due.missing, pair.topics_unchanged({rule.name for rule in due.missing}))
-        pair.target.await_access_rules(there=due.missing)
-    for rule in sorted(due.missing):
+    missing = due.missing - _locking_out(pair, there, due.missing)
+    if missing and not pair.dry_run:
+        _keep_denied(pair, there, missing)
+        pair.target.add_access_rules(missing, pair.topics_unchanged({rule.name for rule in missing}))
+        pair.target.await_access_rules(there=missing)
+    for rule in sorted(missing):
         verb = "may" if rule.allows else "may not"
         pair.changed("rights", f"topic {rule.name}", f"{rule.principal} {verb} {_OPERATIONS[rule.operation]}")
     for rule in sorted(due.alone):
@@ -159,3 +202,26 @@ def _bring(
             f"{gone} in the source, delete the rule there too."
         )
         pair.tell("rights", f"topic {rule.name}", text)
+
+
+def _locking_out(pair: Pair, there: frozenset[AccessRule], missing: frozenset[AccessRule]) -> frozenset[AccessRule]:
+    """Those that would keep an ordinary account that copies out: it writes to a topic without any rule because
+    `allow.everyone.if.no.acl.found` lets everybody, which ends with the first one."""
+    bare = {rule.name for rule in missing if not any(covers(one, rule.name) for one in there)}
+    if not bare or pair.dry_run or pair.target.bypasses_rules():
+        return frozenset()
+    text = (
+        f"no rule of the target lets the account that copies write to {listed(sorted(bare))}, and it is no super user: "
+        "the first rule there would keep it out, so none is brought over. Give it a rule for them (WRITE and READ), or "
+        "make it a super user (super.users)"
+    )
+    pair.tell("rights", f"cluster {pair.target.cluster.name}", text)
+    return frozenset(rule for rule in missing if rule.name in bare)
+
+
+def _keep_denied(pair: Pair, there: frozenset[AccessRule], missing: frozenset[AccessRule]) -> None:
+    """What the source denies by now stays denied when the guard goes that denies it: it is no guard any more."""
+    markers = [one.marker for one in placed(there) if one.rule in missing]
+    if markers:
+        unchanged = pair.topics_unchanged({rule.name for rule in markers})
+        pair.target.remove_access_rules(markers, unchanged)

@@ -1,0 +1,96 @@
+"""Guards that a mirror has left where no mirror is any more, in clusters at which no pair looks.
+
+Whoever ends a mirror takes its guard away. Where he has died, or the cluster did not answer, somebody has to come back:
+a cluster that has just lost its last pair is looked at once a minute until nothing is left there, and then, as one that
+never had any, every ten minutes: who stood still since before may place a guard late.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Collection
+from concurrent.futures import Executor, Future
+from datetime import UTC, datetime
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.operations.syncing.rights import sweep
+from ha_core.store.errors import StoreError
+from ha_core.store.store import Store
+
+log = logging.getLogger(__name__)
+AGAIN_S, EVERY_S = 60.0, 600.0
+"""Between two looks at a cluster: where something is left or it did not answer, and else."""
+_AT_ONCE = 2
+"""Clusters. Those that do not answer leave room for the pairs, which have more to do."""
+_LISTED_EVERY_S = 60.0
+"""A cluster that is registered is no hurry."""
+
+
+class Sweeping:
+    """Of one driver. `look` is called by one thread; the clusters are looked at by others."""
+
+    def __init__(self, store: Store, opens: Callable[[str], Admin]) -> None:
+        self._store, self._opens = store, opens
+        self._clusters: frozenset[str] = frozenset()
+        self._mirrored: frozenset[str] = frozenset()
+        self._listed_s = -math.inf
+        self._due_s: dict[str, float] = {}
+        self._busy: dict[str, Future[float]] = {}
+        self._troubles: dict[str, str] = {}
+
+    def look(self, pool: Executor, mirrored: Collection[str], now_s: float) -> None:
+        """Begin what is due.
+
+        :param mirrored: clusters that have mirrors, whose pairs are looked at anyway.
+        """
+        self._end(now_s)
+        self._list(frozenset(mirrored), now_s)
+        lone = self._clusters - self._mirrored - self._busy.keys()
+        due = sorted((self._due_s.get(name, -math.inf), name) for name in lone)
+        for since_s, name in due[: _AT_ONCE - len(self._busy)]:
+            if since_s <= now_s:
+                self._busy[name] = pool.submit(self._sweep, name)
+
+    def _list(self, mirrored: frozenset[str], now_s: float) -> None:
+        for name in self._mirrored - mirrored:
+            self._due_s.pop(name, None)  # at once, with what has ended there just now
+        self._mirrored = mirrored
+        if now_s - self._listed_s < _LISTED_EVERY_S:
+            return
+        self._listed_s = now_s
+        try:
+            known = self._store.clusters().values()
+        except StoreError as error:
+            log.warning("which clusters there are is not known: %s", error)
+            return
+        self._clusters = frozenset(one.name for one in known if one.masked is None)
+
+    def _end(self, now_s: float) -> None:
+        for name, future in [*self._busy.items()]:
+            if future.done():
+                self._due_s[name] = now_s + future.result()
+                del self._busy[name]
+
+    def _sweep(self, name: str) -> float:
+        """So long until the next look."""
+        try:
+            with self._opens(name) as admin:
+                found = sweep(self._store, admin, _now())
+        except (KafkaAdminError, StoreError) as error:
+            if self._troubles.get(name) != str(error):
+                log.warning("whether rules keep writers out of what is no copy in %s is not known: %s", name, error)
+            self._troubles[name] = str(error)
+            return AGAIN_S
+        except Exception:
+            log.exception("looking for rules that keep writers out of what is no copy in %s has failed", name)
+            return AGAIN_S
+        self._troubles.pop(name, None)
+        for change in found.changes:
+            log.info("%s in %s: %s: %s", change.about, name, change.what, change.text)
+        return AGAIN_S if found.changes or found.findings else EVERY_S
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

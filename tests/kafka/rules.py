@@ -1,0 +1,39 @@
+"""Access rules of real clusters in tests: added, and what a look at the mirrors of a memory store makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ha_core.kafka.admin import Admin
+from ha_core.model import Document, Mirror
+from ha_core.operations.syncing.groups import Memory
+from ha_core.operations.syncing.pair import Synced
+from ha_core.operations.syncing.passes import sync
+from ha_core.plan.facts import AccessRule
+from ha_core.store.commits import Change
+from stack.memory_store import MemoryStore
+
+
+def rule(name: str, operation: int, principal: str = "User:ann") -> AccessRule:
+    return AccessRule("literal", name, principal, "*", operation, True)
+
+
+def add(admin: Admin, rules: Collection[AccessRule]) -> None:
+    """Until all brokers go by them."""
+    admin.add_access_rules(rules, lambda: None)
+    admin.await_access_rules(there=rules)
+
+
+def mirrored(store: MemoryStore, topic: str) -> Mirror:
+    mirror = Mirror.of(topic, "east", "west", "link", "2026-01-01T00:00:00Z", "test")
+    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None}
+    store.commit(Change(change_id=f"link {topic}", puts=(mirror,), expected=expected))
+    return mirror
+
+
+def synced(store: MemoryStore, east: Admin, west: Admin) -> Synced:
+    return sync(store.client(), (east, west), "topics", "2026-01-01T00:00:00Z", Memory())
+
+
+def of(admin: Admin, prefix: str) -> set[AccessRule]:
+    return {one for one in admin.access_rules() or () if one.name.startswith(prefix)}

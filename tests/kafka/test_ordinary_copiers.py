@@ -1,0 +1,147 @@
+"""A copier whose account is no super user of the target: the rules that keep others out of its copies spare it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.verifying import copies_of
+from ha_core.model import Cluster, Mirror
+from ha_core.operations.syncing.rights import let_writers_in
+from ha_core.plan.copy_guard import guard, marked
+from ha_core.plan.facts import AccessRule
+from ha_core.wire.sasl import SecurityProfile
+from stack.harness import Stack
+from stack.kafka_part import ORDINARY_USER
+from stack.memory_store import MemoryStore
+from tests.kafka.accounts import another, error_of_writing, ordinary
+from tests.kafka.mirroring import caught_up, copying, wait_until
+from tests.kafka.rules import add, mirrored, of, rule, synced
+
+pytestmark = pytest.mark.stack
+READ, WRITE, ALL = 3, 4, 2
+DENIED = KafkaError.TOPIC_AUTHORIZATION_FAILED
+Fresh = Callable[[str], str]
+COPIER = f"User:{ORDINARY_USER}"
+
+
+@pytest.fixture
+def ann(running: Stack, fresh: Fresh) -> SecurityProfile:
+    return another(running, "west", fresh("ann"))
+
+
+@pytest.fixture
+def bob(running: Stack, fresh: Fresh) -> SecurityProfile:
+    return another(running, "west", fresh("bob"))
+
+
+@pytest.fixture
+def topic(east: Admin, west: Admin, fresh: Fresh) -> str:
+    name = fresh("orders")
+    for admin in (east, west):
+        admin.create_topics([TopicSpec(name, 1, 1)])
+    return name
+
+
+def copied(running: Stack, east: Admin, copier: Admin, mirror: Mirror, records: int) -> None:
+    """By the copier, as many as that altogether."""
+    assert error_of_writing(running, "east", mirror.topic) is None
+    with copying(east, copier, copies_of(mirror, 1)) as job:
+        wait_until(lambda: caught_up(job, {(mirror.topic, 0): records}), job.standing, 60)
+
+
+def test_an_ordinary_account_copies_and_nobody_else_writes_until_the_copy_is_the_writer(
+    running: Stack,
+    east: Admin,
+    west: Admin,
+    clusters: dict[str, Cluster],
+    topic: str,
+    ann: SecurityProfile,
+    bob: SecurityProfile,
+) -> None:
+    # Given a copy to which the copier and somebody else may write, and a right to write that only the source gives yet
+    add(west, {rule(topic, WRITE, COPIER), rule(topic, READ, COPIER), rule(topic, ALL, f"User:{ann.username}")})
+    theirs = {rule(topic, WRITE, COPIER), rule(topic, READ, COPIER), rule(topic, WRITE, f"User:{bob.username}")}
+    add(east, theirs)
+    store = MemoryStore()
+    mirror = mirrored(store, topic)
+    ensure_copy_log(west, mirror.log, mirror.log_partitions)
+    with Admin(clusters["west"], ordinary(running), timeout_s=20) as copier:
+        copied(running, east, copier, mirror, 1)
+        # When it is brought in sync by that account, twice
+        first, second = synced(store, east, copier), synced(store, east, copier)
+        # Then whoever else may write is denied it by name, also who may since this
+        everybody_else = [guard(topic, f"User:{one.username}") for one in (ann, bob)]
+        assert {one for one in of(west, topic) if not one.allows} == {rule for one in everybody_else for rule in one}
+        assert rule(topic, WRITE, f"User:{bob.username}") in of(west, topic)
+        assert [one for one in first.findings if one.about == "cluster west"] == []
+        assert [one for one in second.changes if one.what == "rights"] == []
+        for account in (ann, bob):
+            assert error_of_writing(running, "west", topic, account) == DENIED
+        # And the copier goes on
+        copied(running, east, copier, mirror, 2)
+        # And no rule is left of finding out which of them it is
+        assert not [one for one in west.access_rules() or () if one.name.startswith("switchyard-probe-")]
+        # When the copy becomes the writer, then both may write
+        let_writers_in(copier, copier.access_rules(), [topic], lambda: None)
+    assert topic not in marked(west.access_rules() or ())
+    for account in (ann, bob):
+        assert error_of_writing(running, "west", topic, account) is None
+
+
+def test_an_ordinary_account_that_no_rule_lets_in_is_not_kept_out_by_the_first_one(
+    running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], topic: str
+) -> None:
+    # Given a copy without a rule, which everybody may write to, and rights in its source
+    add(east, {rule(topic, READ), rule(topic, WRITE), rule(topic, ALL, COPIER)})
+    store = MemoryStore()
+    mirror = mirrored(store, topic)
+    ensure_copy_log(west, mirror.log, mirror.log_partitions)
+    with Admin(clusters["west"], ordinary(running), timeout_s=20) as copier:
+        # When it is brought in sync by the account that copies
+        found = synced(store, east, copier)
+        # Then it gets none, which is told, and the copier goes on
+        assert of(west, topic) == set[AccessRule]()
+        told = " ".join(one.reason for one in found.findings if one.about == "cluster west")
+        assert "the first rule there would keep it out" in told
+        assert "allow.everyone.if.no.acl.found" in told
+        copied(running, east, copier, mirror, 1)
+
+
+def test_a_user_whom_the_source_denies_to_write_by_now_stays_denied_when_the_copy_is_the_writer(
+    running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], topic: str, ann: SecurityProfile
+) -> None:
+    # Given a guard against a user, whom the source denies it later
+    who = f"User:{ann.username}"
+    add(west, {rule(topic, WRITE, COPIER), rule(topic, WRITE, who)})
+    store = MemoryStore()
+    mirrored(store, topic)
+    denial = guard(topic, who).rule
+    with Admin(clusters["west"], ordinary(running), timeout_s=20) as copier:
+        synced(store, east, copier)
+        assert error_of_writing(running, "west", topic, ann) == DENIED
+        add(east, {denial})
+        # When that has come along, and the guard goes
+        synced(store, east, copier)
+        let_writers_in(copier, copier.access_rules(), [topic], lambda: None)
+    # Then the denial stays
+    assert denial in of(west, topic)
+    assert error_of_writing(running, "west", topic, ann) == DENIED
+
+
+def test_of_several_accounts_the_own_one_is_found_and_none_where_it_is_not_among_them(
+    east: Admin, west: Admin, clusters: dict[str, Cluster], running: Stack
+) -> None:
+    for name in ("east", "west"):
+        with Admin(clusters[name], ordinary(running), timeout_s=20) as admin:
+            assert admin.account_among(["User:ann", COPIER, "User:CN=x,O=y"]) == COPIER
+            assert admin.account_among(["User:ann", "User:bob"]) == ""
+            assert admin.account_among([COPIER, *(f"User:{number}" for number in range(200))]) == ""
+    # A super user is none of them: no rule concerns it
+    for service in (east, west):
+        assert service.account_among([COPIER, "User:switchyard"]) == ""

@@ -1,0 +1,53 @@
+"""A cluster of which a test needs no more than its access rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from types import SimpleNamespace
+from typing import Any, Self
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.plan.facts import AccessRule
+
+
+class Rules:
+    """Those of a cluster, as its admin has them.
+
+    :ivar halt: what happens between the question whether a rule may be placed, and its request.
+    :ivar refusal: what it says to every question; None: it answers.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.cluster = SimpleNamespace(name=name)
+        self.there = set[AccessRule]()
+        self.halt: dict[AccessRule, Callable[[], None]] = {}
+        self.refusal: KafkaAdminError | None = None
+        self.looks = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def access_rules(self, _timeout_s: float | None = None) -> frozenset[AccessRule]:
+        self.looks += 1
+        if self.refusal is not None:
+            raise self.refusal
+        return frozenset(self.there)
+
+    def add_access_rules(self, rules: Collection[AccessRule], still_ours: Callable[[], None]) -> None:
+        still_ours()
+        for rule in rules:
+            self.halt.pop(rule, lambda: None)()
+        self.there |= {*rules}
+
+    def remove_access_rules(self, rules: Collection[AccessRule], still_ours: Callable[[], None], _: Any = None) -> None:
+        still_ours()
+        self.there -= {*rules}
+
+    def await_access_rules(self, **_: Any) -> None:
+        pass
+
+    def bypasses_rules(self) -> bool:
+        return True

@@ -1,0 +1,108 @@
+"""What mirrors have left in clusters without any: when it is looked for, and that it goes. Without clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+
+import pytest
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Cluster, Document, Mirror
+from ha_core.operations.environment import Environment
+from ha_core.operations.single import begin
+from ha_core.plan.copy_guard import guard, guards
+from ha_core.store.commits import Change, key_of
+from ha_core.store.paths import path_of
+from ha_core.store.tree import Put
+from spark_jobs.mirror.sweeping import AGAIN_S, EVERY_S, Sweeping
+from stack.memory_store import MemoryStore
+from tests.kit.access_rules import Rules
+
+MIRROR = Mirror.of("orders", "east", "west", "link", "2026-01-01T00:00:00Z", "test")
+KEY: tuple[type[Document], str] = (Mirror, MIRROR.key)
+
+
+class Scene:
+    """A driver's look at two clusters, at moments that a test chooses."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store, self.admins = store, {name: Rules(name) for name in ("east", "west")}
+        clusters = [Cluster(name=name, bootstrap="127.0.0.1:1") for name in self.admins]
+        store.commit(Change(change_id="seed", puts=tuple(clusters), expected={key_of(one): None for one in clusters}))
+        self.west = self.admins["west"]
+        opens: Callable[[str], object] = self.admins.__getitem__
+        self._sweeping = Sweeping(store.client(), opens)  # type: ignore[arg-type]
+
+    def look(self, now_s: float, *mirrored: str) -> None:
+        with ThreadPoolExecutor(4) as pool:
+            self._sweeping.look(pool, mirrored, now_s)
+        wait([*self._sweeping._busy.values()])
+        with ThreadPoolExecutor(4) as pool:
+            self._sweeping.look(pool, mirrored, now_s)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene(MemoryStore())
+
+
+def test_a_guard_is_taken_away_at_once_where_the_last_pair_has_ended(scene: Scene) -> None:
+    # Given a cluster with mirrors, at which their pair looks, and not this
+    scene.west.there = {*guards(["orders"])}
+    scene.look(0.0, "east", "west")
+    assert scene.west.looks == 0
+    # When the last of them has ended, and whoever has ended it died before the guard was gone
+    scene.look(1.0)
+    # Then it goes, and is looked for rarely from then on
+    assert scene.west.there == set()
+    scene.look(1.0 + AGAIN_S)
+    looks = scene.west.looks
+    scene.look(2.0 + 2 * AGAIN_S)
+    assert scene.west.looks == looks
+    scene.look(2.0 + 2 * AGAIN_S + EVERY_S)
+    assert scene.west.looks == looks + 1
+
+
+def test_a_guard_of_a_mirror_that_ended_while_no_driver_ran_is_found_by_the_next_one(scene: Scene) -> None:
+    # Given one of half a guard, and one against a user by name
+    scene.west.there = {guard("orders").marker, *guard("bills", "User:ann")}
+    scene.look(0.0)
+    assert scene.west.there == set()
+
+
+def test_a_cluster_that_does_not_answer_is_asked_again_each_minute(scene: Scene) -> None:
+    scene.west.there = {*guards(["orders"])}
+    scene.west.refusal = KafkaAdminError("west", "not now.")
+    scene.look(0.0)
+    scene.west.refusal = None
+    scene.look(AGAIN_S / 2)
+    assert scene.west.there == {*guards(["orders"])}
+    scene.look(AGAIN_S)
+    assert scene.west.there == set()
+
+
+def test_what_an_operation_works_on_is_left_until_it_has_ended(scene: Scene) -> None:
+    # Given an operation that has ended a mirror, and not its guard yet
+    scene.west.there = {*guards(["orders"])}
+    with Environment(store=scene.store.client(), by="test", session_timeout_s=0.5) as environment:
+        journal = begin(environment, "unlink", "not needed", ["topic:orders"])
+        scene.look(0.0)
+        assert scene.west.there == {*guards(["orders"])}
+        # When it has been given up without that
+        journal.finish("undone", "nothing was changed")
+    scene.look(AGAIN_S)
+    assert scene.west.there == set()
+
+
+def test_the_guard_of_a_mirror_that_cannot_be_read_stays(scene: Scene) -> None:
+    # Given a mirror of a later version, which is in no view and in no pair
+    scene.store.commit(Change(change_id="link", puts=(MIRROR,), expected={KEY: None}))
+    tree = scene.store.client().tree
+    path = path_of(Mirror, MIRROR.key)
+    node = tree.get(path)
+    assert node is not None
+    tree.write([Put(path, b"{}", node.version)])
+    scene.west.there = {*guards(["orders"])}
+    scene.look(0.0)
+    assert scene.west.there == {*guards(["orders"])}
