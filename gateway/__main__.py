@@ -16,6 +16,7 @@ from gateway.config import Config, ConfigError, load, open_passwords
 from gateway.driver.audit import LOGGER
 from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
+from gateway.inquiry_pages import pages
 from gateway.metrics import Metrics
 from ha_core.metrics.http import HttpServer
 from ha_core.store.errors import StoreError
@@ -79,7 +80,9 @@ async def _serve(config: Config) -> int:
     if state is None:
         return 0
     gateway = Gateway(config, state, _version())
-    http = HttpServer(config.http.host, config.http.port, Metrics(gateway).render, lambda: gateway.unready, "http.port")
+    at = (config.http.host, config.http.port)
+    more = pages(gateway, config.http)
+    http = HttpServer(*at, Metrics(gateway).render, lambda: gateway.unready, "http.port", more)
     try:
         http.start()
         starting = loop.create_task(gateway.start())

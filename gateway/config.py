@@ -179,10 +179,22 @@ class NodePorts(_Section):
 
 
 class Http(_Section):
-    """Health and metrics."""
+    """Health, metrics, and what operators ask: who is connected, and why a client is served as it is."""
 
     host: Host = "127.0.0.1"
     port: Port = 18_080
+    token_file: Path | None = None
+    """A secret that operators show who ask; default: they are answered on a loopback address only."""
+    _token: bytes | None = PrivateAttr(default=None)
+
+    @property
+    def token(self) -> bytes | None:
+        """As read from `token_file`."""
+        return self._token
+
+    @property
+    def on_loopback(self) -> bool:
+        return _on_loopback(self.host)
 
 
 class OAuth(_Section):
@@ -392,6 +404,8 @@ def load(path: Path | str) -> Config:
         auth._users = with_keys(auth._users, [name for name in auth.mechanisms if name in HASHES], phantoms)
     if auth.oauth is not None:
         auth._jwks = _jwks(auth.oauth, folder, f"{file}: authentication.oauth.jwks")
+    if config.http.token_file is not None:
+        config.http._token = _secret(folder / config.http.token_file, f"{file}: http.token_file")
     config._folder = folder
     if config.rules_file is not None:
         config.authorisation._rules = read_rules(config.rules_file, f"{file}: authorisation.rules_file")

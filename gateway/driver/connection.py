@@ -67,6 +67,7 @@ class ClientConnection:
         self.session = session
         self.client = channel(host.loop, sock, self._client_readable, self._client_writable)
         self.brokers: dict[BrokerLane, BrokerChannel] = {}
+        self.came_at = clock.wall()
         self.used_at = clock.now()
         self.ended = False
         self._wake: asyncio.TimerHandle | None = None

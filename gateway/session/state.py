@@ -58,6 +58,7 @@ class ConnectionState:
         "address",
         "buffered_bytes",
         "carry",
+        "client_id",
         "composed",
         "damping",
         "entry",
@@ -116,6 +117,8 @@ class ConnectionState:
         self.waits_for: Turn | Full | Verdict | None = None
         """What the first request in `carry` waits for."""
         self.routes_by_client: dict[str | None, Routes] = {}
+        self.client_id: str | None = None
+        """Of the newest request that a verdict was looked up for."""
         self.composed: set[Composed] = set()
         """Those that the driver works on."""
         self.given_bytes = 0
@@ -159,6 +162,7 @@ class ConnectionState:
         if routes is None:
             if len(self.routes_by_client) >= 16:
                 self.routes_by_client.clear()
+            self.client_id = client_id
             identity = identify(self.entry.user, client_id)
             routes = self.routes_by_client[client_id] = Routes(self.snapshot, identity, self.port, self.verdicts)
         return routes

@@ -1,4 +1,4 @@
-"""Health and metrics over HTTP, in a thread of its own: it answers even while the event loop is busy.
+"""Health, metrics and other pages over HTTP, in a thread of its own: it answers even while the event loop is busy.
 
 `/healthz`: the process lives; masked or dead clusters do not matter, restarting would not heal them.
 `/readyz`: clients may be sent here, or 503 with the reasons why not.
@@ -10,27 +10,51 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from ha_core.metrics.text import CONTENT_TYPE
 
 _JSON = "application/json"
+_MAX_FIELDS = 20
 _MAX_CALLERS = 32
 _IDLE_S = 5.0
+
+
+class Asked(NamedTuple):
+    """
+    :ivar fields: of the query.
+    :ivar token: that the caller has shown (`Authorization: Bearer …`); "": none.
+    """
+
+    fields: Mapping[str, str]
+    token: str
+
+
+JsonPage = Callable[[Asked], tuple[int, object]]
+"""From what is asked to status and body. It is called in a thread of the caller's."""
 
 
 class HttpServer:
     """`start` binds and serves, `stop` ends both. `render` gives the metrics, `unready` why clients should not come."""
 
     def __init__(
-        self, host: str, port: int, render: Callable[[], bytes], unready: Callable[[], Sequence[str]], setting: str
+        self,
+        host: str,
+        port: int,
+        render: Callable[[], bytes],
+        unready: Callable[[], Sequence[str]],
+        setting: str,
+        pages: Mapping[str, JsonPage] = {},
     ) -> None:
-        """:param setting: that says the port, for whoever has to change it."""
+        """:param setting: that says the port, for whoever has to change it.
+        :param pages: what else there is, by path.
+        """
         self._address, self._setting = (host, port), setting
-        self._handler = _handler(render, unready)
+        self._handler = _handler(render, unready, pages)
         self._server: _Server | None = None
 
     def start(self) -> int:
@@ -88,26 +112,41 @@ class _Server(ThreadingHTTPServer):
         """A caller that hangs up is no event."""
 
 
-def _handler(render: Callable[[], bytes], unready: Callable[[], Sequence[str]]) -> type[BaseHTTPRequestHandler]:
+def _handler(
+    render: Callable[[], bytes], unready: Callable[[], Sequence[str]], pages: Mapping[str, JsonPage]
+) -> type[BaseHTTPRequestHandler]:
+    known = ", ".join(("/healthz", "/readyz", "/metrics", *pages))
+
     class Handler(BaseHTTPRequestHandler):
         timeout = _IDLE_S
         server_version = "switchyard"
         sys_version = ""
 
         def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
+            path, _, query = self.path.partition("?")
             if path == "/healthz":
                 self._send(200, _JSON, b'{"alive": true}\n')
             elif path == "/readyz":
                 reasons = list(unready())
-                body = json.dumps({"ready": not reasons, "reasons": reasons}) + "\n"
-                self._send(503 if reasons else 200, _JSON, body.encode())
+                self._send(503 if reasons else 200, _JSON, _json({"ready": not reasons, "reasons": reasons}))
             elif path == "/metrics":
                 self._send(200, CONTENT_TYPE, render())
+            elif path in pages:
+                self._send_page(pages[path], query)
             else:
-                self._send(404, _JSON, b'{"error": "there are /healthz, /readyz and /metrics"}\n')
+                self._send(404, _JSON, _json({"error": f"there are {known}"}))
 
         do_HEAD = do_GET  # noqa: N815 - the name is the standard library's
+
+        def _send_page(self, page: JsonPage, query: str) -> None:
+            scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+            try:
+                fields = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+            except ValueError:
+                self._send(400, _JSON, _json({"error": f"more than {_MAX_FIELDS} fields in the query"}))
+                return
+            status, body = page(Asked(fields, token.strip() if scheme.lower() == "bearer" else ""))
+            self._send(status, _JSON, _json(body))
 
         def _send(self, status: int, content_type: str, body: bytes) -> None:
             self.send_response(status)
@@ -121,3 +160,7 @@ def _handler(render: Callable[[], bytes], unready: Callable[[], Sequence[str]]) 
             """Probes come every second: they are not worth a line."""
 
     return Handler
+
+
+def _json(body: object) -> bytes:
+    return (json.dumps(body) + "\n").encode()

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from ha_core.model import Identity, Usage, View
 
-Level = Literal["map", "user#topic", "hint", "user+instance", "user", "topic", "default"]
+Level = Literal["map", "group", "user#topic", "hint", "user+instance", "user", "topic", "default"]
 EXPLICIT_LEVELS: frozenset[Level] = frozenset({"user#topic", "hint", "user+instance", "user"})
 """What an operator has decided by a binding, as opposed to what follows from where a topic happens to be."""
 
@@ -49,9 +49,17 @@ def cluster_for_group(view: View, identity: Identity, group: str) -> str | None:
 
     The topic of an HA client id does not count: a `user#topic` move leaves groups and their offsets where they are.
     """
+    return lead_group(view, identity, group)[0]
+
+
+def lead_group(view: View, identity: Identity, group: str) -> tuple[str | None, Level]:
+    """The same, and what decides."""
     bindings = view.bindings.get(identity.user)
-    bound = None if bindings is None else bindings.groups.get(group)
-    return bound or cluster_for_user(view, Identity(identity.user, identity.instance))
+    moved = None if bindings is None else bindings.groups.get(group)
+    if moved:
+        return moved, "group"
+    bound, level = _bound(view, Identity(identity.user, identity.instance), "")
+    return bound or view.default_cluster, level
 
 
 def group_homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:

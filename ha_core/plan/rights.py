@@ -227,6 +227,15 @@ class Rights:
                     hosts[code >> 12],
                 )
 
+    def about(self, user: str, host: str, resource: ResourceType, name: str) -> Iterator[AccessRule]:
+        """The rules that count for this user from this address and match the name: for who wants to know why."""
+        for principal in self._principals(user):
+            for rule in self.rules(principal):
+                prefixed = rule.pattern is PatternType.PREFIXED
+                matches = name.startswith(rule.name) if prefixed else rule.name in (name, ANY_NAME)
+                if rule.resource_type is resource and rule.host in (ANY_HOST, host) and matches:
+                    yield rule
+
     def changed(
         self,
         users: Mapping[str, User | None] = {},
@@ -270,18 +279,21 @@ class Rights:
         return {principal: tuple(words) for principal, words in packed.items()}
 
     def _compile(self, user: str, host: str) -> Verdicts:
-        known = self._users.get(user)
-        if known is not None and known.super_user:
+        if self.super_user(user):
             return Verdicts((), everything=True)
-        groups = () if known is None else sorted(known.groups)
-        principals = [f"User:{user}", ANYBODY, *(f"Group:{group}" for group in groups)]
         hosts = [ANY_HOST, host] if host in self._hosts else [ANY_HOST]
         return Verdicts(
             self._index(principal, address)
-            for principal in dict.fromkeys(principals)
+            for principal in self._principals(user)
             if principal in self._rules
             for address in hosts
         )
+
+    def _principals(self, user: str) -> Iterable[str]:
+        """As whom the user may be named in rules, each once."""
+        known = self._users.get(user)
+        groups = () if known is None else sorted(known.groups)
+        return dict.fromkeys((f"User:{user}", ANYBODY, *(f"Group:{group}" for group in groups)))
 
     def _index(self, principal: str, host: str) -> _Index:
         key = (principal, host)

@@ -42,6 +42,15 @@ DEFECTS = (
 )
 
 
+def defects_of(software: str | None) -> tuple[str, ...]:
+    """Issues that a consumer of this software may fall victim to when its group moves.
+
+    :param software: `NAME/VERSION`, as clients say it (KIP-511).
+    """
+    name, _, version = (software or "").partition("/")
+    return tuple(defect.issue for defect in DEFECTS if name == _JAVA and version in defect.versions)
+
+
 class _Client(NamedTuple):
     user: str
     instance: str
@@ -74,9 +83,8 @@ def _clients(case: Case, defect: Defect) -> Iterator[_Client]:
         grouped = _of(usage.groups, case.moves.groups, {"join", "commit"})
         members = {use.instance for use in _of(usage.groups, case.moves.groups, {"join"})}
         for use in grouped if defect.alone else (*read, *grouped):
-            name, _, version = (use.software or "").partition("/")
-            if name == _JAVA and version in defect.versions and not (defect.alone and use.instance in members):
-                yield _Client(user, use.instance, version)
+            if defect.issue in defects_of(use.software) and not (defect.alone and use.instance in members):
+                yield _Client(user, use.instance, (use.software or "").partition("/")[2])
 
 
 def _of(uses: Mapping[str, tuple[Use, ...]], names: tuple[str, ...], how: set[str]) -> tuple[Use, ...]:

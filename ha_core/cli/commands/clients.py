@@ -1,0 +1,74 @@
+"""`connections`, `explain`: who is connected to the gateways, and what becomes of a client's requests there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from typer import Argument
+
+from ha_core.cli.command import Answer, Session, command, option
+from ha_core.cli.exits import OUT_OF_REACH, SUCCESS
+from ha_core.operations.asking_gateways import Said, ask_gateways
+from ha_core.operations.errors import RefusedError
+from ha_core.plan.preflight.clients import defects_of
+from ha_core.present.clients import connections_page, explanations_page
+
+_Gateway = Annotated[str | None, option("Ask only this one, by its id.")]
+
+
+@command("connections", "Who is connected to the gateways: from where, with which software, to which cluster.")
+def connections(
+    session: Session,
+    user: Annotated[str | None, option("Only of this user.")] = None,
+    client_id: Annotated[str | None, option("Only with this client.id.")] = None,
+    address: Annotated[str | None, option("Only from this address.")] = None,
+    cluster: Annotated[str | None, option("Only at brokers of this cluster.")] = None,
+    gateway: _Gateway = None,
+    limit: Annotated[int, option("At most so many of each gateway.", min=1, max=10_000)] = 1000,
+) -> Answer:
+    asked = (("user", user), ("client_id", client_id), ("address", address), ("cluster", cluster))
+    fields = {field: value for field, value in asked if value is not None}
+    said = ask_gateways(session.environment, "/connections", {**fields, "limit": str(limit)}, gateway)
+    rows = [
+        {"gateway": one.gateway, **row, "defects": defects_of(row.get("software"))}
+        for one in said
+        if one.answer is not None
+        for row in one.answer["connections"]
+    ]
+    totals = {one.gateway: one.answer["total"] for one in said if one.answer is not None}
+    document = {"connections": rows, "totals": totals, "unanswered": _unanswered(said)}
+    return Answer(document, connections_page(rows, totals, _unanswered(said)), _code(said))
+
+
+@command("explain", "What becomes of a client's requests for a topic or group, and what decides it, at each gateway.")
+def explain(
+    session: Session,
+    user: Annotated[str, Argument(metavar="USER")],
+    instance: Annotated[str, Argument(metavar="INSTANCE", help='The client.id; "" for none.')],
+    name: Annotated[str, Argument(metavar="TOPIC|group:GROUP")],
+    address: Annotated[str, option("Where the client comes from, for rules that name addresses.")] = "",
+    gateway: _Gateway = None,
+) -> Answer:
+    kind, _, named = name.rpartition(":")
+    if kind not in ("", "topic", "group") or not named or not user:
+        raise RefusedError(f"{user} {name}: give a user, and a topic's name or group:NAME.")
+    fields = {"user": user, "instance": instance, "address": address, kind or "topic": named}
+    said = ask_gateways(session.environment, "/explain", fields, gateway)
+    answers = [one.answer for one in said if one.answer is not None]
+    document = {"agree": _agree(answers), "explanations": answers, "unanswered": _unanswered(said)}
+    return Answer(document, explanations_page(answers, _agree(answers), _unanswered(said)), _code(said))
+
+
+def _agree(answers: Sequence[Mapping[str, object]]) -> bool:
+    """Whether all gateways say the same. That they follow a change one after the other is no difference."""
+    told = [{key: value for key, value in answer.items() if key not in ("gateway", "revision")} for answer in answers]
+    return all(one == told[0] for one in told)
+
+
+def _unanswered(said: Sequence[Said]) -> dict[str, str]:
+    return {one.gateway: one.error for one in said if one.answer is None}
+
+
+def _code(said: Sequence[Said]) -> int:
+    return SUCCESS if any(one.answer is not None for one in said) else OUT_OF_REACH

@@ -1,0 +1,35 @@
+"""Operators see who is connected to live gateways, and why a client is served where it is."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+
+from stack.harness import Stack
+from tests.kit.running import bind, bootstrap, create_topic, switchyard
+from tests.system.watching import until
+
+pytestmark = pytest.mark.stack
+
+
+def test_a_connected_client_is_listed_and_its_way_explained(stack: Stack, name: str) -> None:
+    # Given a user bound to east, who writes
+    create_topic(bootstrap(stack, "east"), name)
+    bind(stack, name, "east")
+    producer = Producer({"bootstrap.servers": stack.bootstrap, "client.id": f"HA#{name}#{name}"})
+    producer.produce(name, b"x")
+    assert producer.flush(30) == 0
+    # When the gateways are asked
+    listed = switchyard(stack, "connections", "--client-id", f"HA#{name}#{name}")["connections"]
+    # Then it is there with its software, and by the broker that it writes to
+    assert {row["software"].partition("/")[0] for row in listed} == {"confluent-kafka-python"}
+    assert "east" in {row["cluster"] for row in listed}
+    # And all gateways give the same reason
+    until(lambda: switchyard(stack, "explain", name, "", name)["agree"], "all gateways follow the binding")
+    found = switchyard(stack, "explain", name, "", name)
+    assert {answer["leading"]["by"] for answer in found["explanations"]} == {"user"}
+    assert {answer["leading"]["cluster"] for answer in found["explanations"]} == {"east"}
+    assert len(found["explanations"]) == 2
+    # And who has gone is listed no more
+    del producer
+    until(lambda: not switchyard(stack, "connections", "--client-id", f"HA#{name}#{name}")["connections"], "gone")
