@@ -7,13 +7,14 @@ After the cut every gateway has to serve it, and nothing may have been appended 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.topics import TopicDescription
-from ha_core.model import KnownTopic, MoveOperation, MoveRequest, Scope, Topic
+from ha_core.model import KnownTopic, Mirror, MoveOperation, MoveRequest, Scope, Topic
 from ha_core.model.operation import PlannedCuts, Verify
 from ha_core.operations import dependents
 from ha_core.operations.errors import BypassError, MoveError, NotServedError, StepFailedError
@@ -61,6 +62,8 @@ class MoveSteps(Steps[AnyMove]):
         target, origin = journal.target, origin_of(self.environment, journal.request)
         self._specs = specs(journal, origin, len(target.probe().brokers))
         self._there = target.topics(moves.topics, offsets=False)
+        if journal.request.mode == "forced":
+            self._specs = [self._as_its_copy(spec) for spec in self._specs]
         # A dead origin may not say what a topic looks like; then it exists in the target, which does.
         counts = {name: found.partitions for name, found in self._there.items()}
         counts |= {spec.name: spec.partitions for spec in self._specs}
@@ -78,6 +81,14 @@ class MoveSteps(Steps[AnyMove]):
                 "them, then try again."
             )
             require_served(self.environment, revision, StepFailedError, way)
+
+    def _as_its_copy(self, spec: TopicSpec) -> TopicSpec:
+        """Of a dead origin's topic that has grown with its copy since it was last seen, the copy knows better."""
+        operation, there = self.journal.operation, self._there.get(spec.name)
+        mirror = self.environment.store.read(Mirror, f"{spec.name}@{operation.request.target}")
+        if there is None or mirror is None or mirror[0].source != operation.request.origin:
+            return spec
+        return replace(spec, partitions=max(spec.partitions, there.partitions))
 
     def prepare(self) -> None:
         """Create the topics that are missing in the target; which ones is remembered before the first is created."""

@@ -208,9 +208,30 @@ class _Reconciling:
     def _bases(self, tail: LostTail) -> dict[int, int] | None:
         """Where the records begin that the new writer got by itself; None: the mirror cannot be turned round."""
         bases, why = self._led_there(tail)
+        if bases is not None and (why := self._added(tail)):
+            self._not_mirrored[tail.topic] = why
+            return None
         if why and tail.counted is None:  # else it has been told
             self._not_mirrored[tail.topic] = why
         return bases
+
+    def _added(self, tail: LostTail) -> str:
+        """Why the cluster is no standby: the topic got partitions there, past the gateways, that no switch has seen. No
+        copy has what was written to them, and no map leads there. Empty: it got none, or nothing was written.
+
+        :raises KafkaAdminError: the cluster cannot be asked.
+        """
+        described = self._admin.topics([tail.topic], timeout_s=LOOK_S).get(tail.topic)
+        known = max(self._view.topics[tail.topic].partitions)
+        ends = {} if described is None else {p: one for p, one in described.ends.items() if p > known}
+        written = {p: one.log_end - one.start for p, one in sorted(ends.items()) if one.log_end > 0}
+        if not written:
+            return ""
+        return (
+            f"it got partitions in {tail.cluster} that nobody had seen when it went on in {tail.target}: "
+            f"{listed(f'partition {p} with {records:,} records' for p, records in written.items())}. No copy has "
+            "them: fetch what is needed, then delete the topic there and link it anew"
+        )
 
     def _led_there(self, tail: LostTail) -> tuple[dict[int, int] | None, str]:
         """As `_bases`, as long as all are led to the copy, as the switch has left them; or None, and why not."""

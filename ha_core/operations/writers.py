@@ -20,9 +20,11 @@ from ha_core.plan.verdict import listed
 
 RULES_S = 5.0
 """Of each request; a forced move waits for it while its clients have nowhere to write."""
+BEHIND_CUT_S = 30.0
+"""The same when clients have been led there, and are refused until it is done: brokers may be slow by then."""
 
 
-def open_to_writers(journal: Journal[Any], must: bool) -> None:
+def open_to_writers(journal: Journal[Any], must: bool, timeout_s: float = RULES_S) -> None:
     """Safe to repeat. A target that refuses to tell its rules has none of ours: they could not have been placed. One
     that does not answer may have some.
 
@@ -31,7 +33,7 @@ def open_to_writers(journal: Journal[Any], must: bool) -> None:
     """
     target, topics, environment = journal.target, journal.moves.topics, journal.environment
     try:
-        rules = target.access_rules(RULES_S) if topics else None
+        rules = target.access_rules(timeout_s) if topics else None
     except KafkaAdminError as error:
         text = f"Whether rules keep writers out of {target.cluster.name} is not known: {error}"
         if must and isinstance(error, ClusterUnreachableError | NotReadyError):
@@ -43,7 +45,7 @@ def open_to_writers(journal: Journal[Any], must: bool) -> None:
         return
     try:
         with journal.step("writers") as seen:
-            seen["topics"] = let_writers_in(target, rules, left, journal.still_ours, RULES_S)
+            seen["topics"] = let_writers_in(target, rules, left, journal.still_ours, timeout_s)
     except KafkaAdminError as error:
         text = (
             f"Rules of {target.cluster.name} keep all writers out of {listed(left)}, and stay: {error} Take them away "

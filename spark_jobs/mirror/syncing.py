@@ -128,7 +128,7 @@ class Syncing:
                     if admins is None:
                         source, target = (opened.enter_context(self._opens(name)) for name in clusters)
                         admins = source, target
-                    found = sync(self._store, admins, part, _now(), pair.memory)
+                    found = sync(self._store, admins, part, _now(), pair.memory, copies=True)
                     self._tell(pair, part, found)
                     pause_s = max(pause_s, found.renewed / RENEWED_PER_S)
                     pair.troubles.pop(part, None)

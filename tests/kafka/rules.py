@@ -31,8 +31,9 @@ def mirrored(store: MemoryStore, topic: str) -> Mirror:
     return mirror
 
 
-def synced(store: MemoryStore, east: Admin, west: Admin) -> Synced:
-    return sync(store.client(), (east, west), "topics", "2026-01-01T00:00:00Z", Memory())
+def synced(store: MemoryStore, east: Admin, west: Admin, copies: bool = True) -> Synced:
+    """:param copies: by the accounts that copy."""
+    return sync(store.client(), (east, west), "topics", "2026-01-01T00:00:00Z", Memory(), copies=copies)
 
 
 def of(admin: Admin, prefix: str) -> set[AccessRule]:

@@ -63,11 +63,13 @@ def switched(environment: Environment, topic: str, mode: Literal["planned", "for
 
 
 def look(environment: Environment) -> None:
-    """At all mirrors, and again where what was seen was too old by the time."""
-    for _ in range(5):
+    """At all mirrors and clusters, and again where what was seen was too old by the time, or one gave no answer."""
+    for _ in range(10):
         found = sync_mirrors(environment, ())
-        if not any("the next look goes on" in one.reason for part in found.parts for one in part.findings):
+        again = ("the next look goes on", "is not known")
+        if not any(words in one.reason for part in found.parts for one in part.findings for words in again):
             return
+    raise AssertionError([one.reason for part in found.parts for one in part.findings])
 
 
 def guarded(admin: Admin, topic: str) -> bool:

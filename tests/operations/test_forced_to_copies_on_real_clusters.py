@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.copying import Copying
@@ -37,7 +37,7 @@ from tests.operations.flipping import flip
 from tests.operations.real_clusters import fill, held, stored_topic
 
 pytestmark = pytest.mark.stack
-PARTITIONS, COPIED, BEYOND = 2, 30, 7
+PARTITIONS, COPIED, BEYOND, ADDED = 2, 30, 7, 4
 TAKE_OVER = Call("ha_core.kafka.admin", "Admin.take_over")
 DEATHS: Mapping[str, Death | None] = {
     "d.none": None,
@@ -60,8 +60,8 @@ with connect(settings, by="test:victim") as environment:
     reconcile(environment, "east", ["d.*"], reason="it is back")
 """
 WHOLE, LESS, GONE, OTHER, UNDONE = tuple(DEATHS), "r.less", "r.gone", "r.other", "r.undone"
-COUNTED, SOUND, DAMAGED = "r.counted", "x.sound", "x.damaged"
-TOPICS = (*WHOLE, LESS, GONE, OTHER, COUNTED, UNDONE, SOUND, DAMAGED)
+COUNTED, GROWN, COPY_TOO, SOUND, DAMAGED = "r.counted", "r.grown", "r.grown-too", "x.sound", "x.damaged"
+TOPICS = (*WHOLE, LESS, GONE, OTHER, COUNTED, GROWN, COPY_TOO, UNDONE, SOUND, DAMAGED)
 
 
 def opened(stack: Stack) -> Environment:
@@ -100,7 +100,8 @@ def copy_all(environment: Environment, mirrors: list[Mirror]) -> None:
 
 @dataclass(frozen=True)
 class Dead:
-    """East had all topics and died with records that west has not; west has been written to since by nobody."""
+    """East had all topics and died with records that west has not, and with a partition that nobody has heard of; west
+    has been written to since by nobody."""
 
     stack: Stack
 
@@ -119,6 +120,11 @@ def dead(stack: Stack) -> Dead:
         for name in TOPICS:
             fill(stack, "east", name, BEYOND, partitions=PARTITIONS)
         record(environment, ["east"])
+    for topic, clusters in ((GROWN, ["east"]), (COPY_TOO, ["west", "east"])):
+        for cluster in clusters:
+            admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
+            admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)])[topic].result(30)
+        fill(stack, "east", topic, ADDED, partitions=PARTITIONS + 1)
     stack.kill("cluster/east")
     return Dead(stack)
 
@@ -170,6 +176,22 @@ def test_a_switch_that_died_anywhere_is_continued_to_the_same_map(
     there = admin_of(environment, "west").topics([topic], offsets=False)[topic].config
     assert {key: value for key, value in there.items() if key != "min.insync.replicas"} == {"retention.ms": "7200000"}
     assert not [lock for lock in environment.store.locks() if lock.operation == operation]
+
+
+def test_a_topic_that_grew_with_its_copy_since_its_cluster_was_last_seen_goes_on_there_with_all_partitions(
+    dead: Dead, environment: Environment
+) -> None:
+    # Given a copy that has a partition which its dead source was never seen with, and of which nothing is copied
+    # When the topic is forced to it
+    report = engine.resume(environment, begun(environment, COPY_TOO))
+    # Then each partition goes on there, above all that the source can have given out
+    assert (report.result, report.error) == ("succeeded", "")
+    topic = stored_topic(environment, COPY_TOO)
+    assert topic.clusters == {"west", "east"}
+    assert [extents[-1].cluster for _, extents in sorted(topic.partitions.items())] == ["west"] * (PARTITIONS + 1)
+    *waiting, last = topic.partitions[PARTITIONS]
+    assert [extent.cluster for extent in waiting] == ["east"]
+    assert (last.base, last.start > 3_000_000_000) == (0, True)
 
 
 def test_a_switch_that_is_undone_before_its_cut_gives_the_copies_back(dead: Dead, environment: Environment) -> None:
@@ -246,7 +268,7 @@ def back(dead: Dead) -> Dead:
     """All are switched, and east is back: of one topic with less than was copied, of one with nothing, of two with
     another record in each partition."""
     with opened(dead.stack) as environment:
-        for topic in (LESS, GONE, OTHER, COUNTED):
+        for topic in (LESS, GONE, OTHER, COUNTED, GROWN):
             assert engine.resume(environment, begun(environment, topic)).result == "succeeded"
     (data,) = Path(dead.stack.dir).glob(f"**/cluster-east*/data/{LESS}-0")
     shutil.rmtree(data)
@@ -295,7 +317,7 @@ def test_a_tail_is_counted_exactly_and_its_cluster_becomes_the_standby(back: Dea
     assert {p: one.records for p, one in tail.partitions.items()} == {0: BEYOND, 1: BEYOND}
     # And what they had was compared with their copies before
     assert done.compared.keys() == set(WHOLE)
-    assert all(one.equal and one.records == COPIED for one in done.compared.values())
+    assert all(one.equal and one.records == PARTITIONS * COPIED for one in done.compared.values())
     # And they copy what the new writer gets, once, behind what east has of its own
     for topic in WHOLE:
         fill(back.stack, "west", topic, 5, partitions=PARTITIONS)
@@ -355,6 +377,20 @@ def test_a_switch_back_to_a_tail_is_refused_when_the_topic_is_compacted_by_then(
     # Then a switch back is refused, with what lies there
     (found,) = [one for one in plan(environment, request).verdicts if one.code == "tail-in-copy"]
     assert (found.level, found.number) == ("error", PARTITIONS * BEYOND)
+
+
+def test_a_returned_cluster_whose_topic_had_grown_unseen_is_no_standby_and_what_is_in_no_map_is_told(
+    back: Dead, environment: Environment
+) -> None:
+    # When it is reconciled, twice
+    for _ in range(2):
+        result = reconcile(environment, "east", [GROWN], reason="it is back")
+        # Then it is told what nobody was led to, and where it lies, and nothing is copied over it
+        why = result.not_mirrored[GROWN]
+        assert f"partition {PARTITIONS} with {ADDED} records" in why
+        assert "link it anew" in why
+        assert result.needs_attention
+        assert f"{GROWN}@east" not in environment.store.load().mirrors
 
 
 @pytest.mark.parametrize(("topic", "outcome"), [(LESS, "less"), (GONE, "gone")])

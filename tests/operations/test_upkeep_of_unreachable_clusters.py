@@ -14,6 +14,7 @@ from ha_core.operations.lifecycle.returned import check_origins
 from ha_core.operations.mask import mask_cluster
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import chosen_topics, fault_request
+from ha_core.operations.syncing.by_hand import sync_mirrors
 from ha_core.plan.returned import dead_at_the_cut
 from ha_core.store.commits import Change
 
@@ -106,3 +107,12 @@ def test_a_forced_request_takes_the_groups_of_every_user_bound_to_the_dead_clust
     assert request.scope.user_groups == (("ann", "billing"), ("bob+x", "billing"))
     assert (request.mode, request.include_other_users) == ("forced", True)
     assert any("group orphan stays" in line for line in said)
+
+
+def test_bringing_mirrors_in_sync_names_the_clusters_in_which_rules_of_ended_mirrors_may_be_left(
+    environment: Environment,
+) -> None:
+    found = [one for part in sync_mirrors(environment, ()).parts for one in part.findings]
+    assert sorted(one.about for one in found) == ["cluster east", "cluster west"]
+    assert all("is not known: it does not answer now" in one.reason for one in found)
+    assert not any(one.stop for one in found)

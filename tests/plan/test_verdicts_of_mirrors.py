@@ -47,6 +47,20 @@ def test_a_switch_to_a_level_copy_has_nothing_but_the_word_that_it_goes_there() 
     assert [(one.level, one.code, one.number, one.unit) for one in found] == [("info", "goes-to-copy", 0, "records")]
 
 
+@pytest.mark.parametrize(("there", "level"), [(3, "warning"), (1, "error")])
+def test_a_copy_that_has_grown_since_its_dead_source_was_last_seen_holds_up_no_forced_switch(
+    there: int, level: str
+) -> None:
+    grown = replace(HERE, ends=dict.fromkeys(range(there), 10), partitions=there)
+    case = mirrored(LEVEL, LEVEL, forced=True).with_topic("west", grown)
+    for seen in (case, case.with_topic("east", replace(HERE, age_s=30.0))):
+        found = of(seen, "partition-count")
+        assert (found.level, found.number) == (level, there)
+    # One that can be asked knows how many it has
+    assert of(case.with_topic("east", HERE), "partition-count").level == "error"
+    assert of(mirrored(LEVEL, LEVEL).with_topic("west", grown), "partition-count").level == "error"
+
+
 def test_the_lag_of_all_partitions_is_told_with_its_number_and_unit() -> None:
     case = mirrored(CopyLag("copying", 1200, 2500, 4.0), CopyLag("copying", 34, 20, 1.0))
 

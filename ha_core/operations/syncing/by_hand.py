@@ -85,12 +85,22 @@ def sync_mirrors(
 
 
 def _swept(environment: Environment, view: View, dry_run: bool) -> Iterator[Synced]:
-    """What had to be taken away."""
-    for admin in answering(environment, view.clusters.values()).values():
+    """What had to be taken away, and where nobody can say whether something has to be."""
+    asked = [cluster.name for cluster in view.clusters.values() if cluster.masked is None]
+    there = answering(environment, [view.clusters[name] for name in asked])
+    for name in asked:
+        if name not in there:
+            yield _unknown(environment, name, "it does not answer now. Run it again when it does")
+            continue
         try:
-            one = sweep(environment.store, admin, environment.now(), dry_run)
+            one = sweep(environment.store, there[name], environment.now(), dry_run)
         except KafkaAdminError as error:
-            environment.say(f"whether rules keep writers out of {admin.cluster.name} is not known: {error}")
-        else:
-            if one.changes or one.findings:
-                yield one
+            one = _unknown(environment, name, str(error))
+        if one.changes or one.findings:
+            yield one
+
+
+def _unknown(environment: Environment, cluster: str, why: str) -> Synced:
+    reason = f"whether rules keep writers out of what is no copy there is not known: {why}"
+    finding = SyncFinding(what="rights", about=f"cluster {cluster}", reason=reason)
+    return Synced(cluster, cluster, "topics", environment.now(), 0, findings=(finding,))

@@ -83,7 +83,9 @@ class _State:
 
 @dataclass
 class Pair:
-    """:ivar topics: those of the mirrors that are looked at; None: of all."""
+    """:ivar topics: those of the mirrors that are looked at; None: of all.
+    :ivar copies: the account by which the target is asked is the one that copies; else it may be another one.
+    """
 
     store: Store
     source: Admin
@@ -92,6 +94,7 @@ class Pair:
     """When the look began; UTC, ISO 8601."""
     topics: frozenset[str] | None = None
     dry_run: bool = False
+    copies: bool = False
     changes: list[SyncChange] = field(default_factory=list)
     findings: list[SyncFinding] = field(default_factory=list)
     _begun_s: float = field(default_factory=now_s)

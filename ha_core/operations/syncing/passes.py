@@ -24,6 +24,7 @@ def sync(
     memory: Memory,
     topics: Collection[str] | None = None,
     dry_run: bool = False,
+    copies: bool = False,
 ) -> Synced:
     """Brings to the target what mirrors lack there of one part. Harmless at any time, and beside others that do it.
 
@@ -31,9 +32,10 @@ def sync(
     :param at: UTC, ISO 8601: now.
     :param topics: of the mirrors; None: of all from the one cluster to the other.
     :param dry_run: only find out.
+    :param copies: the accounts of `clusters` are those by which the job copies.
     :raises StoreError: nothing was, or is, changed without the store.
     """
-    pair = Pair(store, *clusters, at, None if topics is None else frozenset(topics), dry_run)
+    pair = Pair(store, *clusters, at, None if topics is None else frozenset(topics), dry_run, copies)
     return sync_topics(pair) if part == "topics" else sync_groups(pair, memory)
 
 

@@ -7,7 +7,7 @@ source that is dead by then could not tell them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
@@ -15,8 +15,10 @@ from ha_core.operations.syncing.pair import OvertakenError, Pair, Synced
 from ha_core.plan.copy_guard import (
     EVERYBODY,
     Guard,
+    Writers,
     foreign,
     guard,
+    guards,
     marked,
     others,
     placed,
@@ -131,52 +133,78 @@ def _guard(pair: Pair, here: frozenset[AccessRule], there: frozenset[AccessRule]
         pair.tell("rights", f"topic {topic}", text)
     missing = [topic for topic in unguarded(there, topics) if topic not in elses]
     guarded = [topic for topic in topics if topic not in missing and topic not in elses]
-    if not missing:
-        return guarded
-    if not pair.dry_run:
-        try:
+    if not pair.copies:  # whom the job has spared is not to be locked out by somebody who is a super user
+        spared = {one.rule.name for one in placed(there, missing) if one.rule.principal != EVERYBODY}
+        missing = [topic for topic in missing if topic not in spared]
+        guarded += [topic for topic in sorted(spared) if writers_of(here, there, topic).closed]
+    try:
+        if not pair.dry_run and (missing or (guarded and pair.copies)):
             if not target.bypasses_rules():
-                return [*guarded, *_guard_by_name(pair, here, there, missing)]
-            wanted = [guard(topic) for topic in missing]
-            refuse_writers(target, wanted, pair.topics_unchanged(missing), pair.topics_unchanged(missing, fresh_s=0))
-        except KafkaAdminError as error:
-            pair.tell("rights", f"cluster {name}", f"no rule keeps writers out of copies there: {error}")
-            return guarded
+                return _guard_by_name(pair, here, there, guarded, missing)
+            if missing:
+                wanted, unchanged = [guard(topic) for topic in missing], pair.topics_unchanged(missing)
+                refuse_writers(target, wanted, unchanged, pair.topics_unchanged(missing, fresh_s=0))
+    except KafkaAdminError as error:
+        pair.tell("rights", f"cluster {name}", f"no rule keeps writers out of copies there: {error}")
+        return []
     for topic in missing:
         pair.changed("rights", f"topic {topic}", f"nobody may write to it in {name} as long as it is a copy")
     return [*guarded, *missing]
 
 
 def _guard_by_name(
-    pair: Pair, here: frozenset[AccessRule], there: frozenset[AccessRule], topics: Collection[str]
+    pair: Pair,
+    here: frozenset[AccessRule],
+    there: frozenset[AccessRule],
+    guarded: Collection[str],
+    missing: Collection[str],
 ) -> list[str]:
-    """As `_guard`, where the account that copies is an ordinary one: all others are denied by name who may write.
+    """As `_guard`, by an ordinary account. Is it the one that copies, then all others are denied by name who may write;
+    another one does not know whom to spare, and changes nothing.
 
+    :param guarded: topics to which nobody may write.
     :raises KafkaAdminError: the target takes no rules.
     """
     target, name = pair.target, pair.target.cluster.name
-    found = {topic: writers_of(here, there, topic) for topic in topics}
-    closable = {topic: one for topic, one in found.items() if not one.closed and one.in_target and not one.open_to}
+    if guarded and pair.copies:
+        let_writers_in(target, guards(guarded), guarded, pair.topics_unchanged(guarded))
+        text = (
+            f"a rule there kept everybody out of {listed(sorted(guarded))}, and the account that copies as well: some "
+            "other process has a super user's. Now others are denied by name. Use one account, or super users"
+        )
+        pair.tell("rights", f"cluster {name}", text)
+        guarded, missing = (), [*guarded, *missing]
+    found = {topic: writers_of(here, there, topic) for topic in missing}
+    closed = {topic for topic, one in found.items() if one.closed}
+    if pair.copies:
+        closed |= _spare(pair, {topic: one for topic, one in found.items() if topic not in closed})
+    if open_ := [topic for topic in missing if topic not in closed]:
+        named = listed(sorted(writers(there, open_)))
+        text = (
+            f"the account is no super user there, so a rule that keeps everybody out of copies ({listed(open_)}) would "
+            "keep the one that copies out as well. Gateways refuse writers; brokers do not refuse "
+            f"{named or 'whom `allow.everyone.if.no.acl.found` lets in'}. Make the account a super user (super.users); "
+            "or let it write there by a rule of its own, and nobody by a rule for everybody: then the job that copies "
+            "denies others by name"
+        )
+        pair.tell("rights", f"cluster {name}", text)
+    return [*guarded, *sorted(closed)]
+
+
+def _spare(pair: Pair, found: Mapping[str, Writers]) -> set[str]:
+    """The topics to which nobody may write now but the account, by a guard for each of the others."""
+    target, name = pair.target, pair.target.cluster.name
+    closable = {topic: one for topic, one in found.items() if one.in_target and not one.open_to}
     copier = target.account_among({who for one in closable.values() for who in one.left}) if closable else ""
-    wanted = [one for topic, its in closable.items() if copier in its.in_target for one in sparing(topic, its, copier)]
+    closed = {topic for topic, one in closable.items() if copier in one.in_target}
+    wanted = [one for topic in sorted(closed) for one in sparing(topic, closable[topic], copier)]
     if wanted:
-        names = sorted({one.rule.name for one in wanted})
-        refuse_writers(target, wanted, pair.topics_unchanged(names), pair.topics_unchanged(names, fresh_s=0))
+        unchanged = pair.topics_unchanged(closed)
+        refuse_writers(target, wanted, unchanged, pair.topics_unchanged(closed, fresh_s=0))
     for one in wanted:
         text = f"{one.rule.principal} may not write to it in {name} as long as it is a copy"
         pair.changed("rights", f"topic {one.rule.name}", text)
-    guarded = [topic for topic, one in found.items() if one.closed or (topic in closable and copier in one.in_target)]
-    if open_ := [topic for topic in topics if topic not in guarded]:
-        named = listed(sorted(writers(there, open_)))
-        text = (
-            f"the account that copies is no super user there, so a rule that keeps everybody out of copies "
-            f"({listed(open_)}) would keep it out as well. Gateways refuse them; brokers do not refuse "
-            f"{named or 'whom `allow.everyone.if.no.acl.found` lets in'}. Make the account a super user (super.users); "
-            "or let it write there by a rule of its own, and nobody by a rule for everybody: then others are denied by "
-            "name"
-        )
-        pair.tell("rights", f"cluster {name}", text)
-    return guarded
+    return closed
 
 
 def _bring(

@@ -75,6 +75,12 @@ def in_target(case: Case) -> Verdicts:
         yield from _in_target(case, topic)
 
 
+def _has_grown_unseen(case: Case, topic: str) -> bool:
+    """Whether its copy may know better than anybody how many partitions it has: the origin cannot be asked."""
+    here = case.here(topic)
+    return topic in case.to_copies and case.request.mode == "forced" and (here is None or here.age_s is not None)
+
+
 def _in_target(case: Case, topic: str) -> Verdicts:
     origin, target, about = case.request.origin, case.request.target, f"topic {topic}"
     there, here, document = case.facts.topic(target, topic), case.here(topic), case.view.mapped(topic)
@@ -92,6 +98,16 @@ def _in_target(case: Case, topic: str) -> Verdicts:
             about,
             f"{origin} cannot say how many partitions topic {topic} has, and {target} does not have it.",
             f"Create it in {target} with the same number of partitions, then run this again.",
+        )
+    elif there.exists and count is not None and there.partitions > count and _has_grown_unseen(case, topic):
+        yield warning(
+            "partition-count",
+            about,
+            f"Topic {topic} has {there.partitions} partitions in {target}, its copy, and had {count} when {origin} was "
+            "last seen. A copy grows when its source has: the others are taken along.",
+            f"Nothing, if {origin} had as many. Else somebody has given the copy more: keys change their partitions.",
+            number=there.partitions,
+            unit="partitions",
         )
     elif there.exists and count is not None and there.partitions != count:
         yield error(

@@ -38,7 +38,9 @@ class Passes:
         self.hang: set[str] = set()
         self.released = threading.Event()
 
-    def __call__(self, _store: Store, clusters: tuple[Admin, Admin], part: Any, at: str, *_: object) -> Synced:
+    def __call__(
+        self, _store: Store, clusters: tuple[Admin, Admin], part: Any, at: str, *_: object, **__: object
+    ) -> Synced:
         source, target = (admin.cluster.name for admin in clusters)
         self.made.append((target, part, time.monotonic()))
         if target in self.hang:

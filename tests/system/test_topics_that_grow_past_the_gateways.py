@@ -1,0 +1,143 @@
+"""A mirrored topic gets a partition in its source by Kafka's own tools: nothing of it is lost or led elsewhere, whether
+its copy has grown yet or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model import MoveRequest
+from ha_core.operations import bindings, engine
+from ha_core.operations.comparing import compare_mirrors
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.last_seen import record
+from ha_core.operations.linking import link_request, plan_link
+from ha_core.operations.proposal import plan
+from ha_core.operations.requests import make_request
+from ha_core.operations.sides import admin_of
+from stack.harness import Stack
+from tests.kafka.mirroring import wait_until
+from tests.kit.running import bootstrap
+from tests.system.reading_near import Reader
+
+pytestmark = [pytest.mark.stack, pytest.mark.long]
+TOPIC, NEW, RECORDS = "orders", 2, 200
+"""It has two partitions, and gets a third one."""
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1, mirror=True) as running:
+        yield running
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
+        yield opened
+
+
+class Writer:
+    """Writes numbers to one partition through the gateway, and knows the offset of each."""
+
+    def __init__(self, stack: Stack) -> None:
+        settings = {"topic.metadata.refresh.interval.ms": 500, "message.timeout.ms": 60_000, "acks": "all"}
+        self._producer = Producer({"bootstrap.servers": stack.gateways[0]["bootstrap"], **settings})
+        self._next = 0
+        self.offsets: dict[int, dict[int, bytes]] = {}
+
+    def known(self) -> int:
+        """So many partitions the gateway shows to it."""
+        return len(self._producer.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions)
+
+    def write(self, partition: int, count: int = RECORDS) -> None:
+        told = list[tuple[KafkaError | None, Message]]()
+
+        def tell(error: KafkaError | None, message: Message) -> None:
+            told.append((error, message))
+
+        for number in range(self._next, self._next + count):
+            self._producer.produce(TOPIC, b"%d" % number, partition=partition, on_delivery=tell)
+            self._producer.poll(0)
+        self._next += count
+        assert self._producer.flush(90) == 0
+        assert [error for error, _ in told if error is not None] == []
+        for _, message in told:
+            offset, value = message.offset(), message.value()
+            assert offset is not None
+            assert value is not None
+            self.offsets.setdefault(partition, {})[offset] = value
+
+
+def move(mode: str) -> MoveRequest:
+    forced = {"mode": "forced", "unread": "wait", "force": True} if mode == "forced" else {}
+    return make_request([f"topic:{TOPIC}"], "east", "west", reason="drill", include_other_users=True, **forced)
+
+
+def partitions(environment: Environment, cluster: str) -> int:
+    return admin_of(environment, cluster).partition_counts([TOPIC])[TOPIC]
+
+
+def read(reader: Reader, writer: Writer) -> None:
+    reader.read(sum(map(len, writer.offsets.values())))
+    for partition, records in writer.offsets.items():
+        assert reader.found[partition] == sorted(records.items())
+
+
+@pytest.mark.timeout(600)
+def test_a_partition_that_somebody_adds_in_the_source_is_written_and_read_there_until_its_copy_has_it(
+    stack: Stack, environment: Environment
+) -> None:
+    # Given a mirrored topic that is written, and a reader who is led to its copy
+    admin_of(environment, "east").create_topics([TopicSpec(TOPIC, NEW, 1)])
+    link = engine.start(environment, plan_link(environment, link_request([TOPIC], "east", "west", "a standby")))
+    assert engine.resume(environment, link.id).result == "succeeded"
+    declared = bindings.with_read(environment.store.load(), "user:anonymous", "west")
+    assert bindings.apply_bindings(environment, bindings.plan_bindings(environment, declared)).result == "succeeded"
+    writer = Writer(stack)
+    for partition in range(NEW):
+        writer.write(partition)
+    wait_until(lambda: compare_mirrors(environment, [TOPIC], "west", 1.0, 0).equal, lambda: "it is copied", 120)
+    # When the topic grows in the source, while what copies is away
+    stack.pause("mirror")
+    try:
+        admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
+        admin.create_partitions([NewPartitions(TOPIC, NEW + 1)])[TOPIC].result(30)
+        wait_until(lambda: writer.known() == NEW + 1, lambda: "the gateway shows it", 30)
+        # Then the new partition is written and read in the source, through the gateway, by whoever is led to the copy
+        writer.write(NEW)
+        assert partitions(environment, "west") == NEW
+        reader = Reader(stack.gateways[0], TOPIC, NEW + 1)
+        try:
+            read(reader, writer)
+        finally:
+            reader.close()
+        # And nobody goes to a copy that lacks it, by a plan or by force
+        record(environment, ["east"])
+        for mode in ("planned", "forced"):
+            refused = {one.code for one in plan(environment, move(mode)).verdicts if one.level == "error"}
+            assert "partition-count" in refused
+    finally:
+        stack.resume("mirror")
+    # When the copy has grown, which takes some seconds
+    begun = time.monotonic()
+    wait_until(lambda: partitions(environment, "west") == NEW + 1, lambda: "the copy grows", 60)
+    print(f"the copy has grown {time.monotonic() - begun:.1f} s after the job went on")
+    wait_until(lambda: compare_mirrors(environment, [TOPIC], "west", 1.0, 0).equal, lambda: "it is copied", 120)
+    # And the topic is switched to it
+    report = engine.resume(environment, engine.start(environment, plan(environment, move("planned"))).id)
+    assert report.result == "succeeded", report.error
+    # Then all is read there, and each partition goes on where it was
+    for partition in range(NEW + 1):
+        writer.write(partition)
+        assert [*writer.offsets[partition]] == [*range(2 * RECORDS)]
+    reader = Reader(stack.gateways[0], TOPIC, NEW + 1)
+    try:
+        read(reader, writer)
+    finally:
+        reader.close()
