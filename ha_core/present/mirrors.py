@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ha_core.model import MirrorSync, SyncFinding
 from ha_core.operations.linking import LinkProposal
@@ -65,14 +65,27 @@ def reconciled_page(result: Reconciled) -> Page:
         login = f" ({LOGIN}: a client's settings for the security profile {result.security})"
         yield f"fetch them there{login if result.wants_login else ''}:"
         yield Table(("command",), commands, line="  {}".format, most=MAX_ROWS)
+    yield from _open(result)
+    if result.mirrored:
+        yield f"mirrored to {result.cluster} from now on: {listed(result.mirrored)} (`switchyard mirrors`)"
+    yield from _left(result)
+
+
+def reconciled_attention(result: Reconciled) -> list[str]:
+    """What somebody has to look at, each with why and what to do: the worst first."""
+    return [str(line) for line in (*_open(result), *_left(result))]
+
+
+def _open(result: Reconciled) -> Iterator[str]:
     for one in result.open:
         told = _TOLD[one.outcome].format(
             cluster=result.cluster, end=one.end, mirrored=one.mirrored, at=one.differs_at, what=one.difference
         )
         more = "" if one.outcome == "unknown" else f". To do without: --accept-loss with the topic {one.topic}"
         yield Marked(f"{one.topic}-{one.partition}: {told}{more}", "bad")
-    if result.mirrored:
-        yield f"mirrored to {result.cluster} from now on: {listed(result.mirrored)} (`switchyard mirrors`)"
+
+
+def _left(result: Reconciled) -> Iterator[str]:
     for topic, why in sorted(result.not_mirrored.items()):
         yield Marked(f"{topic} is not mirrored to {result.cluster}: {why}", "warning")
     for text in result.put_off:
