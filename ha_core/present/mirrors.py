@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ha_core.model import MirrorSync, SyncFinding
+from ha_core.operations.health import Problem
 from ha_core.operations.linking import LinkProposal
 from ha_core.operations.mirrors import MirrorsNow
 from ha_core.operations.reconciled import LOGIN, Reconciled
@@ -13,6 +14,7 @@ from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.plan.verdict import duration, listed
 from ha_core.present.moves import verdicts_page
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number, size
+from ha_core.present.state import problems_page
 
 _MARKS: dict[str, Mark] = {
     "stopped": "error",
@@ -158,6 +160,17 @@ def synced_page(found: MirrorsSynced) -> Page:
         (part.source, part.target, one.about, one.what, _reason(one)) for part in found.parts for one in part.findings
     ]
     yield from _findings(findings)
+
+
+def below_mirrors(left: Sequence[Problem], looks: Collection[MirrorSync], age_s: Callable[[str], float]) -> Page:
+    """What is below the tables of mirrors.
+
+    :param left: clusters that a forced switch has left behind: they have no mirror any more, and who looks for one is
+        not to think that there is nothing to do but to link it again.
+    """
+    if left:
+        yield from problems_page(left)
+    yield from syncs_page(looks, age_s)
 
 
 def syncs_page(found: Collection[MirrorSync], age_s: Callable[[str], float]) -> Page:
