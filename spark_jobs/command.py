@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 N = TypeVar("N", int, float)
 EXIT_UNUSABLE = 2
 EXIT_WITHOUT_SPARK = 3
+REFUSED, FAILED = "refused", "failed_because"
+"""Keys of the summary of a job that has found out nothing: why, and whether it can help to run it again (`FAILED`)."""
 _DEMAND = Demand()
 
 
@@ -31,7 +34,6 @@ def main(arguments: list[str]) -> int:
     from ha_core.kafka.errors import SecurityProfileError
     from ha_core.model import UnreadableDocumentError
     from ha_core.store.errors import StoreError
-    from spark_jobs.folder import Folder
     from spark_jobs.inputs import InputError
     from spark_jobs.pulse import SparkGoneError
     from spark_jobs.session import SparkConnectError
@@ -41,19 +43,34 @@ def main(arguments: list[str]) -> int:
             _mirror(options)
             return 0
         outcome = _run(options)
-    except (InputError, SecurityProfileError, UnreadableDocumentError, StoreError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_UNUSABLE
+    except (InputError, SecurityProfileError, UnreadableDocumentError) as error:
+        return _failed(options, error, EXIT_UNUSABLE, REFUSED)
+    except StoreError as error:
+        return _failed(options, error, EXIT_UNUSABLE, FAILED)
     except (SparkConnectError, SparkGoneError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_WITHOUT_SPARK
+        return _failed(options, error, EXIT_WITHOUT_SPARK, FAILED)
     print(f"\n{outcome.text}\n", flush=True)
     if options.summary:
-        text = json.dumps(outcome.summary, indent=1, sort_keys=True, allow_nan=False)
-        Folder(str(options.summary.parent)).write_text(options.summary.name, [text, "\n"])
+        _write(options.summary, outcome.summary)
     else:
         print(json.dumps(outcome.summary))
     return 0
+
+
+def _failed(options: argparse.Namespace, error: Exception, code: int, key: str) -> int:
+    """Says why, to people and to whoever started the job: of a program that has ended he knows nothing but its code."""
+    print(f"error: {error}", file=sys.stderr)
+    if getattr(options, "summary", None):  # `mirror` has none
+        with contextlib.suppress(OSError):
+            _write(options.summary, {"job": options.job, key: str(error)})
+    return code
+
+
+def _write(file: Path, summary: Mapping[str, object]) -> None:
+    from spark_jobs.folder import Folder
+
+    text = json.dumps(summary, indent=1, sort_keys=True, allow_nan=False)
+    Folder(str(file.parent)).write_text(file.name, [text, "\n"])
 
 
 def _mirror(options: argparse.Namespace) -> None:

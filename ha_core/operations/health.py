@@ -55,7 +55,7 @@ def problems(
         *_operations(environment, running),
         *_topics(view, running),
         *_mirrors(environment),
-        *_tails(environment),
+        *left_behind(environment),
         *_mirror_syncs(environment),
     )
 
@@ -192,7 +192,7 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
         )
 
 
-def _tails(environment: Environment) -> Iterator[Problem]:
+def left_behind(environment: Environment) -> Iterator[Problem]:
     """Clusters that were lost with what nobody had copied, and that nobody has looked at since."""
     for cluster, tails in uncounted(environment.store.lost_tails()).items():
         names = listed(dict.fromkeys(tail.topic for tail in tails))

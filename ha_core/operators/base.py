@@ -99,19 +99,12 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
 
     def guarded(self, context: Context, work: Callable[[], Any]) -> Any:
         try:
-            with refusals_are_final(), ExitStack() as opened:
+            with errors_are_told(context, self.execution_timeout), refusals_are_final(), ExitStack() as opened:
                 opened.callback(self.__dict__.pop, "environment", None)
                 self.context, self._opened = context, opened
                 return work()
-        except (TaskDeferred, DryRunEnds, RunFailedError):
-            raise
         except AirflowTaskTimeout:
             self._timed_out = True
-            tell(context, FAILED, f"it took longer than {self.execution_timeout}")
-            raise
-        except Exception as error:
-            kind = next((kind for known, kind in _ENDS if isinstance(error, known)), FAILED)
-            tell(context, kind, str(error) or type(error).__name__)
             raise
 
     @cached_property
@@ -185,6 +178,22 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
 
 class RunFailedError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
     """A run whose report says why: there is nothing to add, and nobody to tell it to."""
+
+
+@contextmanager
+def errors_are_told(context: Context, timeout: object) -> Iterator[None]:
+    """Whatever ends a task, a sentence of it is kept: without one the run's report has to say that nobody knows why."""
+    try:
+        yield
+    except (TaskDeferred, DryRunEnds, RunFailedError):
+        raise
+    except AirflowTaskTimeout:
+        tell(context, FAILED, f"it took longer than {timeout}")
+        raise
+    except Exception as error:
+        kind = next((kind for known, kind in _ENDS if isinstance(error, known)), FAILED)
+        tell(context, kind, str(error) or type(error).__name__)
+        raise
 
 
 def tell(context: Context, kind: str, text: str, **more: Any) -> None:

@@ -34,12 +34,14 @@ class PlanMirrorOperator(SwitchyardOperator):
     max_bytes_s: Any = Text("none")
 
     def work(self) -> dict[str, Any]:
+        from ha_core.present.moves import objections
         from ha_core.present.page import amount
 
         proposal = self._plan()
         proposal.require_sound()
         what = amount(len(proposal.moves.topics), "topic")
-        self.would(f"would mirror {what} from {self.origin} to {self.target}", objections=["none"])
+        would = f"would mirror {what} from {self.origin} to {self.target}"
+        self.would(would, objections=objections(proposal.verdicts))
         return proposal.to_json()
 
     def _plan(self) -> LinkProposal:
@@ -186,14 +188,14 @@ class ReconcileOperator(SwitchyardOperator):
     def work(self) -> dict[str, Any]:
         from ha_core.operations.comparing import verify_of
         from ha_core.operations.reconciling import reconcile
-        from ha_core.present.mirrors import reconciled_page
+        from ha_core.present.mirrors import reconciled_attention, reconciled_page
         from ha_core.present.page import amount
 
         self.finish_own()
         asked = {**self.asked, "verify": verify_of(self.verify)}
         result = reconcile(self.environment, dry_run=self.dry_run, **asked)
         self.say(reconciled_page(result), MAX_LISTED)
-        document = result.to_json()
+        document, open_ = result.to_json(), reconciled_attention(result)
         if not result.found:
             raise AirflowSkipException(f"No topic went on at its copy without {self.cluster}.")
         if result.needs_attention and not self.dry_run:
@@ -201,16 +203,17 @@ class ReconcileOperator(SwitchyardOperator):
             raise AirflowFailException(
                 f"Of {self.cluster} {amount(len(result.open), 'partition')} cannot be counted, or differ from their "
                 f"copies; not mirrored to it: {amount(len(result.not_mirrored), 'topic')}; left for another time: "
-                f"{len(result.put_off)}. The log says why and what to do."
+                f"{len(result.put_off)}. The log has all of it. The first: {open_[0]}"
             )
         counted = len(result.found) - len(result.open)
         said = f"{amount(result.records, 'record')} of {amount(counted, 'partition')} of {self.cluster} lie beyond"
         if self.dry_run:
             would = f"would keep that {said} their copies{', and mirror the topics to it' if self.mirror else ''}"
             if result.open:
-                left = f"{amount(len(result.open), 'partition')} cannot be counted: the log says why and what to do"
+                left = f"{amount(len(result.open), 'partition')} cannot be counted, or differ from their copies"
                 would = f"{would}; {left}" if counted else left
-            self.would(would)
+                would = f"{would}. The log has all of it. The first: {open_[0]}"
+            self.would(would, objections=open_ or ["none"])
         elif result.mirrored:
             self.done(f"{said} their copies; mirrored to it from now on: {amount(len(result.mirrored), 'topic')}")
         else:
@@ -238,14 +241,14 @@ class SyncMirrorsOperator(SwitchyardOperator):
         if not found.parts:
             raise AirflowSkipException("No topic is mirrored.")
         self.say(synced_page(found), MAX_LISTED)
-        if found.stops and not self.dry_run:
-            first = found.stops[0]
-            raise AirflowFailException(
-                f"Not as in their sources, and left to somebody: {amount(len(found.stops), 'thing')}. The first: "
-                f"{first.about}, {first.what}: {first.reason}"
-            )
+        stops = [f"{one.about}, {one.what}: {one.reason}" for one in found.stops]
+        left = f"left to somebody: {amount(len(stops), 'thing')}. The first: {stops[0]}" if stops else ""
         if self.dry_run:
-            self.would(f"would change {amount(len(found.changes), 'thing')} on standbys", objections=["none"])
+            would = f"would change {amount(len(found.changes), 'thing')} on standbys"
+            self.would("; ".join(filter(None, (would, left))), objections=stops or ["none"])
+        elif stops:
+            self.push_result(found.to_json())
+            raise AirflowFailException(f"Not as in their sources, and {left}")
         else:
             self.done(f"changed {amount(len(found.changes), 'thing')} on standbys, which are as their sources")
         return found.to_json()

@@ -44,15 +44,17 @@ class MirrorsPage:
 
 def _look() -> str:
     from ha_core.kafka.errors import SecurityProfileError
+    from ha_core.operations.health import left_behind
     from ha_core.operations.mirrors import mirrors_now, synced
     from ha_core.present.mirror_picture import document
-    from ha_core.present.mirrors import syncs_page
+    from ha_core.present.mirrors import below_mirrors
     from ha_core.store.errors import StoreError
 
     try:
         with SwitchyardHook().get_conn("airflow:page") as environment:
             found = mirrors_now(environment)
-            below = [*syncs_page(synced(environment, found.mirrors), environment.age_s)]
+            looks = synced(environment, found.mirrors)
+            below = [*below_mirrors([*left_behind(environment)], looks, environment.age_s)]
             return document(found, below, environment.now())
     except (StoreError, SecurityProfileError, AirflowException, ValueError) as error:
         raise PageError(f"The mirrors cannot be shown: {error}") from error

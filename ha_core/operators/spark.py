@@ -18,9 +18,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE
-from ha_core.operators.base import Context, refusals_are_final
+from ha_core.operators.base import Context, errors_are_told, refusals_are_final
 from ha_core.operators.dag_run import run_owner
-from ha_core.operators.forms import refuse_unknown_keys
+from ha_core.operators.forms import RefusedRequestError, refuse_unknown_keys
 
 if TYPE_CHECKING:
     from ha_core.wire.sasl import SecurityProfile
@@ -97,6 +97,10 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
         self.strict_form = strict_form
 
     def execute(self, context: Context) -> dict[str, Any]:
+        with errors_are_told(context, self.execution_timeout):
+            return self._submitted(context)
+
+    def _submitted(self, context: Context) -> dict[str, Any]:
         if self.strict_form:
             with refusals_are_final():
                 refuse_unknown_keys(context)
@@ -106,7 +110,11 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
             history = history_folder()
             more = [text.replace(HISTORY, history).replace(RATES, str(rates_file())) for text in self.arguments]
             self.application_args = [self.job, *state, "--history", history, "--summary", str(summary), *more]
-            super().execute(context)
+            try:
+                super().execute(context)
+            except AirflowException:
+                _raise_words(summary)
+                raise
             return dict(json.loads(summary.read_text("utf-8")))
 
     def _state(self, context: Context, accounts: Path) -> list[str]:
@@ -158,6 +166,20 @@ def _application() -> str:
     if spec is None or spec.origin is None:
         raise AirflowException("The package spark_jobs is not installed beside ha_core. Install the whole project.")
     return spec.origin
+
+
+def _raise_words(summary: Path) -> None:
+    """Raise what the job has said for itself, if it has: the provider only knows its command and its exit code."""
+    from spark_jobs.command import FAILED, REFUSED
+
+    try:
+        said = json.loads(summary.read_text("utf-8"))
+    except (OSError, ValueError):
+        return
+    if why := said.get(REFUSED):
+        raise RefusedRequestError(str(why))
+    if why := said.get(FAILED):
+        raise AirflowException(str(why))
 
 
 def _write_profiles(file: Path, profiles: dict[str, SecurityProfile | None]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ha_core.model import MirrorSync, SyncFinding
+from ha_core.operations.health import Problem
 from ha_core.operations.linking import LinkProposal
 from ha_core.operations.mirrors import MirrorsNow
 from ha_core.operations.reconciled import LOGIN, Reconciled
@@ -13,6 +14,7 @@ from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.plan.verdict import duration, listed
 from ha_core.present.moves import verdicts_page
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number, size
+from ha_core.present.state import problems_page
 
 _MARKS: dict[str, Mark] = {
     "stopped": "error",
@@ -65,14 +67,27 @@ def reconciled_page(result: Reconciled) -> Page:
         login = f" ({LOGIN}: a client's settings for the security profile {result.security})"
         yield f"fetch them there{login if result.wants_login else ''}:"
         yield Table(("command",), commands, line="  {}".format, most=MAX_ROWS)
+    yield from _open(result)
+    if result.mirrored:
+        yield f"mirrored to {result.cluster} from now on: {listed(result.mirrored)} (`switchyard mirrors`)"
+    yield from _left(result)
+
+
+def reconciled_attention(result: Reconciled) -> list[str]:
+    """What somebody has to look at, each with why and what to do: the worst first."""
+    return [str(line) for line in (*_open(result), *_left(result))]
+
+
+def _open(result: Reconciled) -> Iterator[str]:
     for one in result.open:
         told = _TOLD[one.outcome].format(
             cluster=result.cluster, end=one.end, mirrored=one.mirrored, at=one.differs_at, what=one.difference
         )
         more = "" if one.outcome == "unknown" else f". To do without: --accept-loss with the topic {one.topic}"
         yield Marked(f"{one.topic}-{one.partition}: {told}{more}", "bad")
-    if result.mirrored:
-        yield f"mirrored to {result.cluster} from now on: {listed(result.mirrored)} (`switchyard mirrors`)"
+
+
+def _left(result: Reconciled) -> Iterator[str]:
     for topic, why in sorted(result.not_mirrored.items()):
         yield Marked(f"{topic} is not mirrored to {result.cluster}: {why}", "warning")
     for text in result.put_off:
@@ -145,6 +160,17 @@ def synced_page(found: MirrorsSynced) -> Page:
         (part.source, part.target, one.about, one.what, _reason(one)) for part in found.parts for one in part.findings
     ]
     yield from _findings(findings)
+
+
+def below_mirrors(left: Sequence[Problem], looks: Collection[MirrorSync], age_s: Callable[[str], float]) -> Page:
+    """What is below the tables of mirrors.
+
+    :param left: clusters that a forced switch has left behind: they have no mirror any more, and who looks for one is
+        not to think that there is nothing to do but to link it again.
+    """
+    if left:
+        yield from problems_page(left)
+    yield from syncs_page(looks, age_s)
 
 
 def syncs_page(found: Collection[MirrorSync], age_s: Callable[[str], float]) -> Page:

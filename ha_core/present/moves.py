@@ -18,7 +18,7 @@ _MARKS: dict[Level, Mark] = {"error": "error", "warning": "warning", "info": "di
 
 def proposal_page(proposal: Proposal) -> Page:
     yield Marked(proposal.title, "strong")
-    yield from (Marked(line, "strong") for line in _taken_for_dead(proposal.request))
+    yield from (Marked(line, "strong") for line in _would_take_for_dead(proposal))
     yield f"reason: {proposal.request.reason}"
     if proposal.moves.reasons:
         rows = [(key.replace(":", " ", 1), why) for key, why in sorted(proposal.moves.reasons.items())]
@@ -151,7 +151,7 @@ def would_move(proposal: Proposal) -> str:
     """The first line of what a dry run has found out."""
     request, moves = proposal.request, proposal.moves
     what = _things(len(moves.topics), len(moves.groups))
-    return "; ".join([f"would move {what} from {request.origin} to {request.target}", *_taken_for_dead(request)])
+    return "; ".join([f"would move {what} from {request.origin} to {request.target}", *_would_take_for_dead(proposal)])
 
 
 def move_preview(proposal: Proposal) -> dict[str, Any]:
@@ -189,7 +189,9 @@ def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
     left = [f"{listed(sorted(stayed))} stayed, as their copies are damaged"] if stayed else []
     fence = [] if waited is None else [f"clients waited {waited:.1f} ms behind its fence"]
     way = f"from {request.origin} to {request.target} in {operation.id}"
-    return "; ".join([f"moved {what} {way}", *left, *fence, *_taken_for_dead(request)])
+    dead = _taken_for_dead(request, len(moves.topics) - len(stayed), len(operation.evidence.went_to_copies))
+    result = [operation.result] if operation.result else []  # what was compared, and what is left to do
+    return "; ".join([f"moved {what} {way}", *left, *fence, *dead, *result])
 
 
 def crossed(operations: Sequence[MoveOperation]) -> str:
@@ -203,13 +205,29 @@ def _things(topics: int, groups: int) -> str:
     return " and ".join(amount(count, thing) for count, thing in counts if count) or "bindings only"
 
 
-def _taken_for_dead(request: MoveRequest) -> list[str]:
-    """What a forced move asks of readers: whoever approves it, or finds it later, is to see it at once."""
+def _would_take_for_dead(proposal: Proposal) -> list[str]:
+    to_copies = {one.about for one in proposal.verdicts if one.code in _TO_COPIES}
+    return _taken_for_dead(proposal.request, len(proposal.moves.topics), len(to_copies))
+
+
+_TO_COPIES = frozenset({"goes-to-copy", "copy-unknown"})
+"""What is said of each topic that goes to its copy."""
+
+
+def _taken_for_dead(request: MoveRequest, topics: int, to_copies: int) -> list[str]:
+    """What a forced move asks of readers: whoever approves it, or finds it later, is to see it at once. At a copy
+    nobody waits, and what was not copied is lost for them."""
     if request.mode != "forced":
         return []
     unread = "skip what they have not read of it" if request.unread == "skip" else "wait for what it holds"
+    readers = []
+    if to_copies:
+        which = "" if to_copies >= topics else f" of {amount(to_copies, 'topic')}"
+        readers.append(f"readers{which} go on at copies without what these lack of it")
+    if not to_copies or to_copies < topics:
+        readers.append(f"readers of the others {unread}" if to_copies else f"readers {unread}")
     leave = ["topics whose copies are damaged stay there"] if request.damaged_copies == "leave" else []
-    return [f"{request.origin} is taken for dead, and readers {unread}", *leave]
+    return [f"{request.origin} is taken for dead, and {', and '.join(readers)}", *leave]
 
 
 def _created(creates: dict[str, int]) -> str:

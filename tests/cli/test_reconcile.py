@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH, SUCCESS
@@ -40,6 +42,17 @@ def test_a_tail_that_nobody_has_counted_waits_for_a_human(monkeypatch: pytest.Mo
     assert found["text"].startswith("orders went on at their copies without it")
     assert "switchyard mirror reconcile east" in found["remedy"]
     assert "orders went on at their copies" in shown("status")
+
+
+def test_who_looks_for_the_mirror_of_a_lost_cluster_is_told_where_it_went(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store(monkeypatch, TAIL)
+    picture = tmp_path / "mirrors.html"
+    assert "`switchyard mirror reconcile east --reason …` when it is back" in shown(
+        "mirrors", "--picture", str(picture)
+    )
+    assert "orders went on at their copies without it" in picture.read_text()
 
 
 def test_a_log_that_is_not_what_its_copy_is_waits_for_a_human_with_the_first_offset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,16 +12,24 @@ from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
-from airflow.sdk.exceptions import AirflowSkipException  # noqa: E402
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException  # noqa: E402
 
-from ha_core.operations import reconciling, throttling, unlinking  # noqa: E402
+from ha_core.model import MoveSet, SyncFinding  # noqa: E402
+from ha_core.operations import linking, reconciling, throttling, unlinking  # noqa: E402
+from ha_core.operations.linking import LinkProposal  # noqa: E402
 from ha_core.operations.reconciled import Reconciled, TailFound  # noqa: E402
+from ha_core.operations.syncing import by_hand  # noqa: E402
+from ha_core.operations.syncing.by_hand import MirrorsSynced  # noqa: E402
+from ha_core.operations.syncing.pair import Synced  # noqa: E402
 from ha_core.operators.mirrors import (  # noqa: E402
+    PlanMirrorOperator,
     ReconcileOperator,
+    SyncMirrorsOperator,
     ThrottleMirrorOperator,
     UnlinkMirrorOperator,
 )
-from ha_core.operators.outcome import DRY_RUN, TOLD  # noqa: E402
+from ha_core.operators.outcome import DRY_RUN, FAILED, TOLD  # noqa: E402
+from ha_core.plan.verdict import info  # noqa: E402
 from ha_core.present.mirrors import reconciled_page  # noqa: E402
 
 COUNTED = TailFound("orders", 0, "switch-1", "counted", 20, 20, 25, 5, 900)
@@ -44,7 +53,11 @@ def told(monkeypatch: pytest.MonkeyPatch, result: Reconciled, **asked: Any) -> s
 def test_a_dry_run_promises_no_mirror_where_nothing_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = Reconciled("east", "b:1", (COUNTED._replace(outcome="gone", records=None),))
     line = told(monkeypatch, gone, topics=[], mirror=True, accept_loss=False, dry_run=True)
-    assert line == "1 partition cannot be counted: the log says why and what to do"
+    assert line == (
+        "1 partition cannot be counted, or differ from their copies. The log has all of it. The first: orders-0: east "
+        "does not have it any more: what it had beyond 20 nobody can say. To do without: --accept-loss with the topic "
+        "orders"
+    )
 
 
 def test_what_is_not_asked_for_or_was_done_before_is_not_told_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,3 +109,53 @@ def test_the_command_that_fetches_a_lost_tail_says_where_a_login_belongs() -> No
     assert "--consumer.config" not in plain.fetch(COUNTED)
     assert "--bootstrap-server b:1 --consumer.config LOGIN.properties --topic orders" in login.fetch(COUNTED)
     assert any("security profile sasl" in str(line) for line in reconciled_page(login))
+
+
+def running(monkeypatch: pytest.MonkeyPatch, operator: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A context for a task of `operator`, which opens no store, and what the task pushes."""
+    pushed = dict[str, Any]()
+    monkeypatch.setattr(operator, "environment", None, raising=False)
+    dag = SimpleNamespace(task_ids=[], params={})
+    context = {
+        "params": {},
+        "dag": dag,
+        "task": SimpleNamespace(dag=dag, task_id="work"),
+        "dag_run": SimpleNamespace(conf={}),
+        "ti": SimpleNamespace(xcom_push=lambda key, value, **_: pushed.update({key: value})),
+    }
+    return context, pushed
+
+
+GONE = SyncFinding(what="partitions", about="topic orders", reason="it does not exist in east.", stop=True)
+LATER = SyncFinding(what="offsets", about="group tills", reason="it has members there.")
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_what_a_sync_leaves_to_somebody_is_in_the_first_line_also_of_a_dry_run(
+    monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    found = MirrorsSynced((Synced("east", "west", "topics", "", 1, (), (LATER, GONE)),), dry_run)
+    monkeypatch.setattr(by_hand, "sync_mirrors", lambda *_: found)
+    context, pushed = running(monkeypatch, SyncMirrorsOperator)
+    task = SyncMirrorsOperator(task_id="work", topics=[], target="", dry_run=dry_run)
+    with nullcontext() if dry_run else pytest.raises(AirflowFailException):
+        task.execute(context)
+    left = "left to somebody: 1 thing. The first: topic orders, partitions: it does not exist in east."
+    kind, begin = FAILED, "Not as in their sources, and "
+    if dry_run:
+        kind, begin = DRY_RUN, "would change 0 things on standbys; "
+    assert (pushed[TOLD]["kind"], pushed[TOLD]["text"]) == (kind, f"{begin}{left}")
+    if not dry_run:
+        assert pushed["return_value"] == found.to_json()
+
+
+def test_a_dry_run_of_a_link_has_what_is_said_of_it_in_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = linking.link_request(["orders"], "east", "west", "r")
+    said = (info("fewer-in-sync", "topic orders", "Its min.insync.replicas is lowered."),)
+    proposal = LinkProposal(request=request, revision=1, moves=MoveSet(topics=("orders",)), verdicts=said)
+    monkeypatch.setattr(linking, "plan_link", lambda *_: proposal)
+    context, pushed = running(monkeypatch, PlanMirrorOperator)
+    asked = {"topics": ["orders"], "origin": "east", "target": "west", "reason": "r", "settings_left_alone": []}
+    PlanMirrorOperator(task_id="work", **asked, max_bytes_s="none", dry_run=True).execute(context)
+    assert (pushed[TOLD]["kind"], pushed[TOLD]["text"]) == (DRY_RUN, "would mirror 1 topic from east to west")
+    assert pushed[TOLD]["objections"] == ["info: topic orders: Its min.insync.replicas is lowered."]

@@ -10,6 +10,7 @@ import pytest
 from ha_core.model import MoveRequest, Scope
 from ha_core.model.operation import MoveSet
 from ha_core.operations.proposal import Proposal
+from ha_core.plan.verdict import info
 from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it
@@ -89,6 +90,22 @@ def test_whoever_approves_or_finds_a_forced_move_sees_what_it_asks_of_readers(un
     assert would_move(proposal) == f"would move 1 topic from east to west; {expected}"
     assert expected in log_lines(proposal_page(proposal))
     assert f"**{expected}**" in markdown(proposal_page(proposal))
+
+
+def test_nobody_is_told_that_readers_wait_where_topics_go_on_at_their_copies() -> None:
+    goes = info("goes-to-copy", "topic orders", "Topic orders goes on at its copy in west.", "Nothing.")
+    proposal = Proposal(request=FORCED, revision=1, verdicts=(goes,), moves=MoveSet(topics=("orders",)))
+
+    assert would_move(proposal) == (
+        "would move 1 topic from east to west; east is taken for dead, and readers go on at copies without what these "
+        "lack of it"
+    )
+    # And where one has a copy and another has none, each is told what becomes of it
+    both = proposal.model_copy(update={"moves": MoveSet(topics=("bills", "orders"))})
+    assert would_move(both).endswith(
+        "readers of 1 topic go on at copies without what these lack of it, and readers of the others wait for what it "
+        "holds"
+    )
 
 
 def test_a_planned_move_asks_nothing_of_readers() -> None:

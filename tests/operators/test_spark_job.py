@@ -82,6 +82,41 @@ def test_a_job_gets_the_state_and_the_accounts_of_its_clusters_and_its_summary_i
     assert "secret" not in " ".join(given)
 
 
+@pytest.mark.parametrize(
+    ("summary", "kind", "text"),
+    [
+        ('{"refused": "Topic bill has no mirror."}', "REFUSED", "Topic bill has no mirror."),
+        ('{"failed_because": "zk:2181 is out of reach."}', "FAILED", "zk:2181 is out of reach."),
+        (None, "FAILED", "Cannot execute: spark-submit. Error code is: 1."),
+    ],
+)
+def test_the_report_of_a_run_is_told_why_a_job_has_failed_in_the_words_of_the_job_where_it_had_any(
+    submitted: dict[str, Any], monkeypatch: pytest.MonkeyPatch, summary: str | None, kind: str, text: str
+) -> None:
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+    from airflow.sdk.exceptions import AirflowException
+
+    from ha_core.operators.outcome import TOLD
+    from ha_core.operators.spark import SparkJobOperator
+
+    def fail(operator: Any, _context: Any) -> None:
+        arguments = operator.application_args
+        if summary is not None:
+            Path(arguments[arguments.index("--summary") + 1]).write_text(summary)
+        raise AirflowException("Cannot execute: spark-submit. Error code is: 1.")
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", fail)
+    pushed: dict[str, Any] = {}
+    run = SimpleNamespace(dag_id="verify_mirror", run_id="run", conf=None)
+    instance = SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))
+    with pytest.raises(AirflowException, match=text):
+        SparkJobOperator(task_id="compare", job="verify").execute(
+            {"dag_run": run, "dag": SimpleNamespace(params={}), "ti": instance}
+        )
+    assert pushed == {TOLD: {"kind": kind, "text": text}}
+    assert submitted == {}
+
+
 def test_without_its_connection_a_job_runs_on_the_worker_and_not_on_yarn(monkeypatch: pytest.MonkeyPatch) -> None:
     from ha_core.operators.spark import SparkJobOperator
 

@@ -85,10 +85,14 @@ def test_a_topic_whose_mirror_is_not_clear_is_not_verified(
     }
     (file := tmp_path / "told.json").write_text(json.dumps(told))
 
-    code = main(["verify", "--clusters", str(file), "--output", str(tmp_path), "--seed", "", *options])
+    summary = tmp_path / "summary.json"
+    rest = ["--output", str(tmp_path), "--seed", "", "--summary", str(summary)]
+    code = main(["verify", "--clusters", str(file), *rest, *options])
 
     assert code == 2
     assert f"error: {why}" in capsys.readouterr().err
+    # And whoever has started the job, and reads its summary, is told so too
+    assert json.loads(summary.read_text())["refused"].startswith(why)
 
 
 @pytest.mark.parametrize("value", ["0", "1.5", "nan"])

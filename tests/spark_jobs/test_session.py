@@ -87,8 +87,11 @@ def test_a_job_without_its_server_ends_with_one_line(
     monkeypatch.setattr(session, "WAIT_S", 0.0)
     clusters, remote = tmp_path / "clusters.json", nobody()
     clusters.write_text('{"clusters": [{"name": "east", "bootstrap": "east:9092"}]}')
-    ended = main(["facts", "--clusters", str(clusters), "--history", str(tmp_path / "history"), "--remote", remote])
+    summary = tmp_path / "summary.json"
+    files = ["--clusters", str(clusters), "--history", str(tmp_path / "history"), "--summary", str(summary)]
+    ended = main(["facts", *files, "--remote", remote])
     said = capsys.readouterr().err
+    assert json.loads(summary.read_text()) == {"job": "facts", "failed_because": said.removeprefix("error: ").rstrip()}
     assert (ended, said.count("\n"), said.startswith(f"error: the Spark Connect server at {remote} ")) == (3, 1, True)
 
 

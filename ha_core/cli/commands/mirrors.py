@@ -26,6 +26,7 @@ from ha_core.cli.exits import ATTENTION, SUCCESS
 from ha_core.operations.comparing import verify_of
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.given_up import end_interrupted
+from ha_core.operations.health import left_behind
 from ha_core.operations.linking import link_request, plan_link
 from ha_core.operations.mirrors import mirrors_now, synced
 from ha_core.operations.reconciling import reconcile
@@ -34,7 +35,7 @@ from ha_core.operations.throttling import UNLIMITED, limit_of, throttle
 from ha_core.operations.unlinking import unlink
 from ha_core.plan.verdict import listed
 from ha_core.present.mirror_picture import document, svg
-from ha_core.present.mirrors import link_page, mirrors_page, reconciled_page, synced_page, syncs_page
+from ha_core.present.mirrors import below_mirrors, link_page, mirrors_page, reconciled_page, synced_page
 from ha_core.present.moves import batches_page
 
 Topics = Annotated[list[str], Argument(metavar="TOPIC…", help="Names.")]
@@ -152,7 +153,8 @@ def show(
         raise RefusedError(f"A picture {picture}: end its name with .svg or .html.")
     environment = session.environment
     found = mirrors_now(environment)
-    below = [*syncs_page(synced(environment, found.mirrors), environment.age_s)]
+    looks = synced(environment, found.mirrors)
+    below = [*below_mirrors([*left_behind(environment)], looks, environment.age_s)]
     page = [*mirrors_page(found), *below]
     if picture is not None:
         now = environment.now()
