@@ -155,7 +155,8 @@ def test_a_dry_run_of_a_link_has_what_is_said_of_it_in_its_result(monkeypatch: p
     proposal = LinkProposal(request=request, revision=1, moves=MoveSet(topics=("orders",)), verdicts=said)
     monkeypatch.setattr(linking, "plan_link", lambda *_: proposal)
     context, pushed = running(monkeypatch, PlanMirrorOperator)
-    asked = {"topics": ["orders"], "origin": "east", "target": "west", "reason": "r", "settings_left_alone": []}
+    asked: dict[str, Any] = {"topics": ["orders"], "origin": "east", "target": "west", "reason": "r"}
+    asked["settings_left_alone"] = []
     PlanMirrorOperator(task_id="work", **asked, max_bytes_s="none", dry_run=True).execute(context)
     assert (pushed[TOLD]["kind"], pushed[TOLD]["text"]) == (DRY_RUN, "would mirror 1 topic from east to west")
     assert pushed[TOLD]["objections"] == ["info: topic orders: Its min.insync.replicas is lowered."]
