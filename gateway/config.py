@@ -15,6 +15,7 @@ from gateway.authenticating.accounts import Account
 from gateway.authenticating.jwks import Jwks, JwksError, demand_allowed
 from gateway.authenticating.phantoms import Phantoms
 from gateway.authenticating.users import UsersError, accounts, with_keys
+from gateway.platform.section import Platform, PlatformError
 from gateway.rules_file import RulesFile, RulesFileError, parse
 from gateway.session.certificate import parse_rule
 from gateway.tls_server import TlsServer, tls_server
@@ -326,6 +327,8 @@ class Config(_Section):
     authentication: Authentication
     """No default: whether strangers may come in is for the operator to say."""
     authorisation: Authorisation = Authorisation()
+    platform: Platform | None = None
+    """Where users, rules and settings come from that no file names."""
     security_profiles: dict[str, Any] = Field(default_factory=dict, repr=False, exclude=True)
     """How the gateway itself logs in to clusters, as in a security file (`ha_core/kafka/security`), but with passwords
     in files only."""
@@ -342,6 +345,10 @@ class Config(_Section):
     def profiles(self) -> Mapping[str, SecurityProfile]:
         """The accounts of `security_profiles`, by name."""
         return self._profiles
+
+    def follows(self, kind: str) -> bool:
+        """Whether the platform says it."""
+        return self.platform is not None and kind in self.platform.follows
 
     @property
     def rules_file(self) -> Path | None:
@@ -363,10 +370,26 @@ class Config(_Section):
     @model_validator(mode="after")
     def _somebody_can_come_in(self) -> Self:
         said, by_certificate = self.authentication, self.tls is not None and self.tls.principal_rules
-        if not said.anonymous and said.users_file is None and said.oauth is None and not by_certificate:
+        known = said.users_file is not None or self.follows("users")
+        if not said.anonymous and not known and said.oauth is None and not by_certificate:
             raise ValueError(
-                "authentication: nobody can log in: give users_file or oauth, set anonymous: true, or let certificates "
-                "say who it is (tls.principal_rules)"
+                "authentication: nobody can log in: give users_file or oauth, follow the users of a platform, set "
+                "anonymous: true, or let certificates say who it is (tls.principal_rules)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _each_thing_from_one_place(self) -> Self:
+        if self.follows("users") and self.authentication.users_file is not None:
+            raise ValueError(
+                "authentication.users_file and platform.follows: both say who can log in; leave users_file out, or "
+                "users out of follows"
+            )
+        if self.follows("rules") and "authorisation" in self.model_fields_set:
+            said = "off" if self.authorisation.rules_file is None else "rules_file"
+            raise ValueError(
+                f"authorisation ({said}) and platform.follows: both say who may do what; leave authorisation out, or "
+                "rules out of follows"
             )
         return self
 
@@ -410,6 +433,11 @@ def load(path: Path | str) -> Config:
     if config.rules_file is not None:
         config.authorisation._rules = read_rules(config.rules_file, f"{file}: authorisation.rules_file")
     _read_security(config, file)
+    if config.platform is not None:
+        try:
+            config.platform.read(folder, f"{file}: platform")
+        except PlatformError as error:
+            raise ConfigError(str(error)) from None
     try:
         config._profiles = profiles(config.security_profiles, f"{file}: security_profiles", folder, ("password_file",))
     except SecurityProfileError as error:
@@ -429,7 +457,7 @@ def open_passwords(config: Config) -> str | None:
     """Why passwords would go over an open line; None: they do not, or it is one that does not leave the machine."""
     if PLAIN not in config.authentication.mechanisms or config.tls is not None:
         return None
-    if not config.authentication.users:
+    if not (config.authentication.users or config.follows("users")):
         return None
     flag = "authentication.plain_without_tls: true"
     if not _on_loopback(config.listen.host):

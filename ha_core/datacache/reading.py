@@ -48,6 +48,7 @@ class Reading:
         self._reads: deque[tuple[float, int]] = deque(maxlen=_READS)
         """When each began, and up to where it read."""
         self._fails = 0
+        self._first_check_s = settings.check_s
         self._next_check_s = 0.0
         self.error = self.trouble = ""
         self.checked_s: float | None = None
@@ -56,6 +57,12 @@ class Reading:
 
     def start(self) -> None:
         self._thread.start()
+
+    def goes_on(self, served_us: int, age_s: float) -> None:
+        """What an earlier process served is served. It was all that the source had so long ago; whether it was right is
+        seen as soon as the source has been read, not only after a while."""
+        self._reads.append((self._clock_s() - age_s, served_us))
+        self._first_check_s = 0.0
 
     def now(self) -> None:
         """Read at once."""
@@ -73,7 +80,7 @@ class Reading:
         return max((began_s for began_s, through_us in list(self._reads) if through_us <= served_us), default=None)
 
     def _run(self) -> None:
-        self._next_check_s = self._clock_s() + self._settings.check_s
+        self._next_check_s = self._clock_s() + self._first_check_s
         while not self._closing:
             self._wanted.clear()
             self._attempt()
