@@ -101,7 +101,7 @@ class Platform(BaseModel):
         self.token(where)
         if urlsplit(self.url).scheme == "https":
             try:
-                self._files = named_files(self.tls or {}, f"{where}.tls", folder)
+                self._files = named_files(self.tls or {}, "tls", folder)
                 client_context(self._files)
             except TlsFilesError as error:
                 raise PlatformError(f"{where}: {error}") from None
