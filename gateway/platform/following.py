@@ -114,7 +114,9 @@ class FollowingPlatform:
 
     def _file(self, kind: str) -> KeptFile | None:
         folder = self._platform.kept_in
-        return None if folder is None else KeptFile(folder / f"{quote(self._gateway, '')}.{kind}", self._platform.url)
+        if folder is None:
+            return None
+        return KeptFile(folder / f"{quote(self._gateway, '')}.{kind}", f"{self._platform.url} {kind}")
 
     def _users(self, content: Content) -> None:
         with self._guard:

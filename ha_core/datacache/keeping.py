@@ -69,7 +69,7 @@ class Keeping:
 
     def _look(self) -> None:
         served, age_s = self._served, self._age_s()
-        if served is None or served.at_us == 0:
+        if served is None:
             return
         current_s = time.time() - (0.0 if age_s is None else age_s)
         if served is not self._file.content:

@@ -52,7 +52,7 @@ class KeptFile:
     """
 
     def __init__(self, path: Path, source: str) -> None:
-        """:param source: where the rows come from: what was kept of another one is not used."""
+        """:param source: where the rows come from, and of which kind: what was kept of another one is not used."""
         self._path, self._source = path, source
         self.content: Content | None = None
         self._appended = 0
@@ -106,7 +106,7 @@ class KeptFile:
 
     def _write(self, content: Content) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = self._path.with_suffix(".new")
+        new = self._path.with_name(f"{self._path.name}.new")
         new.unlink(missing_ok=True)
         # It holds keys of passwords: nobody else reads it, not even for a moment.
         with open(new, "wb", opener=lambda path, flags: os.open(path, flags | os.O_EXCL, 0o600)) as file:
@@ -158,7 +158,7 @@ def _read(file: BinaryIO, source: str) -> _Found | None:
                 else:
                     rows[row.key] = row
             newer, state = [], (block["at_us"], int(block["fingerprint"], 16))
-    if state is None or state[0] <= 0 or fingerprint(row.changed_us for row in rows.values()) != state[1]:
+    if state is None or fingerprint(row.changed_us for row in rows.values()) != state[1]:
         return None
     sound = not newer and file.tell() == os.fstat(file.fileno()).st_size
     return _Found(Content(state[0], rows, state[1]), appended, sound)

@@ -66,6 +66,20 @@ def test_it_serves_under_the_same_commit_time_and_tells_how_old_that_is(start: S
     assert 0 <= state.age_s < DEADLINE_S
 
 
+def test_that_there_was_nothing_is_kept_too(start: Start) -> None:
+    source = History()
+    kept(start, source)
+    source.down = "away"
+
+    cache = start(source, "gw-1")
+
+    assert cache.wait(DEADLINE_S)
+    assert cache.state().commit_us == 0
+    source.change("a", "x")
+    source.down = ""
+    until(lambda: serves(cache, source), "served")
+
+
 def test_it_goes_on_from_there_when_the_source_is_back(start: Start) -> None:
     # Given
     source = History()

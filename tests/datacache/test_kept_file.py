@@ -130,6 +130,18 @@ def test_what_was_kept_of_another_source_is_not_used(path: Path) -> None:
     assert KeptFile(path, "https://another.example.org").load() is None
 
 
+def test_files_beside_each_other_do_not_get_into_each_others_way(path: Path) -> None:
+    # Given two that would be written by the same way if only their stems counted
+    others = (path, path.with_suffix(".rules"))
+    path.parent.mkdir()
+    (path.parent / "gw-1.new").mkdir()
+
+    for number, place in enumerate(others, 5):
+        KeptFile(place, SOURCE).keep(content(number, a=number), time.time())
+
+    assert [kept(place) for place in others] == [content(5, a=5), content(6, a=6)]
+
+
 def test_where_nothing_can_be_written_that_is_said_and_the_next_time_all_is_written(path: Path) -> None:
     # Given a folder that is a file
     path.parent.write_text("")
