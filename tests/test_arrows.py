@@ -90,7 +90,7 @@ RULES = (
         SESSION_IMPURE,
         clock=False,
     ),
-    Rule("ha_core/operations", _BELOW, None),
+    Rule("ha_core/operations", (*_BELOW, "ha_core.datacache"), None),
     Rule(
         "ha_core/registry",
         ("ha_core.model", "ha_core.datacache.core", "ha_core.wire.sasl_scram"),

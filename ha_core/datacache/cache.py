@@ -259,7 +259,8 @@ class DataCache:
         with self._guard:
             holds = self._cache.holds
         main_us = 0 if self._main is None else self._main.at_us
-        said, now_s = Published(holds, main_us, self._who, self._reading.trouble), self._clock_s()
+        reading, now_s = self._reading, self._clock_s()
+        said = Published(holds, main_us, self._who, reading.trouble, reading.trouble_since_s)
         if replace(said, main_us=self._said.main_us) == self._said and now_s - self._said_s < LOOK_S:
             said = self._said  # All are woken by it, and nobody waits to hear what is served: it comes with the rest.
         other = self._nodes.publish(self.node, said)

@@ -28,6 +28,7 @@ class Reading:
     """
     :ivar error: why the last attempt has failed; empty: it has not.
     :ivar trouble: the same in a word that has no secret in it.
+    :ivar trouble_since_s: since when, in seconds since the epoch; 0: it has not.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Reading:
         self._first_check_s = settings.check_s
         self._next_check_s = 0.0
         self.error = self.trouble = ""
+        self.trouble_since_s = 0
         self.checked_s: float | None = None
         """When what is served was last equal to the source."""
         self._thread = threading.Thread(target=self._run, name=f"datacache-reading-{name}", daemon=True)
@@ -102,8 +104,9 @@ class Reading:
             if str(error) != self.error:
                 log.warning("cache %s: not read, what is served stays in force: %s", self._name, error)
             self.error, self.trouble = str(error) or type(error).__name__, type(error).__name__
+            self.trouble_since_s = self.trouble_since_s or int(time.time())
         else:
-            self._fails, self.error, self.trouble = 0, "", ""
+            self._fails, self.error, self.trouble, self.trouble_since_s = 0, "", "", 0
 
     def _read(self) -> None:
         limit = self._settings.page_rows
