@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 from ha_core.datacache.core.held import Content
+from ha_core.datacache.core.packed import plain
 from ha_core.datacache.core.source import Row
 from ha_core.model.access import (
     ANY_HOST,
@@ -78,7 +79,7 @@ class PlatformRights:
 
     def _read(self, row: Row) -> tuple[AccessRule, ...]:
         try:
-            return (_rule(row.value or {}),)
+            return (_rule(row),)
         except _UNREADABLE:
             instead = self.unreadable["rules", row.key] = _instead(row.value or {})
             return instead
@@ -109,20 +110,25 @@ def _user(row: Row) -> User | None:
 
 def _rules_of(row: Row) -> tuple[AccessRule, ...]:
     try:
-        return (_rule(row.value or {}),)
+        return (_rule(row),)
     except _UNREADABLE:
         return _instead(row.value or {})
 
 
-def _rule(said: Mapping[str, Any]) -> AccessRule:
+def _rule(row: Row) -> AccessRule:
     """As `access_rule`, for a million of them."""
+    said = plain(row.value) or {}
     if len(said) != len(AccessRule._fields) or said["host"] != ANY_HOST:
         return access_rule(said)
     resource, pattern, operation, effect = _numbers(
         said["resource_type"], said["pattern"], said["operation"], said["effect"]
     )
-    name = resource_name(resource, said["name"])
-    return AccessRule(principal(said["principal"]), resource, name, pattern, operation, effect)
+    name = _name(resource, said["name"])
+    return AccessRule(_principal(said["principal"]), resource, name, pattern, operation, effect)
+
+
+_principal, _name = lru_cache(maxsize=1 << 16)(principal), lru_cache(maxsize=1 << 16)(resource_name)
+"""Rules of one principal lie beside each other, and many are for the same names."""
 
 
 @lru_cache(maxsize=1024)

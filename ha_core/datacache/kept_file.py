@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 from ha_core.datacache.core.digest import fingerprint
 from ha_core.datacache.core.errors import DataCacheError
 from ha_core.datacache.core.held import Content
+from ha_core.datacache.core.packed import packed, plain
 from ha_core.datacache.core.source import Row
 
 SCHEMA = 1
@@ -117,7 +118,7 @@ class KeptFile:
 
 
 def _put(file: BinaryIO, content: Content, rows: Iterable[Row]) -> None:
-    left = iter(rows)
+    left = ((row.key, row.changed_us, plain(row.value)) for row in rows)
     while block := list(islice(left, BLOCK_ROWS)):
         file.write(_line({"rows": block}))
     file.write(_line({"rows": [], "at_us": content.at_us, "fingerprint": f"{content.fingerprint:x}"}))
@@ -149,7 +150,7 @@ def _read(file: BinaryIO, source: str) -> _Found | None:
     newer: list[Row] = []
     appended = 0
     for block in blocks:
-        newer += [Row(*row) for row in block["rows"]]
+        newer += [packed(Row(*row)) for row in block["rows"]]
         if "at_us" in block:
             appended += 0 if state is None else len(newer)
             for row in newer:

@@ -25,6 +25,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ha_core.datacache.core.digest import replaced
+from ha_core.datacache.core.packed import packed
 from ha_core.datacache.core.source import Changes, Row
 
 
@@ -111,7 +112,7 @@ class Held:
             self.deletions_from_us = changes.deletions_from_us
         if changes.exact_from_us > self.through_us:
             self.exact_from_us = max(self.exact_from_us, changes.exact_from_us)
-        self._later += changes.rows
+        self._later += map(packed, changes.rows)
         self.through_us = changes.through_us
 
     def lacks_deletions(self, changes: Changes) -> bool:
