@@ -21,6 +21,7 @@ from gateway.session.certificate import parse_rule
 from gateway.tls_server import TlsServer, tls_server
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
+from ha_core.registry.scram import ITERATIONS
 from ha_core.store.errors import StoreSecurityError
 from ha_core.store.security import OPEN, StoreSecurity
 from ha_core.store.security import parse as parse_security
@@ -225,8 +226,9 @@ class Authentication(_Section):
     """YAML `{user: password}` or `{user: {mechanism: key}}`; relative to the configuration file."""
     phantom_secret_file: Path | None = None
     """A secret that all gateways share: from it follow the SCRAM keys of users that do not exist."""
-    scram_iterations: Annotated[int, Field(ge=MIN_ITERATIONS, le=MAX_ITERATIONS)] = MIN_ITERATIONS
-    """Of such keys: as many as the keys of users have."""
+    scram_iterations: Annotated[int, Field(ge=MIN_ITERATIONS, le=MAX_ITERATIONS)] | None = None
+    """Of such keys: as many as the keys of users have. Default: as the platform makes them where its users are
+    followed, else as few as Kafka takes."""
     oauth: OAuth | None = None
     session_ms: Annotated[int, Field(ge=0, le=31_536_000_000)] = 0
     """How long a login is good at most; 0: for ever, unless it is by a token, which says so itself."""
@@ -238,12 +240,18 @@ class Authentication(_Section):
     """Whether passwords may be sent as they are, over a listener that only this machine reaches."""
     _users: Mapping[str, Account] = PrivateAttr(default_factory=dict)
     _phantom_secret: bytes | None = PrivateAttr(default=None)
+    _iterations: int = PrivateAttr(default=MIN_ITERATIONS)
     _jwks: str | Path = PrivateAttr(default="")
 
     @property
     def users(self) -> Mapping[str, Account]:
         """User → account, as read from `users_file`."""
         return self._users
+
+    @property
+    def iterations(self) -> int:
+        """`scram_iterations`, or their default."""
+        return self.scram_iterations or self._iterations
 
     @property
     def phantom_secret(self) -> bytes | None:
@@ -421,9 +429,10 @@ def load(path: Path | str) -> Config:
     auth = config.authentication
     if auth.users_file is not None:
         auth._users = _users(folder / auth.users_file, f"{file}: authentication.users_file")
+    auth._iterations = ITERATIONS if config.follows("users") else MIN_ITERATIONS
     if auth.phantom_secret_file is not None:
         auth._phantom_secret = _secret(folder / auth.phantom_secret_file, f"{file}: authentication.phantom_secret_file")
-        phantoms = Phantoms(auth._phantom_secret, auth.scram_iterations)
+        phantoms = Phantoms(auth._phantom_secret, auth.iterations)
         auth._users = with_keys(auth._users, [name for name in auth.mechanisms if name in HASHES], phantoms)
     if auth.oauth is not None:
         auth._jwks = _jwks(auth.oauth, folder, f"{file}: authentication.oauth.jwks")

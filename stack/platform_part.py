@@ -54,14 +54,14 @@ class PlatformPart:
         from ha_core.registry.changing import put
         from ha_core.registry.kinds.users import User
         from ha_core.registry.registry import Registry
-        from ha_core.registry.scram import MIN_ITERATIONS, derive_all
+        from ha_core.registry.scram import derive_all
 
         self.home.mkdir(parents=True, exist_ok=True)
         tokens = f"operator {OPERATOR} {self.operator_token}\ngateway {GATEWAYS} {self.gateway_token}\n"
         write_private(self._tokens, tokens.encode())
         write_private(self.gateway_token_file, self.gateway_token.encode())
         users = [
-            User.read({"name": user, "super_user": user == ADMIN, "scram": derive_all(password, MIN_ITERATIONS)})
+            User.read({"name": user, "super_user": user == ADMIN, "scram": derive_all(password)})
             for user, password in self.users.items()
         ]
         with Registry.open(self.database) as registry:

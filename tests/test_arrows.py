@@ -76,6 +76,7 @@ RULES = (
             "ha_core.tls",
             "ha_core.datacache",
             "ha_core.registry.remote",
+            "ha_core.registry.scram.ITERATIONS",
             *_PROFILES,
         ),
         None,

@@ -24,7 +24,7 @@ def known_accounts(
     """
     find = find or said.users.get
     # Where no SCRAM is offered nobody is shown a salt: any secret will do.
-    phantoms = Phantoms(said.phantom_secret or secrets.token_bytes(32), said.scram_iterations)
+    phantoms = Phantoms(said.phantom_secret or secrets.token_bytes(32), said.iterations)
     oauth = said.oauth
     if oauth is None:
         return KnownAccounts(find, phantoms), None

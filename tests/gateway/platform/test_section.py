@@ -93,5 +93,12 @@ def test_a_fault_is_named_with_key_value_and_way_out(
     assert TOKEN not in said
 
 
+@pytest.mark.parametrize(("said", "iterations"), [({}, 8192), ({"scram_iterations": 4096}, 4096)])
+def test_phantoms_have_as_many_iterations_as_the_platform_gives_its_users(
+    tmp_path: Path, said: dict[str, int], iterations: int
+) -> None:
+    assert load(written(tmp_path, {}, authentication=said)).authentication.iterations == iterations
+
+
 def test_passwords_of_users_who_are_not_known_yet_do_not_go_over_an_open_line_either(tmp_path: Path) -> None:
     assert open_passwords(load(written(tmp_path, {}))) is not None
