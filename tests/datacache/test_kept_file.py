@@ -44,6 +44,22 @@ def test_what_was_kept_comes_back_with_its_time_and_its_age(path: Path) -> None:
     assert 100 <= found.age_s < 200
 
 
+def test_values_of_every_shape_come_back(path: Path) -> None:
+    values: list[dict[str, object]] = [
+        {},
+        {"a": 1},
+        {"b": {"c": ["d", None]}, "a": 1.5},
+        {"a": 1, "b": {}},
+        {"a": True},
+    ]
+    rows = {str(number): Row(str(number), number, value) for number, value in enumerate(values, 1)}
+    served = Content(9, rows, fingerprint(range(1, len(values) + 1)))
+
+    KeptFile(path, SOURCE).keep(served, time.time())
+
+    assert kept(path) == served
+
+
 def test_nobody_else_can_read_it(path: Path) -> None:
     KeptFile(path, SOURCE).keep(content(9, a=9), time.time())
 

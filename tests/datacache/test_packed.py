@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.datacache.core.digest import of_rows
-from ha_core.datacache.core.packed import Packed, packed, plain
+from ha_core.datacache.core.packed import of, packed, plain
 from ha_core.datacache.core.source import Row
 
 JSON = st.recursive(
@@ -22,11 +22,11 @@ VALUES = st.dictionaries(st.text(), JSON, max_size=8)
 def test_a_packed_value_is_equal_to_what_it_was_made_of_and_to_nothing_else(
     value: dict[str, object], other: dict[str, object]
 ) -> None:
-    made = Packed(value)
+    made = of(value)
 
     assert made == value
     assert plain(made) == value
-    assert (made == Packed(other)) == (value == other)
+    assert (made == of(other)) == (value == other)
     assert of_rows([Row("a", 1, made)]) == of_rows([Row("a", 1, value)])
     assert all(made[field] == value[field] for field in value)
 
@@ -39,14 +39,14 @@ def test_a_deletion_stays_one_and_nothing_is_packed_twice() -> None:
 
 
 def test_what_is_common_to_many_is_there_once() -> None:
-    one, two = (Packed({"".join(["na", "me"]): "".join(["or", "ders"])}) for _ in range(2))
+    one, two = (of({"".join(["na", "me"]): "".join(["or", "ders"])}) for _ in range(2))
 
     assert one["name"] is two["name"]
     assert next(iter(one)) is next(iter(two))
 
 
 def test_what_is_not_there_is_missed_and_what_is_there_is_not_shown() -> None:
-    value = Packed({"secret": "canary"})
+    value = of({"secret": "canary"})
 
     with pytest.raises(KeyError, match="name"):
         value["name"]

@@ -5,7 +5,7 @@ A dict of seven fields takes 270 bytes, and its texts, which nearly all are thos
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from sys import intern
 from typing import Any
 
@@ -17,41 +17,64 @@ _shapes: dict[tuple[str, ...], tuple[str, ...]] = {}
 
 
 class Packed(Mapping[str, Any]):
-    """Equal to the dict that it was made of."""
+    """Equal to a dict.
 
-    __slots__ = ("_fields", "_values")
+    :ivar fields: the names of its fields; many have the same tuple.
+    """
 
-    def __init__(self, value: Mapping[str, Any]) -> None:
-        fields = tuple(value)
-        self._fields = _shapes.get(fields) or _shape(fields)
-        try:
-            self._values: tuple[Any, ...] = tuple(map(intern, value.values()))
-        except TypeError:  # not only texts
-            self._values = tuple([intern(said) if type(said) is str else said for said in value.values()])
+    __slots__ = ("_values", "fields")
+
+    def __init__(self, fields: tuple[str, ...], values: Iterable[Any]) -> None:
+        """:param fields: as `shared` gives them."""
+        self.fields = fields
+        self._values = tuple(values)
 
     def __getitem__(self, field: str) -> Any:
         try:
-            return self._values[self._fields.index(field)]
+            return self._values[self.fields.index(field)]
         except ValueError:
             raise KeyError(field) from None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
+        return iter(self.fields)
 
     def __len__(self) -> int:
-        return len(self._fields)
+        return len(self.fields)
 
     def __repr__(self) -> str:
-        return f"Packed({', '.join(self._fields)})"  # what its fields say may be a secret
+        return f"Packed({', '.join(self.fields)})"  # what its fields say may be a secret
 
     def plain(self) -> dict[str, Any]:
-        return dict(zip(self._fields, self._values, strict=True))
+        found = dict(zip(self.fields, self._values, strict=True))
+        for field, said in found.items():
+            if type(said) is Packed:
+                found[field] = said.plain()
+        return found
 
 
-def _shape(fields: tuple[str, ...]) -> tuple[str, ...]:
-    if len(_shapes) < MAX_SHAPES:
-        fields = _shapes.setdefault(fields, fields)
-    return fields
+def shared(fields: tuple[str, ...]) -> tuple[str, ...]:
+    """The same, as others have them."""
+    if fields not in _shapes and len(_shapes) < MAX_SHAPES:
+        _shapes[fields] = fields
+    return _shapes.get(fields, fields)
+
+
+def lean(values: Collection[Any]) -> Iterable[Any]:
+    """The same, with texts that are there once."""
+    try:
+        return tuple(map(intern, values))
+    except TypeError:  # not only texts
+        return map(_lean, values)
+
+
+def of(value: Mapping[str, Any]) -> Packed:
+    return Packed(shared(tuple(value)), lean(value.values()))
+
+
+def _lean(said: Any) -> Any:
+    if type(said) is str:
+        return intern(said)
+    return of(said) if type(said) is dict else said
 
 
 def packed(row: Row) -> Row:
@@ -59,7 +82,7 @@ def packed(row: Row) -> Row:
     value = row.value
     if value is None or type(value) is Packed:
         return row
-    return Row(row.key, row.changed_us, Packed(value))
+    return Row(row.key, row.changed_us, of(value))
 
 
 def plain(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
