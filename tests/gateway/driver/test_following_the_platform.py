@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import sqlite3
 import time
@@ -30,6 +31,8 @@ from stack.memory_store import MemoryStore
 from tests.gateway.driver.platform_service import GATEWAY_TOKEN, OTHER_TOKEN, PlatformService
 
 PASSWORD = "secret-of-the-test"
+STRANGE_TOKEN = "x" * 40
+"""That nobody has."""
 SOON_S = 20.0
 
 
@@ -331,3 +334,34 @@ def test_over_tls_only_a_platform_is_believed_that_the_authority_vouches_for(
             await gateway.stop()
 
     asyncio.run(scenario())
+
+
+def test_neither_tokens_nor_keys_are_in_what_a_gateway_says(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    # Given everything that a gateway says while all goes well, and while it does not
+    caplog.set_level(logging.DEBUG)
+    said: list[str] = []
+
+    async def scenario() -> None:
+        world.platform.put_user("alice", PASSWORD)
+        world.platform.begin()
+        world.section["read_s"] = 0.2
+        async with running(world.gateway()) as (gateway,):
+            assert await logs_in(gateway, "alice", mechanism="SCRAM-SHA-512")
+            assert not await logs_in(gateway, "alice", "another", mechanism="SCRAM-SHA-512")
+            (world.folder / "token").write_text(STRANGE_TOKEN)
+            await soon(lambda: metric(gateway, "platform_unreadable", "users") == 1, "refused")
+            (world.folder / "token").unlink()
+            await soon(lambda: "token_file" in repr(gateway.platform and gateway.platform.states()), "no token")
+            world.platform.go_away()
+            said.extend((Metrics(gateway).render().decode(), repr(gateway.config), gateway.config.model_dump_json()))
+            said.append(repr(gateway.platform and gateway.platform.states()))
+
+    asyncio.run(scenario())
+    # Then
+    keys = world.platform.registry.source("users").changes(0, 10).rows[0].value
+    assert keys is not None
+    secrets = [GATEWAY_TOKEN, STRANGE_TOKEN, PASSWORD]
+    secrets += [kept[name] for kept in keys["scram"].values() for name in ("salt", "stored_key", "server_key")]
+    seen = "\n".join([*said, caplog.text])
+    assert "does not answer" in seen or "answers 401" in seen
+    assert [secret for secret in secrets if secret in seen] == []
