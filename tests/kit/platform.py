@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,9 @@ import httpx
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import AuthenticationRefusedError
+from ha_core.tls.contexts import client_context
 from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.tls_files import TlsFiles
 from stack.harness import Stack
 
 SOON_S = 15.0
@@ -24,7 +27,10 @@ class Platform:
     def __init__(self, stack: Stack) -> None:
         assert stack.platform is not None
         headers = {"Authorization": f"Bearer {stack.platform['operator_token']}"}
-        self._client = httpx.Client(base_url=stack.platform["url"], headers=headers, timeout=30, trust_env=False)
+        trusted = True if stack.tls is None else client_context(TlsFiles(stack.tls["ca_file"]), ssl.SSLSocket)
+        self._client = httpx.Client(
+            base_url=stack.platform["url"], headers=headers, timeout=30, trust_env=False, verify=trusted
+        )
 
     def create_user(self, name: str, password: str, **fields: Any) -> None:
         self.call("POST", "/v1/users", {"value": {"name": name, **fields}, "reason": "test"})
