@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -133,5 +134,5 @@ def test_one_that_goes_on_with_an_older_state_joins_the_others(start: Start) -> 
     until(lambda: serves(cache, source), "served")
     source.change("b", "z")
     for each in (cache, other):
-        until(lambda each=each: serves(each, source), "served by both")
+        until(partial(serves, each, source), "served by both")
     assert cache.state().commit_us == other.state().commit_us

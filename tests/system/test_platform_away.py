@@ -23,7 +23,7 @@ from stack.harness import Stack
 from tests.kit.platform import Platform, logs_in, metric, soon
 from tests.kit.running import bootstrap
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300), pytest.mark.long]
 GATEWAYS = (0, 1)
 PASSWORD = "secret-of-the-test"
 

@@ -45,16 +45,15 @@ class PlatformService:
         return f"{'http' if self._shown is None else 'https'}://127.0.0.1:{self.port}"
 
     def begin(self) -> None:
-        certificate = (
-            {}
-            if self._shown is None
-            else {
-                "ssl_certfile": str(self._shown.certificate),
-                "ssl_keyfile": str(self._shown.key),
-            }
+        shown = self._shown
+        config = uvicorn.Config(
+            make_app(self.registry, parse("\n".join(self.tokens), "the test")),
+            host="127.0.0.1",
+            port=self.port,
+            log_level="error",
+            ssl_certfile=None if shown is None else str(shown.certificate),
+            ssl_keyfile=None if shown is None else str(shown.key),
         )
-        app = make_app(self.registry, parse("\n".join(self.tokens), "the test"))
-        config = uvicorn.Config(app, host="127.0.0.1", port=self.port, log_level="error", **certificate)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()

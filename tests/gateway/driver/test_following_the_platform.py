@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,10 @@ def reads(gateway: Gateway, user: str, topic: str) -> bool:
     return rights.of(user, "127.0.0.1").allows(AclOperation.READ, ResourceType.TOPIC, topic)
 
 
+def lacks(gateway: Gateway, user: str, topic: str) -> bool:
+    return not reads(gateway, user, topic)
+
+
 def test_users_and_rules_are_those_of_the_platform_at_every_gateway_and_follow_its_changes(world: World) -> None:
     async def scenario() -> None:
         # Given
@@ -129,13 +134,13 @@ def test_users_and_rules_are_those_of_the_platform_at_every_gateway_and_follow_i
             key = world.platform.grant("alice", "orders")
             # Then
             for gateway in gateways:
-                await soon(lambda gateway=gateway: logs_in(gateway, "bob"), "bob logs in")
-                await soon(lambda gateway=gateway: reads(gateway, "alice", "orders"), "alice reads")
+                await soon(partial(logs_in, gateway, "bob"), "bob logs in")
+                await soon(partial(reads, gateway, "alice", "orders"), "alice reads")
                 assert not reads(gateway, "bob", "orders")
             # And when it is taken back
             world.platform.revoke(key)
             for gateway in gateways:
-                await soon(lambda gateway=gateway: not reads(gateway, "alice", "orders"), "alice reads no more")
+                await soon(partial(lacks, gateway, "alice", "orders"), "alice reads no more")
 
     asyncio.run(scenario())
 
@@ -216,7 +221,7 @@ def test_a_gateway_that_starts_while_the_platform_is_away_goes_on_with_what_was_
             # And what it is missing comes as soon as the platform is back
             world.platform.delete_user("alice")
             world.platform.begin()
-            await soon(lambda: asyncio.to_thread(lambda: not reads(gateway, "alice", "orders")), "the rule has gone")
+            await soon(partial(lacks, gateway, "alice", "orders"), "the rule has gone")
 
     asyncio.run(scenario())
 
@@ -228,9 +233,8 @@ def test_a_gateway_that_has_never_read_anything_lets_nobody_in_and_says_what_it_
         gateway = world.gateway()
         starting = asyncio.create_task(gateway.start())
         try:
-            said = lambda: " ".join(gateway.unready)  # noqa: E731
-            await soon(lambda: "does not answer" in said(), "it is said")
-            assert "users, rules, settings of the platform were never read" in said()
+            await soon(lambda: "does not answer" in " ".join(gateway.unready), "it is said")
+            assert "users, rules, settings of the platform were never read" in " ".join(gateway.unready)
             assert not gateway.clients.listeners
             # When
             world.platform.begin()

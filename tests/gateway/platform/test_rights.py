@@ -69,14 +69,12 @@ def test_a_state_that_was_not_made_of_the_one_before_puts_the_same_in_force() ->
 @pytest.mark.parametrize("rules_first", [True, False])
 def test_groups_and_super_users_count_in_whatever_order_both_come(rules_first: bool) -> None:
     rights, users, rules = PlatformRights(), Source(), Source()
-    follow = [
-        lambda: rights.follow_rules(rules.after(one=rule("Group:tills"))),
-        lambda: rights.follow_users(
-            users.after(alice=user("alice", groups=["tills"]), ops=user("ops", super_user=True))
-        ),
-    ]
-    for step in follow if rules_first else follow[::-1]:
-        step()
+    till_rule, alice, ops = rule("Group:tills"), user("alice", groups=["tills"]), user("ops", super_user=True)
+    for kind in ("rules", "users") if rules_first else ("users", "rules"):
+        if kind == "rules":
+            rights.follow_rules(rules.after(one=till_rule))
+        else:
+            rights.follow_users(users.after(alice=alice, ops=ops))
     assert (reads(rights), reads(rights, "bob"), reads(rights, "ops", "anything")) == (True, False, True)
 
     rights.follow_users(users.after(alice=user("alice"), ops=None))
