@@ -27,6 +27,8 @@ from ha_core.datacache.core.source import Row
 
 SCHEMA = 1
 BLOCK_ROWS = 1000
+PAUSE_S = 0.001
+"""Writing gives way to others after each block: a million rows take seconds."""
 MAX_LINE_BYTES = 64 << 20
 _DIGEST_BYTES = 16
 _HEAD = 2 * _DIGEST_BYTES + 1
@@ -121,6 +123,7 @@ def _put(file: BinaryIO, content: Content, rows: Iterable[Row]) -> None:
     for fields, alike in groupby(rows, _fields):
         while block := list(islice(alike, BLOCK_ROWS)):
             file.write(_line(_block(fields, block)))
+            time.sleep(PAUSE_S)
     file.write(_line({"at_us": content.at_us, "fingerprint": f"{content.fingerprint:x}"}))
     file.flush()
     os.fsync(file.fileno())

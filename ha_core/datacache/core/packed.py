@@ -20,18 +20,19 @@ class Packed(Mapping[str, Any]):
     """Equal to a dict.
 
     :ivar fields: the names of its fields; many have the same tuple.
+    :ivar values_in_order: of these fields.
     """
 
-    __slots__ = ("_values", "fields")
+    __slots__ = ("fields", "values_in_order")
 
     def __init__(self, fields: tuple[str, ...], values: Iterable[Any]) -> None:
         """:param fields: as `shared` gives them."""
         self.fields = fields
-        self._values = tuple(values)
+        self.values_in_order = tuple(values)
 
     def __getitem__(self, field: str) -> Any:
         try:
-            return self._values[self.fields.index(field)]
+            return self.values_in_order[self.fields.index(field)]
         except ValueError:
             raise KeyError(field) from None
 
@@ -45,7 +46,7 @@ class Packed(Mapping[str, Any]):
         return f"Packed({', '.join(self.fields)})"  # what its fields say may be a secret
 
     def plain(self) -> dict[str, Any]:
-        found = dict(zip(self.fields, self._values, strict=True))
+        found = dict(zip(self.fields, self.values_in_order, strict=True))
         for field, said in found.items():
             if type(said) is Packed:
                 found[field] = said.plain()
@@ -60,21 +61,20 @@ def shared(fields: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def lean(values: Collection[Any]) -> Iterable[Any]:
-    """The same, with texts that are there once."""
+    """The same, with texts that are there once: but for those inside of others, as keys of passwords, of which each is
+    another one."""
     try:
         return tuple(map(intern, values))
     except TypeError:  # not only texts
-        return map(_lean, values)
+        return [intern(said) if type(said) is str else _inner(said) for said in values]
 
 
 def of(value: Mapping[str, Any]) -> Packed:
     return Packed(shared(tuple(value)), lean(value.values()))
 
 
-def _lean(said: Any) -> Any:
-    if type(said) is str:
-        return intern(said)
-    return of(said) if type(said) is dict else said
+def _inner(said: Any) -> Any:
+    return Packed(shared(tuple(said)), map(_inner, said.values())) if type(said) is dict else said
 
 
 def packed(row: Row) -> Row:

@@ -8,8 +8,9 @@ import pytest
 
 from gateway.platform.rights import PlatformRights
 from ha_core.datacache.core.held import Content
+from ha_core.datacache.core.packed import packed
 from ha_core.datacache.core.source import Row
-from ha_core.model.access import AclOperation, ResourceType
+from ha_core.model.access import AclOperation, ResourceType, access_rule
 from ha_core.registry.kinds.rules import Rule
 from ha_core.registry.kinds.users import User
 
@@ -24,7 +25,7 @@ class Source:
 
     def after(self, **values: dict[str, Any] | None) -> Content:
         last_us = self._last.at_us
-        rows = [Row(key, last_us + 1 + number, value) for number, (key, value) in enumerate(values.items())]
+        rows = [packed(Row(key, last_us + 1 + number, value)) for number, (key, value) in enumerate(values.items())]
         self._last = self._last.after(rows, last_us + len(rows))
         return self._last
 
@@ -133,4 +134,22 @@ def test_a_user_who_cannot_be_read_is_denied_everything_until_he_can(rules_first
     rights.follow_users(users.after(alice=user("alice", groups=["tills"])))
 
     assert reads(rights)
+    assert not rights.unreadable
+
+
+def test_all_that_a_rule_says_is_read_as_it_is_however_its_fields_are_ordered() -> None:
+    # Given
+    said = [
+        rule("Group:tills", resource_type="group", name="till-", pattern="prefixed", operation="all", effect="deny"),
+        rule("User:*", resource_type="cluster", name="kafka-cluster", operation="alter_configs"),
+        rule(resource_type="transactional_id", name="*", operation="write", host="10.0.0.7"),
+        rule(),
+    ]
+    rights, source = PlatformRights(), Source()
+    # When
+    orders = [said, [dict(reversed(one.items())) for one in said]]
+    for number, values in enumerate(orders):
+        rights.follow_rules(source.after(**{f"{number}-{at}": value for at, value in enumerate(values)}))
+    # Then
+    assert set(rights.rights.rules()) == {access_rule(one) for one in said}
     assert not rights.unreadable
