@@ -166,7 +166,8 @@ class DataCache:
         self._reading.close(_CLOSE_S)
         if self._keeping is not None:
             self._keeping.close()
-        if self._thread.ident is not None:  # It may have ended meanwhile: what it said of this node still stands there.
+        # It may have ended meanwhile: what it said of this node stands there still.
+        if self._thread.ident is not None and threading.current_thread() is not self._thread:
             self._thread.join()
             try:
                 self._nodes.leave(self.node)
