@@ -23,6 +23,7 @@ NAMES = (
     "throughput",
     "latency",
     "enforcement",
+    "platform",
     "blackout",
     "gateway_death",
     "gateway_memory",

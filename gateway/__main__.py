@@ -18,6 +18,7 @@ from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
 from gateway.inquiry_pages import pages
 from gateway.metrics import Metrics
+from ha_core.datacache.core.errors import DataCacheError
 from ha_core.metrics.http import HttpServer
 from ha_core.store.errors import StoreError
 from ha_core.store.security import OPEN_WARNING
@@ -96,7 +97,7 @@ async def _serve(config: Config) -> int:
         await asyncio.wait({stop, broken}, return_when=asyncio.FIRST_COMPLETED)
         if gateway.failed.is_set():
             return 1
-    except (StoreError, OSError) as error:
+    except (StoreError, DataCacheError, OSError) as error:
         _log.error("cannot start: %s", error)
         return 1
     finally:

@@ -15,11 +15,13 @@ from gateway.authenticating.accounts import Account
 from gateway.authenticating.jwks import Jwks, JwksError, demand_allowed
 from gateway.authenticating.phantoms import Phantoms
 from gateway.authenticating.users import UsersError, accounts, with_keys
+from gateway.platform.section import Platform, PlatformError
 from gateway.rules_file import RulesFile, RulesFileError, parse
 from gateway.session.certificate import parse_rule
 from gateway.tls_server import TlsServer, tls_server
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
+from ha_core.registry.scram import ITERATIONS
 from ha_core.store.errors import StoreSecurityError
 from ha_core.store.security import OPEN, StoreSecurity
 from ha_core.store.security import parse as parse_security
@@ -224,8 +226,9 @@ class Authentication(_Section):
     """YAML `{user: password}` or `{user: {mechanism: key}}`; relative to the configuration file."""
     phantom_secret_file: Path | None = None
     """A secret that all gateways share: from it follow the SCRAM keys of users that do not exist."""
-    scram_iterations: Annotated[int, Field(ge=MIN_ITERATIONS, le=MAX_ITERATIONS)] = MIN_ITERATIONS
-    """Of such keys: as many as the keys of users have."""
+    scram_iterations: Annotated[int, Field(ge=MIN_ITERATIONS, le=MAX_ITERATIONS)] | None = None
+    """Of such keys: as many as the keys of users have. Default: as the platform makes them where its users are
+    followed, else as few as Kafka takes."""
     oauth: OAuth | None = None
     session_ms: Annotated[int, Field(ge=0, le=31_536_000_000)] = 0
     """How long a login is good at most; 0: for ever, unless it is by a token, which says so itself."""
@@ -237,12 +240,18 @@ class Authentication(_Section):
     """Whether passwords may be sent as they are, over a listener that only this machine reaches."""
     _users: Mapping[str, Account] = PrivateAttr(default_factory=dict)
     _phantom_secret: bytes | None = PrivateAttr(default=None)
+    _iterations: int = PrivateAttr(default=MIN_ITERATIONS)
     _jwks: str | Path = PrivateAttr(default="")
 
     @property
     def users(self) -> Mapping[str, Account]:
         """User → account, as read from `users_file`."""
         return self._users
+
+    @property
+    def iterations(self) -> int:
+        """`scram_iterations`, or their default."""
+        return self.scram_iterations or self._iterations
 
     @property
     def phantom_secret(self) -> bytes | None:
@@ -326,6 +335,8 @@ class Config(_Section):
     authentication: Authentication
     """No default: whether strangers may come in is for the operator to say."""
     authorisation: Authorisation = Authorisation()
+    platform: Platform | None = None
+    """Where users, rules and settings come from that no file names."""
     security_profiles: dict[str, Any] = Field(default_factory=dict, repr=False, exclude=True)
     """How the gateway itself logs in to clusters, as in a security file (`ha_core/kafka/security`), but with passwords
     in files only."""
@@ -342,6 +353,10 @@ class Config(_Section):
     def profiles(self) -> Mapping[str, SecurityProfile]:
         """The accounts of `security_profiles`, by name."""
         return self._profiles
+
+    def follows(self, kind: str) -> bool:
+        """Whether the platform says it."""
+        return self.platform is not None and kind in self.platform.follows
 
     @property
     def rules_file(self) -> Path | None:
@@ -363,10 +378,26 @@ class Config(_Section):
     @model_validator(mode="after")
     def _somebody_can_come_in(self) -> Self:
         said, by_certificate = self.authentication, self.tls is not None and self.tls.principal_rules
-        if not said.anonymous and said.users_file is None and said.oauth is None and not by_certificate:
+        known = said.users_file is not None or self.follows("users")
+        if not said.anonymous and not known and said.oauth is None and not by_certificate:
             raise ValueError(
-                "authentication: nobody can log in: give users_file or oauth, set anonymous: true, or let certificates "
-                "say who it is (tls.principal_rules)"
+                "authentication: nobody can log in: give users_file or oauth, follow the users of a platform, set "
+                "anonymous: true, or let certificates say who it is (tls.principal_rules)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _each_thing_from_one_place(self) -> Self:
+        if self.follows("users") and self.authentication.users_file is not None:
+            raise ValueError(
+                "authentication.users_file and platform.follows: both say who can log in; leave users_file out, or "
+                "users out of follows"
+            )
+        if self.follows("rules") and "authorisation" in self.model_fields_set:
+            said = "off" if self.authorisation.rules_file is None else "rules_file"
+            raise ValueError(
+                f"authorisation ({said}) and platform.follows: both say who may do what; leave authorisation out, or "
+                "rules out of follows"
             )
         return self
 
@@ -398,9 +429,10 @@ def load(path: Path | str) -> Config:
     auth = config.authentication
     if auth.users_file is not None:
         auth._users = _users(folder / auth.users_file, f"{file}: authentication.users_file")
+    auth._iterations = ITERATIONS if config.follows("users") else MIN_ITERATIONS
     if auth.phantom_secret_file is not None:
         auth._phantom_secret = _secret(folder / auth.phantom_secret_file, f"{file}: authentication.phantom_secret_file")
-        phantoms = Phantoms(auth._phantom_secret, auth.scram_iterations)
+        phantoms = Phantoms(auth._phantom_secret, auth.iterations)
         auth._users = with_keys(auth._users, [name for name in auth.mechanisms if name in HASHES], phantoms)
     if auth.oauth is not None:
         auth._jwks = _jwks(auth.oauth, folder, f"{file}: authentication.oauth.jwks")
@@ -410,6 +442,11 @@ def load(path: Path | str) -> Config:
     if config.rules_file is not None:
         config.authorisation._rules = read_rules(config.rules_file, f"{file}: authorisation.rules_file")
     _read_security(config, file)
+    if config.platform is not None:
+        try:
+            config.platform.read(folder, f"{file}: platform")
+        except PlatformError as error:
+            raise ConfigError(str(error)) from None
     try:
         config._profiles = profiles(config.security_profiles, f"{file}: security_profiles", folder, ("password_file",))
     except SecurityProfileError as error:
@@ -429,7 +466,7 @@ def open_passwords(config: Config) -> str | None:
     """Why passwords would go over an open line; None: they do not, or it is one that does not leave the machine."""
     if PLAIN not in config.authentication.mechanisms or config.tls is not None:
         return None
-    if not config.authentication.users:
+    if not (config.authentication.users or config.follows("users")):
         return None
     flag = "authentication.plain_without_tls: true"
     if not _on_loopback(config.listen.host):

@@ -5,6 +5,7 @@ No metric has a label that clients choose (user, topic, client id): each new val
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from prometheus_client.core import Metric
@@ -71,6 +72,8 @@ class Metrics:
         text = "Whether the file of rules is not in force as it is now."
         yield _gauge("access_rules_unreadable", text, rules is not None and bool(rules.unreadable))
 
+        yield from self._platform()
+
         counts = gateway.counts
         requests = {(api_label(key), outcome): count for (key, outcome), count in dict(counts.requests).items()}
         data = {
@@ -85,3 +88,28 @@ class Metrics:
         text = "Records read from copies of mirrors instead of their source, by the cluster of the copy."
         yield _counter("mirror_fetch_bytes", text, dict(counts.mirror_fetch_bytes), "cluster")
         yield from counts.composed.collect()
+
+    def _platform(self) -> Iterable[Metric]:
+        """By cache: `users`, `rules`, `settings`."""
+        following = self._gateway.platform
+        states = [] if following is None else following.states()
+        served = [state for state in states if state.commit_us is not None]
+        committed = {state.name: (state.commit_us or 0) / 1e6 for state in served}
+        text = "Time of the change up to which the platform's content is in force."
+        yield _gauge("platform_commit_timestamp_seconds", text, committed, "cache")
+        text = "So long ago what is in force was all that the platform had."
+        ages = {state.name: math.inf if state.age_s is None else state.age_s for state in served}
+        yield _gauge("platform_age_seconds", text, ages, "cache")
+        text = "Whether the platform, or the other gateways' state, cannot be read at the moment."
+        yield _gauge("platform_unreadable", text, {state.name: bool(state.error) for state in states}, "cache")
+        yield _gauge("platform_entries", "What is in force.", {state.name: state.rows for state in states}, "cache")
+        members = {state.name: state.members for state in states}
+        yield _gauge("platform_members", "Gateways that take part in a cache.", members, "cache")
+        text = "Gateways that are behind, and waited for by nobody."
+        yield _gauge("platform_left_out", text, {state.name: len(state.left_out) for state in states}, "cache")
+        text = "Whether what is in force would not be there after a restart."
+        yield _gauge("platform_not_kept", text, {state.name: bool(state.kept_error) for state in states}, "cache")
+        text = "How often all was read anew."
+        yield _counter("platform_reloads", text, {state.name: state.reloads for state in states}, "cache")
+        text = "Users and rules that this version cannot read: they allow nothing."
+        yield _gauge("platform_unreadable_entries", text, 0 if following is None else following.unreadable)

@@ -24,6 +24,7 @@ from stack.kafka_part import SERVICE_MECHANISM, SERVICE_USER, BrokerAddress, Bro
 from stack.layout import Layout
 from stack.mirror_part import MirrorPart
 from stack.parts import Part
+from stack.platform_part import PlatformPart
 from stack.ports import RANGED_PORTS, PortBlock, claim
 from stack.spark_java import spark_environment
 from stack.spark_part import ConnectPart, MasterPart, SparkSettings, WorkerPart
@@ -53,11 +54,21 @@ class Blueprint:
     airflow: AirflowSettings | None = None
     spark: SparkSettings | None = None
     mirror: MirrorPart | None = None
+    platform: PlatformPart | None = None
 
     @property
     def parts(self) -> list[Part]:
         airflow = [] if self.airflow is None else airflow_parts(self.airflow)
-        return [self.zookeeper, *self.brokers, *self.gateways, *self._spark_parts(), *self._mirror_parts(), *airflow]
+        platform: list[Part] = [] if self.platform is None else [self.platform]
+        return [
+            self.zookeeper,
+            *self.brokers,
+            *platform,
+            *self.gateways,
+            *self._spark_parts(),
+            *self._mirror_parts(),
+            *airflow,
+        ]
 
     def _mirror_parts(self) -> list[Part]:
         return [] if self.mirror is None else [self.mirror]
@@ -104,6 +115,7 @@ class Blueprint:
             "security_file": None if service is None else str(self.layout.security),
             "tls": None if self.tls is None else self.tls.document(),
             "zookeeper_security_file": None if self.tls is None else str(self.layout.zookeeper_security),
+            "platform": None if self.platform is None else self.platform.document(),
             "airflow": airflow,
             "spark": None if self.spark is None else self.spark.document(),
         }
@@ -154,6 +166,16 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             home = layout.home(f"cluster/{cluster.name}/{address.node_id}")
             jars, archive = programs[cluster.version]
             blueprint.brokers.append(BrokerPart(cluster, address, home, jars, java, spec.full_speed, archive))
+    if spec.platform:
+        blueprint.platform = PlatformPart(
+            home=layout.home("platform"),
+            port=ports.take(),
+            zookeeper=blueprint.zookeeper.address,
+            zookeeper_root=ZOOKEEPER_ROOT,
+            users=users,
+            security=blueprint.security_variables(),
+            tls=tls,
+        )
     for number in range(1, spec.gateways + 1):
         blueprint.gateways.append(_gateway(number, blueprint))
     if spec.spark:
@@ -235,4 +257,5 @@ def _gateway(number: int, blueprint: Blueprint) -> GatewayPart:
         service_password=blueprint.service_password,
         tls=blueprint.tls,
         record_facts_s=spec.record_facts_s,
+        platform=blueprint.platform,
     )

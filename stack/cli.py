@@ -66,6 +66,10 @@ def up(
     security: Annotated[
         str, typer.Option(help="none; sasl: brokers and gateways want logins; tls: the same over TLS.")
     ] = "none",
+    platform: Annotated[
+        bool,
+        typer.Option("--platform", help="Users and rights come from a platform, which runs too; not with none."),
+    ] = False,
     record_facts_s: Annotated[
         int,
         typer.Option(
@@ -87,7 +91,9 @@ def up(
     begun = time.monotonic()
     with _clear_errors():
         specs = [parse_cluster(text) for text in cluster or ["east=3.9.2", "west=4.3.1"]]
-        spec = stack_spec(specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror)
+        spec = stack_spec(
+            specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror, platform=platform
+        )
         started = start(spec, directory, owner_pid, _say)
         _say(f"ready after {time.monotonic() - begun:.1f} s")
         if as_json:
@@ -123,6 +129,9 @@ def _show(document: dict[str, Any]) -> None:
         table.add_row("user", user, f"password {password}")
     if document["tls"]:
         table.add_row("tls", "certificate of its authority", document["tls"]["ca_file"])
+    if document["platform"]:
+        one = document["platform"]
+        table.add_row("platform", f"operator's token {one['operator_token']}", one["url"])
     if document["airflow"]:
         one = document["airflow"]
         table.add_row("airflow", f"user {one['user']}, password {one['password']}", one["url"])

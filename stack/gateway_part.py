@@ -13,6 +13,7 @@ import yaml
 
 from stack.kafka_part import SERVICE_MECHANISM
 from stack.parts import LOOPBACK, REGISTRATION, Command, get_json
+from stack.platform_part import PlatformPart
 from stack.tls import CLIENT_RULE, StackTls
 
 
@@ -33,7 +34,9 @@ class GatewayPart:
     service_password: str | None
     tls: StackTls | None = None
     record_facts_s: int = 0
-    after: tuple[str, ...] = ("zookeeper", "cluster", REGISTRATION)
+    platform: PlatformPart | None = None
+    """None: users are in a file, and may do everything."""
+    after: tuple[str, ...] = ("zookeeper", "cluster", REGISTRATION, "platform")
     end_signal: signal.Signals = signal.SIGTERM
     ready_timeout_s: float = 60.0
 
@@ -103,6 +106,9 @@ class GatewayPart:
             }
             account = {"username": self.service_user, "password_file": str(self.home / "service-password")}
             config["zookeeper"] |= {"tls": self.tls.as_client, **account}
+        if self.platform is not None:
+            del config["authentication"]["users_file"]
+            config["platform"] = self.platform.gateway_section(self.home / "platform")
         self._config.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
         return ()
 

@@ -43,6 +43,7 @@ class Stack:
         self.service: dict[str, str] | None = document["service"]
         self.tls: dict[str, Any] | None = document["tls"]
         self.zookeeper_security_file: str | None = document["zookeeper_security_file"]
+        self.platform: dict[str, str] | None = document["platform"]
         self.airflow: dict[str, str] | None = document["airflow"]
         self.spark: dict[str, str | None] | None = document["spark"]
 
@@ -59,6 +60,7 @@ class Stack:
         mirror: bool = False,
         record_facts_s: int = 0,
         full_speed: bool = False,
+        platform: bool = False,
         directory: Path | None = None,
         say: Callable[[str], None] = _silent,
     ) -> Self:
@@ -67,7 +69,9 @@ class Stack:
         :param full_speed: of the brokers, which something that is measured needs; without it they start sooner.
         """
         specs = [cluster_spec(name, text) for name, text in clusters.items()]
-        spec = stack_spec(specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror, full_speed)
+        spec = stack_spec(
+            specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror, full_speed, platform
+        )
         started = start(spec, directory, os.getpid(), say)
         started.detach()
         return cls(started.document)

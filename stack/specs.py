@@ -42,6 +42,8 @@ class StackSpec:
     """The Spark job that copies mirrors: on this machine, or on the stack's master."""
     record_facts_s: int = 0
     """How often a gateway records what is known of clusters; 0: never, which leaves tests the processor."""
+    platform: bool = False
+    """Gateways have users and rules from a platform, and not from files."""
     full_speed: bool = True
     """Of the brokers, in the long run. Without it they start with a third less work, and get no faster after that."""
 
@@ -94,6 +96,7 @@ def stack_spec(
     record_facts_s: int = 0,
     mirror: bool = False,
     full_speed: bool = True,
+    platform: bool = False,
 ) -> StackSpec:
     """The checked whole; raises StackError."""
     spark = spark or spark_connect
@@ -110,5 +113,9 @@ def stack_spec(
         raise StackError(f"facts every {record_facts_s} seconds; 0 is never")
     if security not in get_args(Security):
         raise StackError(f"security {security!r} is none of {', '.join(get_args(Security))}")
+    if platform and security == "none":
+        raise StackError("a platform says who may log in: give --security sasl or tls with it")
     known: Security = next(one for one in get_args(Security) if one == security)
-    return StackSpec(chosen, gateways, airflow, known, spark, spark_connect, mirror, record_facts_s, full_speed)
+    return StackSpec(
+        chosen, gateways, airflow, known, spark, spark_connect, mirror, record_facts_s, platform, full_speed
+    )

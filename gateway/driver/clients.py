@@ -48,6 +48,8 @@ class Clients:
         self._shares = Shares()
         self._damped = Damped()
         self.listeners = Listeners(loop, self._has_room, self._arrived, self._damped)
+        self._named_elsewhere = 2 * config.follows("users")
+        """Users whom the platform may name: as with certificates."""
         self._certified = 0 if config.tls is None or not config.tls.principal_rules else 2
         """Users whom certificates may name: none, or nobody knows how many."""
         self.handshakes: Handshakes | None = None
@@ -110,7 +112,8 @@ class Clients:
     def _most_per_user(self) -> int:
         said = self._limits.max_connections_per_user
         # Whom an issuer or certificates name nobody can count: they are several.
-        users = len(self._auth.users) + self._auth.anonymous + 2 * (self._auth.oauth is not None) + self._certified
+        users = len(self._auth.users) + self._auth.anonymous + 2 * (self._auth.oauth is not None)
+        users += self._certified + self._named_elsewhere
         return share(self.most, users) if said is None else said
 
     def _has_room(self) -> bool:

@@ -32,6 +32,7 @@ from gateway.driver.rounds import Rounds
 from gateway.driver.rules import FollowingRules
 from gateway.driver.sightings import Sightings
 from gateway.nodes import NodeBook, gateway_key
+from gateway.platform.following import FollowingPlatform
 from gateway.rights import Denied
 from gateway.session import commands
 from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Judge, Refresh, Saw, Wish
@@ -73,7 +74,13 @@ class Gateway:
         self.version = version
         self.lease = Lease()
         self.rules = None if rules is None or file is None else FollowingRules(file, rules, self.follow_rights)
-        rights = None if self.rules is None else self.rules.rights
+        self.platform: FollowingPlatform | None = None
+        if config.platform is not None:
+            self.platform = FollowingPlatform(
+                config.platform, config.id, store.tree, self.loop, self.follow_rights, self._end_gone
+            )
+        rules_from = self.rules or self.platform
+        rights = None if rules_from is None else rules_from.rights
         self.snapshot = Snapshot(View(), Topology(), tuple(advertised([])), fresh=False, rights=rights)
         self.audit = Audit()
         self.counts = Counts()
@@ -113,7 +120,8 @@ class Gateway:
         self.sightings = Sightings(store.record_usage)
         self.members = Membership(config, store, self.sightings, self._record)
         self.drains = Drains(self.loop, self.members.report)
-        accounts, self.jwks = known_accounts(config.authentication)
+        users = None if self.platform is None else self.platform.accounts
+        accounts, self.jwks = known_accounts(config.authentication, None if users is None else users.find)
         self.judges = Judges(self.loop, accounts)
         self.shared = Shared(
             limits=config.limits.wire(),
@@ -130,7 +138,6 @@ class Gateway:
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         # What connections need (`ConnectionHost`) and a part does by itself:
-        self.entered = self.clients.entered
         self.farewell = self.clients.farewells.see_off
         self.progressed = self.drains.progressed
         self.failed = asyncio.Event()
@@ -165,6 +172,9 @@ class Gateway:
         if self.rules is not None:
             self._spawn(self.rules.keep())
         await self._loaded.wait()
+        if self.platform is not None:
+            await asyncio.to_thread(self.platform.begin)
+            await self.platform.ready()  # Until then nobody is known, and nothing allowed: that is for no client.
         self._spawn(cycles.keep())
         with suppress(TimeoutError):
             await asyncio.wait_for(self.upstream.refresh(), FIRST_LOOK_S)
@@ -183,6 +193,8 @@ class Gateway:
         await asyncio.gather(*self._tasks, self.errands.close(), return_exceptions=True)
         self.members.close()
         self.judges.close()
+        if self.platform is not None:
+            await asyncio.to_thread(self.platform.close)
         if self.jwks is not None:
             self.jwks.end()
         await self.sightings.flush()
@@ -201,6 +213,7 @@ class Gateway:
         """Why clients should not be sent here; empty when ready."""
         needed = (
             (self.snapshot.fresh, "the state was not loaded yet"),
+            (self.platform is None or not self.platform.why, self.platform.why if self.platform else ""),
             (self.lease_holds(), "ZooKeeper has not confirmed the lease"),
             (self.clients.listeners, "no listener is open yet"),
         )
@@ -259,9 +272,32 @@ class Gateway:
         self.snapshot = replace(self.snapshot, rights=rights)
         self.following.begin(self.clients.open)
 
+    def entered(self, connection: ClientConnection) -> None:
+        """A connection has a user, or another one."""
+        self.clients.entered(connection)
+        self._end_where_gone(connection)
+
+    def _end_gone(self, users: frozenset[str]) -> None:
+        """On the platform they were deleted, or have lost the keys of their passwords."""
+        for connection in tuple(self.clients.open):
+            if connection.session.entry.user in users:
+                self._end_where_gone(connection)
+
+    def _end_where_gone(self, connection: ClientConnection) -> None:
+        accounts, who = None if self.platform is None else self.platform.accounts, connection.session.entry.logged_in
+        if accounts is not None and who is not None and not accounts.may_stay(who.user, who.mechanism):
+            connection.leave(Cause.USER_GONE, "its user was deleted, or can log in so no more")
+
     def _follows(self, connection: ClientConnection) -> None:
         connection.follow()
         self.drains.progressed(connection)
+
+    @property
+    def _rules_kept(self) -> str:
+        """For who would change some, where he can."""
+        if self.config.rules_file is not None:
+            return f"{self.config.rules_file} of gateway {self.config.id}"
+        return "the platform: `switchyard rights grant` and `revoke`, or its REST"
 
     def _current(self) -> int | None:
         return self.snapshot.view.revision if self.members.registered and self.snapshot.fresh else None
@@ -382,6 +418,6 @@ class Gateway:
             now=clock.now(),
             rights=self.snapshot.rights,
             verdicts=connection.session.verdicts,
-            rules_kept=f"{self.config.rules_file} of gateway {self.config.id}",
+            rules_kept=self._rules_kept,
             deny=lambda denied: self._deny_soon(connection, command.api_key, denied),
         )

@@ -138,6 +138,8 @@ class Cause(Enum):
     """It has not authenticated anew in time."""
     TOO_MANY = "too_many"
     """Its user has as many as one user may have."""
+    USER_GONE = "user_gone"
+    """Its user was deleted, or cannot log in any more as it has."""
     REFUSED_WITHOUT_ANSWER = "refused_without_answer"
     UPSTREAM_LOST = "upstream_lost"
     UPSTREAM_MALFORMED = "upstream_malformed"

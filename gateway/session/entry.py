@@ -11,6 +11,8 @@ Authenticated
     .prove()    Proving
 Certified  it has shown a certificate that stands for a user
     .prove()    Proving
+
+`logged_in` is what it has proved by SASL, also while it does so anew.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ class Unknown:
     """:ivar entered: whether its requests are handled: here that of somebody anonymous."""
 
     user: ClassVar = None
+    logged_in: ClassVar = None
     expires_at: ClassVar = math.inf
     entered: bool
 
@@ -46,6 +49,10 @@ class Proving:
     @property
     def user(self) -> str | None:
         return None if self.before is None else self.before.user
+
+    @property
+    def logged_in(self) -> Authenticated | None:
+        return None if self.before is None else self.before.logged_in
 
     @property
     def entered(self) -> bool:
@@ -78,6 +85,10 @@ class Judging:
         return self.proving.user
 
     @property
+    def logged_in(self) -> Authenticated | None:
+        return self.proving.logged_in
+
+    @property
     def entered(self) -> bool:
         return self.proving.entered
 
@@ -98,6 +109,10 @@ class Authenticated:
     mechanism: str
     expires_at: float
 
+    @property
+    def logged_in(self) -> Authenticated:
+        return self
+
     def prove(self, sasl: SaslServer) -> Proving:
         return Proving(sasl, self)
 
@@ -107,6 +122,7 @@ class Certified:
     """It need not log in, and if it does, as nobody else: the certificate has said who it is."""
 
     entered: ClassVar = True
+    logged_in: ClassVar = None
     mechanism: ClassVar = None
     expires_at: ClassVar = math.inf
     user: str

@@ -29,6 +29,7 @@ from ha_core.operations.report import BaseProposal, Report
 from ha_core.present.moves import report_page
 from ha_core.present.page import Page
 from ha_core.store.errors import NoStateError, StoreUnavailableError
+from ha_core.store.store import Store
 
 DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
 UNSET = f"Neither --zookeeper nor SWITCHYARD_ZOOKEEPER is set, so {DEFAULT_ZOOKEEPER} was asked."
@@ -92,6 +93,11 @@ class Session(ExitStack):
         except ValueError as error:
             raise RefusedError(f"Nothing was done: {error}. Correct --root or SWITCHYARD_ROOT.") from error
         return self.enter_context(opened)
+
+    @property
+    def connects(self) -> Callable[[], Store] | None:
+        """Opens another session with ZooKeeper, which is the caller's to close; None: nobody has named one."""
+        return None if self._unset else lambda: connect(self._connection, by=operator()).store
 
     def found_state(self) -> None:
         """From now on a root that does not exist is made: for the command with which an installation begins."""

@@ -1,6 +1,7 @@
 """A cache on one node: reads its source, agrees with the other nodes by ZooKeeper, and serves the main part.
 
-Two threads: one reads (`reading`), one agrees and commits. Readers of the main part wait for neither.
+Two threads: one reads (`reading`), one agrees and commits. Where what is served is kept in a file, a third one does
+that (`keeping`). Readers of the main part wait for none.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from ha_core.datacache.core.cache import Cache, Commit, Moved
 from ha_core.datacache.core.errors import DataCacheError, NodeIdTakenError, SourceWentBackError
 from ha_core.datacache.core.held import Content
 from ha_core.datacache.core.source import Source
+from ha_core.datacache.keeping import Keeping
+from ha_core.datacache.kept_file import KeptFile
 from ha_core.datacache.nodes import LiveNode, Published
 from ha_core.datacache.reading import Reading
 from ha_core.datacache.state import CacheState, Settings
@@ -37,8 +40,9 @@ _CLOSE_S = 5.0
 class DataCache:
     """Begins with `start`. Thread-safe.
 
-    What is served survives everything but the process: a source or a ZooKeeper that is away, a lost session, another
-    process that takes the node id. Then it may be an older one than the others serve, under its own commit time.
+    What is served survives everything but the process, and that where it is kept in a file: a source or a ZooKeeper
+    that is away, a lost session, another process that takes the node id. Then it may be an older one than the others
+    serve, under its own commit time.
     """
 
     def __init__(
@@ -50,26 +54,32 @@ class DataCache:
         settings: Settings | None = None,
         on_main: Callable[[Content], object] = lambda content: None,
         clock_s: Callable[[], float] = time.monotonic,
+        file: KeptFile | None = None,
     ) -> None:
         """
         :param name: of the cache; all nodes that take part in it read the same source.
         :param node: unique among live nodes.
         :param on_main: called with each new main part, in order, from one thread, before anybody else sees it.
         :param clock_s: for waiting only; it must never go back.
+        :param file: keeps what is served: an earlier process's is served from `start` on, under its commit time.
         """
         self.name, self.node = name, node
         self._settings = settings or Settings()
         self._tree, self._reads, self._nodes = tree, tree.impatient(), CacheNodes(tree, name)
         self._on_main, self._clock_s = on_main, clock_s
         self._who = f"{socket.gethostname()} process {os.getpid()}"
-        self._cache, self._guard = Cache(), threading.Lock()
+        kept = None if file is None else file.load()
+        self._cache, self._guard = Cache(None if kept is None else kept.content), threading.Lock()
         self._agreement = Agreement(self._settings.hold_s)
         self._events: SimpleQueue[State | None] = SimpleQueue()
         self._reading = Reading(name, source, self._cache, self._guard, self._settings, self._wake, clock_s)
         self._members = self._nodes.members(self._reads, self._wake)
         self._main: Content | None = None
+        if kept is not None:
+            self._reading.goes_on(kept.content.at_us, kept.age_s)
+        self._keeping = None if file is None else Keeping(name, file, self._age_s)
         self._ready = threading.Event()
-        self._judgement = Judgement()
+        self._judgement, self._live = Judgement(), 0
         self._agreed_us: int | None = None
         self._error = ""
         self._said, self._said_s = Published(who=self._who), 0.0
@@ -88,17 +98,22 @@ class DataCache:
         return self._main
 
     def start(self) -> None:
-        """Take part.
+        """Take part. What an earlier process kept is served even before.
 
         :raises NodeIdTakenError: another live process has the node id.
         :raises StoreUnavailableError: ZooKeeper cannot be reached.
         """
+        if self._cache.main is not None and self._main is None:
+            log.info("cache %s: the content of %d, which was kept, is served", self.name, self._cache.main.at_us)
+            self._serve()
         self._nodes.create()
         self._nodes.join(self.node, self._said)
         self._heed(self._tree)  # Before the first read: what is told later is news.
         self._unlisten = self._tree.listen(self._events.put)
         self._thread.start()
         self._reading.start()
+        if self._keeping is not None:
+            self._keeping.start(self._main)
 
     def wait(self, timeout_s: float) -> bool:
         """Until there is something to serve."""
@@ -115,11 +130,10 @@ class DataCache:
         self._reading.now()
 
     def state(self) -> CacheState:
-        main, now_s = self._main, self._clock_s()
+        main, now_s, age_s = self._main, self._clock_s(), self._age_s()
         with self._guard:
             holds, uncommitted = self._cache.holds, self._cache.uncommitted
             reloads, refused = self._cache.reloads, self._cache.refused
-        current_s = None if main is None else self._reading.current_s(main.at_us)
         checked_s = self._reading.checked_s
         return CacheState(
             name=self.name,
@@ -129,10 +143,12 @@ class DataCache:
             read_us=None if holds is None else holds.through_us,
             rows=0 if main is None else len(main.rows),
             uncommitted=uncommitted,
-            age_s=None if current_s is None else now_s - current_s,
+            age_s=age_s,
             checked_s=None if checked_s is None else now_s - checked_s,
             error=self._reading.error or self._error,
+            kept_error="" if self._keeping is None else self._keeping.error,
             connected=self._connected,
+            members=self._live,
             leader=self._judgement.leader,
             holding_up=self._judgement.holding_up,
             left_out=self._judgement.left_out,
@@ -148,12 +164,20 @@ class DataCache:
         self._unlisten()
         self._wake()
         self._reading.close(_CLOSE_S)
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+        if self._keeping is not None:
+            self._keeping.close()
+        # It may have ended meanwhile: what it said of this node stands there still.
+        if self._thread.ident is not None and threading.current_thread() is not self._thread:
             self._thread.join()
             try:
                 self._nodes.leave(self.node)
             except StoreError as error:
                 log.warning("cache %s: %s", self.name, error)
+
+    def _age_s(self) -> float | None:
+        main = self._main
+        current_s = None if main is None else self._reading.current_s(main.at_us)
+        return None if current_s is None else self._clock_s() - current_s
 
     def _wake(self) -> None:
         self._events.put(None)
@@ -198,6 +222,7 @@ class DataCache:
         commit, read = self._nodes.commit(self._reads, self._wake)
         self._go(commit)
         live = [node.member for node in self._members.read()]
+        self._live = len(live)
         now_s = self._clock_s()
         self._judgement = self._agreement.judge(live, None if commit is None else commit.at_us, now_s)
         self._follow(max((member.holds.through_us for member in live if member.holds), default=0))
@@ -235,7 +260,8 @@ class DataCache:
         with self._guard:
             holds = self._cache.holds
         main_us = 0 if self._main is None else self._main.at_us
-        said, now_s = Published(holds, main_us, self._who, self._reading.trouble), self._clock_s()
+        reading, now_s = self._reading, self._clock_s()
+        said = Published(holds, main_us, self._who, reading.trouble, reading.trouble_since_s)
         if replace(said, main_us=self._said.main_us) == self._said and now_s - self._said_s < LOOK_S:
             said = self._said  # All are woken by it, and nobody waits to hear what is served: it comes with the rest.
         other = self._nodes.publish(self.node, said)
@@ -287,6 +313,8 @@ class DataCache:
         except Exception:
             log.exception("cache %s: who uses it has failed to take the content of %d", self.name, main.at_us)
         self._main = main
+        if self._keeping is not None:
+            self._keeping.keep(main)
         self._ready.set()
 
     def _note(self, error: str) -> None:

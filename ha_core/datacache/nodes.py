@@ -68,19 +68,21 @@ class Published:
 
     :ivar who: host and process, for people.
     :ivar trouble: what keeps it from reading, in a word; empty: nothing.
+    :ivar trouble_since_s: since when, in seconds since the epoch by its clock, for people; 0: nothing keeps it.
     """
 
     holds: Interval | None = None
     main_us: int = 0
     who: str = ""
     trouble: str = ""
+    trouble_since_s: int = 0
 
     def to_bytes(self) -> bytes:
         said: dict[str, Any] = {"main_us": self.main_us, "who": self.who}
         if self.holds is not None:
             said |= {"from_us": self.holds.from_us, "through_us": self.holds.through_us}
         if self.trouble:
-            said["trouble"] = self.trouble
+            said |= {"trouble": self.trouble, "since_s": self.trouble_since_s}
         return _to_bytes(said)
 
     @classmethod
@@ -88,7 +90,8 @@ class Published:
         said = _parse(data, path)
         from_us, through_us = _time(said, "from_us"), _time(said, "through_us")
         holds = None if from_us is None or through_us is None else Interval(from_us, through_us)
-        return cls(holds, _time(said, "main_us") or 0, _text(said, "who"), _text(said, "trouble"))
+        trouble, since_s = _text(said, "trouble"), _time(said, "since_s") or 0
+        return cls(holds, _time(said, "main_us") or 0, _text(said, "who"), trouble, since_s)
 
 
 @dataclass(frozen=True, slots=True)

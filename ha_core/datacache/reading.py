@@ -28,6 +28,7 @@ class Reading:
     """
     :ivar error: why the last attempt has failed; empty: it has not.
     :ivar trouble: the same in a word that has no secret in it.
+    :ivar trouble_since_s: since when, in seconds since the epoch; 0: it has not.
     """
 
     def __init__(
@@ -48,14 +49,22 @@ class Reading:
         self._reads: deque[tuple[float, int]] = deque(maxlen=_READS)
         """When each began, and up to where it read."""
         self._fails = 0
+        self._first_check_s = settings.check_s
         self._next_check_s = 0.0
         self.error = self.trouble = ""
+        self.trouble_since_s = 0
         self.checked_s: float | None = None
         """When what is served was last equal to the source."""
         self._thread = threading.Thread(target=self._run, name=f"datacache-reading-{name}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def goes_on(self, served_us: int, age_s: float) -> None:
+        """What an earlier process served is served. It was all that the source had so long ago; whether it was right is
+        seen as soon as the source has been read, not only after a while."""
+        self._reads.append((self._clock_s() - age_s, served_us))
+        self._first_check_s = 0.0
 
     def now(self) -> None:
         """Read at once."""
@@ -73,7 +82,7 @@ class Reading:
         return max((began_s for began_s, through_us in list(self._reads) if through_us <= served_us), default=None)
 
     def _run(self) -> None:
-        self._next_check_s = self._clock_s() + self._settings.check_s
+        self._next_check_s = self._clock_s() + self._first_check_s
         while not self._closing:
             self._wanted.clear()
             self._attempt()
@@ -95,8 +104,9 @@ class Reading:
             if str(error) != self.error:
                 log.warning("cache %s: not read, what is served stays in force: %s", self._name, error)
             self.error, self.trouble = str(error) or type(error).__name__, type(error).__name__
+            self.trouble_since_s = self.trouble_since_s or int(time.time())
         else:
-            self._fails, self.error, self.trouble = 0, "", ""
+            self._fails, self.error, self.trouble, self.trouble_since_s = 0, "", "", 0
 
     def _read(self) -> None:
         limit = self._settings.page_rows

@@ -39,7 +39,9 @@ class CacheState:
     :ivar age_s: so long ago what is served was all that the source had; None: never since the start.
     :ivar checked_s: so long ago it was compared with the source and equal to it; None: never since the start.
     :ivar error: why it was not read, compared or agreed on last time; empty: it was.
+    :ivar kept_error: why what is served would not be there after a restart; empty: it would, or is not to be.
     :ivar connected: to ZooKeeper.
+    :ivar members: live nodes, as last seen.
     :ivar leader: who writes the next commit time; None: nobody who can.
     :ivar holding_up: for which nodes the others wait.
     :ivar left_out: which nodes are behind, and waited for by nobody.
@@ -57,7 +59,9 @@ class CacheState:
     age_s: float | None
     checked_s: float | None
     error: str
+    kept_error: str
     connected: bool
+    members: int
     leader: str | None
     holding_up: tuple[str, ...]
     left_out: tuple[str, ...]

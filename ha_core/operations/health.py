@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ha_core.model import GatewayRecord, KnownTopic, MigrateOperation, Operation, View
+from ha_core.operations.caches import caches
 from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.creating import QUIET_S, interrupted, quiet_s
 from ha_core.operations.crossing.ends import overdue
@@ -57,7 +58,25 @@ def problems(
         *_mirrors(environment),
         *left_behind(environment),
         *_mirror_syncs(environment),
+        *_caches(environment),
     )
+
+
+def _caches(environment: Environment) -> Iterator[Problem]:
+    for one in caches(environment):
+        if one.cannot_read:
+            said = ", ".join(f"{gateway} ({why})" for gateway, why in sorted(one.cannot_read.items()))
+            yield Problem(
+                f"{one.cache} of the platform",
+                f"They cannot be read by {said}. What was read last stays in force, as old as it is.",
+                "See whether the platform and its database run, and a gateway's log for why it cannot reach it.",
+            )
+        elif one.behind:
+            yield Problem(
+                f"{one.cache} of the platform",
+                f"An older state than what was agreed is in force at {', '.join(one.behind)}.",
+                f"If it stays so, `switchyard platform reload {one.cache}`.",
+            )
 
 
 def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from ha_core.bindings_file import levels
 from ha_core.model import GatewayRecord, HistoryEntry, KnownGroup, KnownTopic, Lock, Operation, Usage, UserBindings
 from ha_core.operations.bindings import BindingsPlan
+from ha_core.operations.caches import CacheStanding
 from ha_core.operations.health import Problem
 from ha_core.operations.inventory import Overview
 from ha_core.operations.migration.listing import Migration
@@ -43,6 +44,16 @@ def status_page(
     if locks:
         held = [(lock.key, lock.operation, lock.by, lock.since) for lock in locks]
         yield Table(("lock", "operation", "by", "since"), held, title="locks")
+
+
+def caches_page(caches: Collection[CacheStanding]) -> Page:
+    if not caches:
+        return
+    rows = [
+        (one.cache, one.committed, len(one.gateways), ", ".join(one.behind), ", ".join(sorted(one.cannot_read)))
+        for one in caches
+    ]
+    yield Table(("of the platform", "as it was", "gateways", "behind", "cannot read it"), rows, title="platform")
 
 
 def problems_page(problems: Collection[Problem]) -> Page:

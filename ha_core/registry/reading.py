@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, exists, func, select
 
 from ha_core.registry.database import Database
-from ha_core.registry.entry import kind_of
+from ha_core.registry.entry import KINDS, kind_of
 from ha_core.registry.errors import InvalidError, NotThereError
 from ha_core.registry.stored import Page, Stored, stored_of
 from ha_core.registry.tables import CHANGES, ENTRIES, MENTIONS, TYPE_VERSIONS
@@ -45,6 +45,15 @@ class Reader:
         with self._database.reading() as connection:
             found = newest(connection, kind, key)
         return found if found is not None and found.entry is not None else None
+
+    def newest_us(self) -> dict[str, int]:
+        """By kind, the time of its newest change; 0: it has none. A look into an index for each."""
+        with self._database.reading() as connection:
+            return {
+                kind: connection.execute(select(func.max(CHANGES.c.changed_us)).where(CHANGES.c.kind == kind)).scalar()
+                or 0
+                for kind in sorted(KINDS)
+            }
 
     def page(
         self, kind: str, after: str = "", limit: int = MAX_PAGE, mentioned: Mapping[str, str] | None = None

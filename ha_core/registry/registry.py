@@ -19,10 +19,14 @@ from ha_core.registry.stored import Stored
 
 
 class Registry:
-    """:ivar read: entries, pages, histories."""
+    """
+    :ivar read: entries, pages, histories.
+    :ivar on_change: called after something was changed, in whatever thread changed it.
+    """
 
     def __init__(self, database: Database, clock_us: Callable[[], int] = wall_clock_us) -> None:
         self.database = database
+        self.on_change: Callable[[], object] = lambda: None
         self.read = Reader(database)
         self._changer = Changer(database, clock_us)
 
@@ -43,7 +47,10 @@ class Registry:
 
     def apply(self, edits: Sequence[Edit], by: str, reason: str, dry_run: bool = False) -> tuple[Stored, ...]:
         """All of them or none; see `Changer.apply`."""
-        return self._changer.apply(edits, by, reason, dry_run)
+        made = self._changer.apply(edits, by, reason, dry_run)
+        if not dry_run:
+            self.on_change()
+        return made
 
     def create(self, entry: Entry, by: str, reason: str, dry_run: bool = False) -> Stored:
         """:raises StaleVersionError: it is there already."""

@@ -155,3 +155,17 @@ def test_who_has_read_up_to_a_time_has_seen_all_that_will_ever_be_below_it(url: 
         # Then the reader has missed nothing, and read nothing twice
         assert tuple(seen) == all_of(first.source("users"), 7)
         assert len(seen) == 60
+
+
+def test_the_newest_times_tell_which_kinds_were_changed_and_a_dry_run_changes_none(registry: Registry) -> None:
+    # Given
+    told: list[int] = []
+    registry.on_change = lambda: told.append(1)
+    before = registry.read.newest_us()
+    assert set(before.values()) == {0}
+    # When
+    registry.create(User(name="alice"), BY, WHY, dry_run=True)
+    made = registry.create(User(name="alice"), BY, WHY)
+    # Then
+    assert registry.read.newest_us() == before | {"users": made.changed_us}
+    assert told == [1]

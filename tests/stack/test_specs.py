@@ -82,3 +82,11 @@ def test_a_failing_stack_command_exits_with_code_1_and_one_clear_line() -> None:
     assert result.stderr.splitlines() == [
         f"error: cluster east: there is no locked module list for Kafka 9.9.9; there is one for {known}"
     ]
+
+
+def test_a_platform_needs_users_who_log_in() -> None:
+    clusters = [parse_cluster("east=3.9.2")]
+
+    with pytest.raises(StackError, match="a platform says who may log in: give --security sasl or tls"):
+        stack_spec(clusters, 1, False, "none", platform=True)
+    assert stack_spec(clusters, 1, False, "tls", platform=True).platform

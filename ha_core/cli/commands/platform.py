@@ -11,6 +11,8 @@ from typer import Argument, BadParameter
 
 from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
 from ha_core.cli.platform import Database, Version, changed, opened
+from ha_core.datacache.announcing import Announcer
+from ha_core.operations.caches import ask_reload
 from ha_core.present.registry import entries_page, history_page
 
 MAX_VALUE = 1 << 20
@@ -47,8 +49,28 @@ def serve(
         raise BadParameter("TLS needs both --certificate and --key")
     callers = known.read(tokens, os.environ)
     server.require_safe(host, certificate is not None, plain)
-    server.serve(opened(session, database), callers, host, port, certificate, key)
+    registry = opened(session, database)
+    if session.connects is None:
+        session.out.progress("Gateways read changes once a minute; name their ZooKeeper, and they are told at once.")
+    else:
+        announcer = Announcer(registry.read.newest_us, session.connects, session.out.progress)
+        registry.on_change = announcer.now
+        announcer.start()
+        session.callback(announcer.close)
+    server.serve(registry, callers, host, port, certificate, key)
     return Answer({"result": "ended"}, ["The service has ended."])
+
+
+@command("platform reload", "Have gateways read all of a kind anew; what is in force stays so meanwhile.")
+def reload(
+    session: Session,
+    kind: Annotated[str, Argument(metavar="KIND", help="users, rules or settings")],
+    gateway: Annotated[str | None, option("Only this one.", metavar="GATEWAY")] = None,
+) -> Answer:
+    asked = ask_reload(session.environment, kind, gateway)
+    if not asked:
+        return Answer({"asked": []}, [f"No gateway follows {kind} of the platform."])
+    return Answer({"asked": asked}, [f"Told to read all {kind} anew: {', '.join(asked)}."])
 
 
 @command("platform list", "All of a kind.")

@@ -10,11 +10,13 @@ from ha_core.cli.command import Answer, Cluster, Session, command, option
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
 from ha_core.model import KnownGroup, KnownTopic, Mirror, Operation
 from ha_core.operations import registry
+from ha_core.operations.caches import caches
 from ha_core.operations.health import problems
 from ha_core.operations.inventory import lag_of, lags, look_at_groups, overview
 from ha_core.operations.last_seen import record, record_always
 from ha_core.operations.mirrors import mirrors_now, synced
 from ha_core.present.state import (
+    caches_page,
     group_page,
     groups_page,
     history_page,
@@ -48,13 +50,15 @@ def status(
         ],
         "locks": locks,
         "mirrors": mirrors.totals_json(),
+        "platform": caches(environment),
         "mirror_syncs": synced(environment, mirrors.mirrors),
     }
     warnings = [f"warning: {text}" for text in environment.warnings]
     if check:
         return Answer(document, [*problems_page(found), *warnings], ATTENTION if found else SUCCESS)
     page = status_page(view.revision, states, gateways, running, locks)
-    return Answer(document, [*page, *problems_page(found), *warnings])
+    followed = caches_page(caches(environment))
+    return Answer(document, [*page, *followed, *problems_page(found), *warnings])
 
 
 @command("history", "All operations, or every entry of one.")

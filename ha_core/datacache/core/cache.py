@@ -62,13 +62,14 @@ class Cache:
     :ivar refused: the last commit time that was refused; 0: none.
     """
 
-    def __init__(self) -> None:
-        self.main: Content | None = None
-        self._held: Held | None = None
-        self._fresh: Held | None = Held()
+    def __init__(self, main: Content | None = None) -> None:
+        """:param main: that of an earlier process, which this one goes on with."""
+        self.main = main
+        self._held = None if main is None else Held(main)
+        self._fresh = Held() if main is None else None
         self._whole = False
         """`_fresh` has all that its source has."""
-        self._floor_us = 0
+        self._floor_us = 0 if main is None else main.at_us
         """The greatest commit time that it knows of: nothing is asked for below."""
         self.reloads = 0
         self.refused = 0

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 from ha_core.datacache.core.errors import BrokenSourceError
+from ha_core.datacache.core.packed import plain
 from ha_core.datacache.core.source import Row
 
 _BYTES = 16
@@ -31,7 +32,7 @@ class Digest:
         total = self._sum
         for row in rows:
             try:
-                text = _encode([row.key, row.changed_us, row.value])
+                text = _encode([row.key, row.changed_us, plain(row.value)])
             except (TypeError, ValueError) as error:
                 raise BrokenSourceError(f"a value for {row.key!r} that is not JSON ({error})") from error
             total += int.from_bytes(blake2b(text.encode(), digest_size=_BYTES).digest(), "big")

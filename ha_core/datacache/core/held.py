@@ -18,22 +18,36 @@ interval; while it lies behind `through_us`, nothing can be told.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
 from ha_core.datacache.core.digest import replaced
+from ha_core.datacache.core.packed import packed
 from ha_core.datacache.core.source import Changes, Row
+
+
+class Change(NamedTuple):
+    """Of one key between two contents. None: it is not there."""
+
+    key: str
+    before: Row | None
+    after: Row | None
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is there at one time, by key: no deleted ones."""
+    """What is there at one time, by key: no deleted ones.
+
+    :ivar newer: of which content, by time and fingerprint, it is a newer state, and by which versions.
+    """
 
     at_us: int = 0
     rows: Mapping[str, Row] = field(default_factory=dict)
     fingerprint: int = 0
+    newer: tuple[int, int, Sequence[Row]] | None = field(default=None, repr=False, compare=False)
 
     def after(self, versions: Sequence[Row], at_us: int) -> Content:
         """With newer versions, in order of their times. Makes a copy: some 10 ms for a million rows."""
@@ -43,7 +57,20 @@ class Content:
                 rows.pop(row.key, None)
             else:
                 rows[row.key] = row
-        return Content(at_us, rows, self.fingerprint_after(versions))
+        newer = (self.at_us, self.fingerprint, versions)
+        return Content(at_us, rows, self.fingerprint_after(versions), newer)
+
+    def changes(self, before: Content) -> Iterator[Change]:
+        """What is different from another content: at once where this one was made of that one, else row by row."""
+        old, new = before.rows, self.rows
+        if self.newer is not None and self.newer[:2] == (before.at_us, before.fingerprint):
+            keys: Iterable[str] = dict.fromkeys(row.key for row in self.newer[2])
+        else:
+            keys = chain(old, (key for key in new if key not in old))
+        for key in keys:
+            was, is_ = old.get(key), new.get(key)
+            if was is not is_ and was != is_:
+                yield Change(key, was, is_)
 
     def fingerprint_after(self, versions: Sequence[Row]) -> int:
         """The same content's fingerprint, without making it."""
@@ -67,11 +94,13 @@ class Held:
     :ivar deletions_from_us: of keys that were deleted up to then and not kept it has never read anything either.
     """
 
-    def __init__(self) -> None:
-        self._base = Content()
+    def __init__(self, base: Content | None = None) -> None:
+        """:param base: what was read up to its time; None: nothing was read."""
+        self._base = base or Content()
         self._later: list[Row] = []
         """Versions made after the base's time, in order."""
-        self.exact_from_us = self.through_us = self.deletions_from_us = 0
+        self.exact_from_us = self.through_us = self._base.at_us
+        self.deletions_from_us = 0
 
     def __len__(self) -> int:
         """Versions that are kept besides one content."""
@@ -83,7 +112,7 @@ class Held:
             self.deletions_from_us = changes.deletions_from_us
         if changes.exact_from_us > self.through_us:
             self.exact_from_us = max(self.exact_from_us, changes.exact_from_us)
-        self._later += changes.rows
+        self._later += map(packed, changes.rows)
         self.through_us = changes.through_us
 
     def lacks_deletions(self, changes: Changes) -> bool:

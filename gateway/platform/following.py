@@ -1,0 +1,161 @@
+"""Follows the platform: a cache of each kind, agreed with all gateways, and each state of it put in force.
+
+What a state means is worked out in the cache's own thread; the event loop is given the result. What was in force last
+stays so while the platform, its database or ZooKeeper is away, and, where it is kept in a folder, after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from urllib.parse import quote
+
+from gateway.platform.accounts import PlatformAccounts
+from gateway.platform.rights import PlatformRights
+from gateway.platform.section import Platform
+from gateway.platform.settings import PlatformSettings, settings
+from gateway.platform.source import PlatformSource
+from ha_core.datacache.cache import DataCache
+from ha_core.datacache.core.held import Content
+from ha_core.datacache.kept_file import KeptFile
+from ha_core.datacache.state import CacheState
+from ha_core.plan.rights import Rights
+from ha_core.store.tree import Tree
+
+_log = logging.getLogger(__name__)
+
+
+class FollowingPlatform:
+    """
+    :ivar accounts: None: users come from elsewhere.
+    :ivar rights: None: rules come from elsewhere, or are off.
+    :ivar settings: of all types; empty: none, or they are not followed.
+    """
+
+    def __init__(
+        self,
+        platform: Platform,
+        gateway: str,
+        tree: Tree,
+        loop: asyncio.AbstractEventLoop,
+        told: Callable[[Rights], None],
+        gone: Callable[[frozenset[str]], None],
+    ) -> None:
+        """
+        :param told: is given the rights of each other state, on the event loop.
+        :param gone: is told, there, who cannot log in any more as he could.
+        """
+        self.url = platform.url
+        self.accounts = PlatformAccounts() if "users" in platform.follows else None
+        self.settings: PlatformSettings = {}
+        self._platform, self._gateway, self._tree, self._loop = platform, gateway, tree, loop
+        self._told, self._gone = told, gone
+        self._rights = PlatformRights() if "rules" in platform.follows else None
+        self._guard = threading.Lock()
+        """Of the rights, which are made of two caches."""
+        self._in_force: set[str] = set()
+        self._ready = asyncio.Event()
+        self._caches: dict[str, DataCache] = {}
+
+    @property
+    def rights(self) -> Rights | None:
+        return None if self._rights is None else self._rights.rights
+
+    @property
+    def unreadable(self) -> int:
+        """Users and rules that cannot be read."""
+        return 0 if self._rights is None else len(self._rights.unreadable)
+
+    @property
+    def waits_for(self) -> list[str]:
+        """Kinds of which there was never a state."""
+        return [kind for kind in self._platform.caches if kind not in self._in_force]
+
+    @property
+    def why(self) -> str:
+        """It waits, for people; empty: it does not."""
+        missing = self.waits_for
+        if not missing:
+            return ""
+        errors = {cache.state().error for kind, cache in dict(self._caches).items() if kind in missing} - {""}
+        return ": ".join([f"{', '.join(missing)} of the platform were never read", *sorted(errors)[:1]])
+
+    def states(self) -> list[CacheState]:
+        return [cache.state() for cache in list(self._caches.values())]
+
+    def begin(self) -> None:
+        """Takes long where much is kept.
+
+        :raises NodeIdTakenError: another live gateway has this one's id.
+        :raises StoreError: ZooKeeper cannot be reached.
+        """
+        for kind in self._platform.caches:
+            cache = DataCache(
+                kind,
+                self._gateway,
+                PlatformSource(self._platform, kind),
+                self._tree,
+                self._platform.settings,
+                on_main=_TAKES[kind](self),
+                file=self._file(kind),
+            )
+            self._caches[kind] = cache
+            cache.start()
+
+    async def ready(self) -> None:
+        """Until there is a state of each kind."""
+        await self._ready.wait()
+
+    def close(self) -> None:
+        for cache in list(self._caches.values()):
+            cache.close()
+
+    def _file(self, kind: str) -> KeptFile | None:
+        folder = self._platform.kept_in
+        if folder is None:
+            return None
+        return KeptFile(folder / f"{quote(self._gateway, '')}.{kind}", f"{self._platform.url} {kind}")
+
+    def _users(self, content: Content) -> None:
+        with self._guard:
+            gone = frozenset[str]() if self.accounts is None else self.accounts.follow(content)
+            rights = None if self._rights is None else self._rights.follow_users(content)
+        self._put_in_force("users", content, rights, gone)
+
+    def _rules(self, content: Content) -> None:
+        assert self._rights is not None
+        with self._guard:
+            rights = self._rights.follow_rules(content)
+        self._put_in_force("rules", content, rights)
+
+    def _settings(self, content: Content) -> None:
+        self.settings = settings(content)
+        self._put_in_force("settings", content)
+
+    def _put_in_force(
+        self, kind: str, content: Content, rights: Rights | None = None, gone: frozenset[str] = frozenset()
+    ) -> None:
+        _log.info("platform: %d %s, as they were at %d, are in force", len(content.rows), kind, content.at_us)
+
+        def on_loop() -> None:
+            self._in_force.add(kind)
+            if rights is not None:
+                # Those of now: another state may have come meanwhile, and told the loop before this one.
+                self._told(self._rights.rights if self._rights is not None else rights)
+            if gone:
+                self._gone(gone)
+            if not self.waits_for:
+                self._ready.set()
+
+        self._loop.call_soon_threadsafe(on_loop)
+
+
+_Taker = Callable[[FollowingPlatform], Callable[[Content], None]]
+_TAKES: Mapping[str, _Taker] = {
+    "users": lambda following: following._users,
+    "rules": lambda following: following._rules,
+    "settings": lambda following: following._settings,
+}
+"""What becomes of the states of a kind. Quotas will be one more: they are for whoever holds answers back."""

@@ -1,0 +1,75 @@
+"""Nodes are told of each change, whoever has made it, and after ZooKeeper or the source was away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ha_core.datacache.announcing import Announcer
+from ha_core.datacache.zookeeper import CacheNodes
+from ha_core.store.errors import StoreUnavailableError
+from ha_core.store.store import Store
+from tests.store.sessions import Backend, Session
+from tests.store.waiting import until
+
+
+class World:
+    """A source, what it says, and an announcer before it."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.newest = {"users": 1, "rules": 0}
+        self.fails: Exception | None = None
+        self.said: list[str] = []
+        self.announcer = Announcer(self.read, self.connect, self.said.append, look_s=0.05)
+
+    def read(self) -> dict[str, int]:
+        if isinstance(self.fails, ValueError):
+            raise self.fails
+        return dict(self.newest)
+
+    def connect(self) -> Store:
+        if isinstance(self.fails, StoreUnavailableError):
+            raise self.fails
+        return self._backend.open().store
+
+
+@pytest.fixture
+def world(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr("ha_core.datacache.announcing.RETRY_S", 0.05)
+    made = World(backend)
+    yield made
+    made.announcer.close()
+
+
+def told(session: Session, name: str) -> tuple[int, int]:
+    return CacheNodes(session.store.tree, name).changed(session.store.tree)
+
+
+def test_a_change_is_announced_to_the_cache_that_it_is_of_and_to_no_other_one(world: World, session: Session) -> None:
+    # Given
+    world.announcer.start()
+    until(lambda: told(session, "rules") != (0, 0), "announced at the start")
+    until(lambda: told(session, "users") != (0, 0), "announced at the start")
+    users, rules = told(session, "users"), told(session, "rules")
+
+    world.newest["users"] = 2
+
+    until(lambda: told(session, "users") != users, "announced")
+    assert told(session, "rules") == rules
+
+
+@pytest.mark.parametrize("fails", [StoreUnavailableError("ZooKeeper is away"), ValueError("a secret")])
+def test_what_fails_is_said_once_and_tried_again(world: World, session: Session, fails: Exception) -> None:
+    # Given
+    world.fails = fails
+    world.announcer.start()
+    until(lambda: bool(world.said), "said")
+
+    world.fails = None
+
+    until(lambda: told(session, "users") != (0, 0), "announced")
+    assert len(world.said) == 1
+    assert "secret" not in world.said[0]
+    until(lambda: world.announcer.error == "", "well again")

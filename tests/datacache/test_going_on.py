@@ -1,0 +1,138 @@
+"""A process that is started while the source is away serves what the one before it served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ha_core.datacache.cache import DataCache
+from ha_core.datacache.core.source import Row
+from ha_core.datacache.kept_file import KeptFile
+from ha_core.datacache.state import Settings
+from tests.store.sessions import Backend
+from tests.store.waiting import DEADLINE_S, until
+
+from .sources import History, values
+
+SETTINGS = Settings(every_s=0.2, hold_s=1.0, check_s=3600.0)
+Start = Callable[[History, str], DataCache]
+
+
+@pytest.fixture
+def start(backend: Backend, tmp_path: Path) -> Iterator[Start]:
+    """`start(source, node)`: its file is that of the node before it."""
+    begun: list[DataCache] = []
+
+    def make(source: History, node: str) -> DataCache:
+        file = KeptFile(tmp_path / node, "here")
+        cache = DataCache("users", node, source, backend.open().store.tree, SETTINGS, file=file)
+        cache.start()
+        begun.append(cache)
+        return cache
+
+    yield make
+    for cache in begun:
+        cache.close()
+
+
+def serves(cache: DataCache, source: History) -> bool:
+    return cache.main is not None and values(cache.main.rows) == source.content(source.newest_us)
+
+
+def kept(start: Start, source: History, node: str = "gw-1") -> None:
+    """By a process that has ended."""
+    cache = start(source, node)
+    until(lambda: serves(cache, source), "served")
+    cache.close()
+
+
+def test_it_serves_under_the_same_commit_time_and_tells_how_old_that_is(start: Start) -> None:
+    # Given
+    source = History()
+    source.change("a", "x")
+    kept(start, source)
+    source.down = "away"
+
+    cache = start(source, "gw-1")
+
+    assert cache.wait(DEADLINE_S)
+    assert serves(cache, source)
+    until(lambda: cache.state().error == "away", "said why")
+    state = cache.state()
+    assert state.commit_us == source.newest_us
+    assert state.age_s is not None
+    assert 0 <= state.age_s < DEADLINE_S
+
+
+def test_that_there_was_nothing_is_kept_too(start: Start) -> None:
+    source = History()
+    kept(start, source)
+    source.down = "away"
+
+    cache = start(source, "gw-1")
+
+    assert cache.wait(DEADLINE_S)
+    assert cache.state().commit_us == 0
+    source.change("a", "x")
+    source.down = ""
+    until(lambda: serves(cache, source), "served")
+
+
+def test_it_goes_on_from_there_when_the_source_is_back(start: Start) -> None:
+    # Given
+    source = History()
+    for key in "abcd":
+        source.change(key, "x")
+    kept(start, source)
+    source.down = "away"
+    cache = start(source, "gw-1")
+    assert cache.wait(DEADLINE_S)
+    source.change("b", None)
+    source.change("e", "y")
+
+    source.down = ""
+
+    until(lambda: serves(cache, source), "served")
+    assert cache.state().reloads == 0
+
+
+def test_what_was_changed_in_the_file_is_healed_by_the_first_read(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a file with another value under the right time
+    source = History()
+    source.change("a", "x")
+    kept(start, source)
+    file = KeptFile(tmp_path / "gw-1", "here")
+    found = file.load()
+    assert found is not None
+    rows = {key: Row(key, row.changed_us, {"is": "planted"}) for key, row in found.content.rows.items()}
+    (tmp_path / "gw-1").unlink()
+    KeptFile(tmp_path / "gw-1", "here").keep(
+        type(found.content)(found.content.at_us, rows, found.content.fingerprint), 0
+    )
+
+    cache = start(source, "gw-1")
+
+    until(lambda: serves(cache, source), "healed")
+
+
+def test_one_that_goes_on_with_an_older_state_joins_the_others(start: Start) -> None:
+    # Given a node that was away while the other one went on
+    source = History()
+    source.change("a", "x")
+    kept(start, source)
+    other = start(source, "gw-2")
+    source.change("a", "y")
+    until(lambda: serves(other, source), "served by the other")
+
+    cache = start(source, "gw-1")
+
+    until(lambda: serves(cache, source), "served")
+    source.change("b", "z")
+    for each in (cache, other):
+        until(partial(serves, each, source), "served by both")
+    assert cache.state().commit_us == other.state().commit_us

@@ -1,0 +1,53 @@
+"""Packed values are the values that they were made of, in less memory."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.datacache.core.digest import of_rows
+from ha_core.datacache.core.packed import of, packed, plain
+from ha_core.datacache.core.source import Row
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+VALUES = st.dictionaries(st.text(), JSON, max_size=8)
+
+
+@given(VALUES, VALUES)
+def test_a_packed_value_is_equal_to_what_it_was_made_of_and_to_nothing_else(
+    value: dict[str, object], other: dict[str, object]
+) -> None:
+    made = of(value)
+
+    assert made == value
+    assert plain(made) == value
+    assert (made == of(other)) == (value == other)
+    assert of_rows([Row("a", 1, made)]) == of_rows([Row("a", 1, value)])
+    assert all(made[field] == value[field] for field in value)
+
+
+def test_a_deletion_stays_one_and_nothing_is_packed_twice() -> None:
+    gone, row = Row("a", 1, None), packed(Row("a", 1, {"b": "c"}))
+
+    assert packed(gone) is gone
+    assert packed(row) is row
+
+
+def test_what_is_common_to_many_is_there_once() -> None:
+    one, two = (of({"".join(["na", "me"]): "".join(["or", "ders"])}) for _ in range(2))
+
+    assert one["name"] is two["name"]
+    assert next(iter(one)) is next(iter(two))
+
+
+def test_what_is_not_there_is_missed_and_what_is_there_is_not_shown() -> None:
+    value = of({"secret": "canary"})
+
+    with pytest.raises(KeyError, match="name"):
+        value["name"]
+    assert "canary" not in repr(value)

@@ -1,0 +1,371 @@
+"""Whole gateways that follow a platform over HTTP: its users and rules are theirs, also while it is away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gateway.config import load
+from gateway.driver.gateway import Gateway
+from gateway.metrics import Metrics
+from ha_core.datacache.core.errors import NodeIdTakenError
+from ha_core.kafka.connection import BlockingConnection
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.errors import AuthenticationRefusedError, ConnectionLostError
+from ha_core.model.access import AclOperation, ResourceType
+from ha_core.registry.errors import DatabaseAwayError
+from ha_core.wire import ApiKey
+from ha_core.wire.sasl import SecurityProfile
+from stack.certificates import Authority
+from stack.memory_store import MemoryStore
+from tests.gateway.driver.platform_service import GATEWAY_TOKEN, OTHER_TOKEN, PlatformService
+
+PASSWORD = "secret-of-the-test"
+STRANGE_TOKEN = "x" * 40
+"""That nobody has."""
+SOON_S = 20.0
+
+
+class World:
+    """A platform, and gateways that follow it. `store` is what they have in common besides."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = MemoryStore()
+        self.platform = PlatformService(folder, self.store)
+        self.section: dict[str, Any] = {"folder": "kept", "hold_s": 1}
+        (folder / "token").write_text(GATEWAY_TOKEN)
+        (folder / "phantoms").write_text("p" * 32)
+
+    def gateway(self, name: str = "gw-1", **more: Any) -> Gateway:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        document = {
+            "id": name,
+            "zookeeper": {"hosts": "nowhere:1"},
+            "listen": {"port": port},
+            "nodes": {"first_port": 20_000, "count": 1000},
+            "authentication": {"mechanisms": ["PLAIN", "SCRAM-SHA-512"], "phantom_secret_file": "phantoms"},
+            "platform": {"url": self.platform.url, "token_file": "token", **self.section},
+            "record_facts_s": 0,
+            **more,
+        }
+        file = self.folder / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(document))
+        return Gateway(load(file), self.store.client(), "test")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.platform.close()
+
+
+@contextlib.asynccontextmanager
+async def running(*gateways: Gateway) -> AsyncIterator[tuple[Gateway, ...]]:
+    try:
+        for gateway in gateways:
+            await gateway.start()
+        yield gateways
+    finally:
+        for gateway in gateways:
+            await gateway.stop()
+
+
+def connect(gateway: Gateway, user: str, password: str = PASSWORD, mechanism: str = "PLAIN") -> BlockingConnection:
+    account = SecurityProfile(mechanism, user, password)
+    return BlockingConnection("gw", "127.0.0.1", gateway.config.listen.port, account, Deadline.after(20))
+
+
+async def logs_in(gateway: Gateway, user: str, password: str = PASSWORD, mechanism: str = "PLAIN") -> bool:
+    try:
+        connection = await asyncio.to_thread(connect, gateway, user, password, mechanism)
+    except AuthenticationRefusedError:
+        return False
+    connection.close()
+    return True
+
+
+async def soon(holds: Callable[[], bool | Awaitable[bool]], what: str) -> None:
+    until = time.monotonic() + SOON_S
+    while True:
+        found = holds()
+        if found if isinstance(found, bool) else await found:
+            return
+        assert time.monotonic() < until, f"still not: {what}"
+        await asyncio.sleep(0.02)
+
+
+def reads(gateway: Gateway, user: str, topic: str) -> bool:
+    rights = gateway.snapshot.rights
+    assert rights is not None
+    return rights.of(user, "127.0.0.1").allows(AclOperation.READ, ResourceType.TOPIC, topic)
+
+
+def lacks(gateway: Gateway, user: str, topic: str) -> bool:
+    return not reads(gateway, user, topic)
+
+
+def test_users_and_rules_are_those_of_the_platform_at_every_gateway_and_follow_its_changes(world: World) -> None:
+    async def scenario() -> None:
+        # Given
+        world.platform.put_user("alice", PASSWORD)
+        world.platform.begin()
+        async with running(world.gateway("gw-1"), world.gateway("gw-2")) as gateways:
+            for gateway in gateways:
+                for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+                    assert await logs_in(gateway, "alice", mechanism=mechanism)
+                assert not await logs_in(gateway, "bob")
+                assert not reads(gateway, "alice", "orders")
+            # When
+            world.platform.put_user("bob", PASSWORD)
+            key = world.platform.grant("alice", "orders")
+            # Then
+            for gateway in gateways:
+                await soon(partial(logs_in, gateway, "bob"), "bob logs in")
+                await soon(partial(reads, gateway, "alice", "orders"), "alice reads")
+                assert not reads(gateway, "bob", "orders")
+            # And when it is taken back
+            world.platform.revoke(key)
+            for gateway in gateways:
+                await soon(partial(lacks, gateway, "alice", "orders"), "alice reads no more")
+
+    asyncio.run(scenario())
+
+
+def test_a_deleted_users_connections_end_and_those_of_one_with_a_new_password_do_not(world: World) -> None:
+    async def scenario() -> None:
+        # Given
+        for user in ("alice", "bob"):
+            world.platform.put_user(user, PASSWORD)
+        world.platform.begin()
+        async with running(world.gateway()) as (gateway,):
+            alice, bob = [await asyncio.to_thread(connect, gateway, user) for user in ("alice", "bob")]
+            # When
+            world.platform.put_user("bob", "another")
+            world.platform.delete_user("alice")
+            # Then
+            await soon(lambda: gateway.clients.ended["user_gone"] == 1, "the connection has ended")
+            with pytest.raises(ConnectionLostError):
+                await asyncio.to_thread(alice.call, ApiKey.METADATA, {"topics": []})
+            assert not await logs_in(gateway, "alice")
+            await soon(lambda: logs_in(gateway, "bob", "another"), "the new password is good")
+            assert not await logs_in(gateway, "bob")
+            assert await asyncio.to_thread(bob.call, ApiKey.METADATA, {"topics": []})
+            bob.close()
+
+    asyncio.run(scenario())
+
+
+def test_while_the_platform_is_away_all_stays_in_force_and_it_is_said_how_old_that_is(world: World) -> None:
+    async def scenario() -> None:
+        # Given
+        world.platform.put_user("alice", PASSWORD)
+        world.platform.grant("alice", "orders")
+        world.platform.begin()
+        world.section["read_s"] = 0.2
+        async with running(world.gateway()) as (gateway,):
+            # When
+            world.platform.go_away()
+            await soon(lambda: metric(gateway, "platform_unreadable", "users") == 1, "it is seen")
+            # Then
+            assert await logs_in(gateway, "alice")
+            assert reads(gateway, "alice", "orders")
+            before = metric(gateway, "platform_age_seconds", "users")
+            await asyncio.sleep(0.3)
+            assert metric(gateway, "platform_age_seconds", "users") > before
+            assert not gateway.unready
+            # And when it is back with a change
+            world.platform.put_user("bob", PASSWORD)
+            world.platform.begin()
+            await soon(lambda: logs_in(gateway, "bob"), "what was changed meanwhile is in force")
+            await soon(lambda: metric(gateway, "platform_unreadable", "users") == 0, "it is seen")
+
+    asyncio.run(scenario())
+
+
+def metric(gateway: Gateway, name: str, cache: str) -> float:
+    start = f'switchyard_gateway_{name}{{cache="{cache}"}} '
+    (found,) = [line for line in Metrics(gateway).render().decode().splitlines() if line.startswith(start)]
+    return float(found.removeprefix(start))
+
+
+def test_a_gateway_that_starts_while_the_platform_is_away_goes_on_with_what_was_in_force(world: World) -> None:
+    async def scenario() -> None:
+        # Given
+        world.platform.put_user("alice", PASSWORD)
+        world.platform.grant("alice", "orders")
+        world.platform.begin()
+        async with running(world.gateway()) as (gateway,):
+            assert await logs_in(gateway, "alice")
+        world.platform.go_away()
+        # When
+        async with running(world.gateway()) as (gateway,):
+            # Then
+            assert await logs_in(gateway, "alice")
+            assert reads(gateway, "alice", "orders")
+            assert not gateway.unready
+            await soon(lambda: metric(gateway, "platform_unreadable", "rules") == 1, "it is seen")
+            # And what it is missing comes as soon as the platform is back
+            world.platform.delete_user("alice")
+            world.platform.begin()
+            await soon(partial(lacks, gateway, "alice", "orders"), "the rule has gone")
+
+    asyncio.run(scenario())
+
+
+def test_a_gateway_that_has_never_read_anything_lets_nobody_in_and_says_what_it_waits_for(world: World) -> None:
+    async def scenario() -> None:
+        # Given no platform
+        world.platform.put_user("alice", PASSWORD)
+        gateway = world.gateway()
+        starting = asyncio.create_task(gateway.start())
+        try:
+            await soon(lambda: "does not answer" in " ".join(gateway.unready), "it is said")
+            assert "users, rules, settings of the platform were never read" in " ".join(gateway.unready)
+            assert not gateway.clients.listeners
+            # When
+            world.platform.begin()
+            # Then
+            await asyncio.wait_for(starting, SOON_S)
+            assert await logs_in(gateway, "alice")
+        finally:
+            starting.cancel()
+            await gateway.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_locked_database_refuses_changes_and_takes_nothing_from_gateways(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        # Given a database that another process has locked
+        world.platform.put_user("alice", PASSWORD)
+        world.platform.begin()
+        async with running(world.gateway()) as (gateway,):
+            locking = sqlite3.connect(world.folder / "platform.db", isolation_level=None)
+            locking.execute("BEGIN EXCLUSIVE")
+            # When
+            changing = asyncio.create_task(asyncio.to_thread(world.platform.put_user, "bob", PASSWORD))
+            # Then
+            assert await logs_in(gateway, "alice")
+            with pytest.raises(DatabaseAwayError):
+                await changing
+            assert await logs_in(gateway, "alice")
+            locking.execute("ROLLBACK")
+            locking.close()
+            assert not await logs_in(gateway, "bob")
+            world.platform.put_user("bob", PASSWORD)
+            await soon(lambda: logs_in(gateway, "bob"), "bob logs in")
+
+    asyncio.run(scenario())
+
+
+def test_a_second_gateway_with_the_same_id_does_not_start_and_the_first_goes_on(world: World) -> None:
+    async def scenario() -> None:
+        # Given
+        world.platform.put_user("alice", PASSWORD)
+        world.platform.begin()
+        async with running(world.gateway()) as (gateway,):
+            second = world.gateway()
+            assert second.platform is not None
+            # When
+            with pytest.raises(NodeIdTakenError, match=r"node gw-1 of the cache users is .* another process"):
+                await asyncio.to_thread(second.platform.begin)
+            await asyncio.to_thread(second.platform.close)
+            # Then
+            world.platform.put_user("bob", PASSWORD)
+            await soon(lambda: logs_in(gateway, "bob"), "the first one follows")
+
+    asyncio.run(scenario())
+
+
+def test_a_token_that_was_replaced_in_its_file_is_taken_without_a_restart(world: World) -> None:
+    async def scenario() -> None:
+        # Given
+        world.platform.put_user("alice", PASSWORD)
+        world.platform.begin()
+        world.section["read_s"] = 0.2
+        async with running(world.gateway()) as (gateway,):
+            # When the old one is withdrawn
+            (world.folder / "token").write_text(OTHER_TOKEN)
+            world.platform.go_away()
+            del world.platform.tokens[0]
+            world.platform.put_user("bob", PASSWORD)
+            world.platform.begin()
+            # Then
+            await soon(lambda: logs_in(gateway, "bob"), "bob logs in")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_over_tls_only_a_platform_is_believed_that_the_authority_vouches_for(
+    world: World, tmp_path: Path, trusted: bool
+) -> None:
+    async def scenario() -> None:
+        # Given
+        authority, other = Authority(tmp_path / "ca"), Authority(tmp_path / "other", "Somebody else")
+        world.platform.close()
+        world.platform = PlatformService(tmp_path, world.store, authority.issue("platform", ["127.0.0.1"]))
+        world.section["tls"] = {"ca_file": str((authority if trusted else other).file)}
+        world.platform.put_user("alice", PASSWORD)
+        world.platform.begin()
+        gateway = world.gateway()
+        starting = asyncio.create_task(gateway.start())
+        try:
+            if trusted:
+                await asyncio.wait_for(starting, SOON_S)
+                assert await logs_in(gateway, "alice")
+            else:
+                await soon(lambda: any("does not answer: ConnectError" in why for why in gateway.unready), "said")
+                assert not gateway.clients.listeners
+        finally:
+            starting.cancel()
+            await gateway.stop()
+
+    asyncio.run(scenario())
+
+
+def test_neither_tokens_nor_keys_are_in_what_a_gateway_says(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    # Given everything that a gateway says while all goes well, and while it does not
+    caplog.set_level(logging.DEBUG)
+    said: list[str] = []
+
+    async def scenario() -> None:
+        world.platform.put_user("alice", PASSWORD)
+        world.platform.begin()
+        world.section["read_s"] = 0.2
+        async with running(world.gateway()) as (gateway,):
+            assert await logs_in(gateway, "alice", mechanism="SCRAM-SHA-512")
+            assert not await logs_in(gateway, "alice", "another", mechanism="SCRAM-SHA-512")
+            (world.folder / "token").write_text(STRANGE_TOKEN)
+            await soon(lambda: metric(gateway, "platform_unreadable", "users") == 1, "refused")
+            (world.folder / "token").unlink()
+            await soon(lambda: "token_file" in repr(gateway.platform and gateway.platform.states()), "no token")
+            world.platform.go_away()
+            said.extend((Metrics(gateway).render().decode(), repr(gateway.config), gateway.config.model_dump_json()))
+            said.append(repr(gateway.platform and gateway.platform.states()))
+
+    asyncio.run(scenario())
+    # Then
+    keys = world.platform.registry.source("users").changes(0, 10).rows[0].value
+    assert keys is not None
+    secrets = [GATEWAY_TOKEN, STRANGE_TOKEN, PASSWORD]
+    secrets += [kept[name] for kept in keys["scram"].values() for name in ("salt", "stored_key", "server_key")]
+    seen = "\n".join([*said, caplog.text])
+    assert "does not answer" in seen or "answers 401" in seen
+    assert [secret for secret in secrets if secret in seen] == []

@@ -1,0 +1,99 @@
+"""Users of the platform as accounts, and who may stay when they change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.authenticating.accounts import Account, KnownAccounts
+from gateway.authenticating.phantoms import Phantoms
+from gateway.platform.accounts import PlatformAccounts
+from ha_core.datacache.core.held import Content
+from ha_core.datacache.core.source import Row
+from ha_core.registry.kinds.users import User
+from ha_core.registry.scram import derive_all
+from ha_core.wire.sasl_scram import SCRAM_SHA_256, SCRAM_SHA_512, fits
+from ha_core.wire.sasl_steps import Plain, Verdict
+
+PASSWORD = "secret-of-the-test"
+
+
+def value(password: str = PASSWORD, **said: Any) -> dict[str, Any]:
+    return User.read({"name": "alice", "scram": derive_all(password, 4096), **said}).model_dump(mode="json")
+
+
+def content(at_us: int, **values: dict[str, Any]) -> Content:
+    return Content(at_us, {name: Row(name, at_us, said) for name, said in values.items()})
+
+
+@pytest.fixture
+def accounts() -> PlatformAccounts:
+    made = PlatformAccounts()
+    made.follow(content(1, alice=value(), bob=value(scram={})))
+    return made
+
+
+def test_a_password_fits_the_keys_that_the_platform_has_made_of_it(accounts: PlatformAccounts) -> None:
+    found = accounts.find("alice")
+
+    assert found is not None
+    assert found.password is None
+    for mechanism in (SCRAM_SHA_256, SCRAM_SHA_512):
+        assert fits(mechanism, found.keys[mechanism], PASSWORD)
+        assert not fits(mechanism, found.keys[mechanism], "another")
+
+
+def test_nobody_logs_in_without_keys(accounts: PlatformAccounts) -> None:
+    known = KnownAccounts(accounts.find, Phantoms(b"s" * 16, 4096))
+
+    assert accounts.find("bob") == Account()
+    assert accounts.find("carol") is None
+    assert known.find_out(Plain("", "alice", PASSWORD)) == Verdict("alice")
+    for nobody in ("bob", "carol"):
+        assert known.find_out(Plain("", nobody, PASSWORD)).user is None
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"salt": "%"},
+        {"salt": ""},
+        {"iterations": 1},
+        {"iterations": "4096"},
+        {"iterations": 1 << 40},
+        {"stored_key": 7},
+    ],
+)
+def test_a_key_that_cannot_be_read_is_none(broken: dict[str, Any]) -> None:
+    said = value()
+    said["scram"][SCRAM_SHA_256] |= broken
+    accounts = PlatformAccounts()
+    accounts.follow(content(1, alice=said))
+
+    found = accounts.find("alice")
+
+    assert found is not None
+    assert set(found.keys) == {SCRAM_SHA_512}
+
+
+def test_who_was_deleted_or_has_lost_a_key_is_told_and_who_has_a_new_password_is_not(
+    accounts: PlatformAccounts,
+) -> None:
+    only = {name: keys for name, keys in derive_all(PASSWORD, 4096).items() if name == SCRAM_SHA_512}
+
+    assert accounts.follow(content(2, alice=value("another"), bob=value())) == frozenset()
+    assert accounts.follow(content(3, alice=value(scram=only), bob=value())) == {"alice"}
+    assert accounts.follow(content(4, alice=value(scram=only))) == {"bob"}
+
+
+def test_who_may_stay_could_log_in_again_by_the_mechanism_by_which_he_has(accounts: PlatformAccounts) -> None:
+    only = {name: keys for name, keys in derive_all(PASSWORD, 4096).items() if name == SCRAM_SHA_512}
+    accounts.follow(content(2, alice=value(scram=only), bob=value(scram={})))
+
+    stays = {mechanism: accounts.may_stay("alice", mechanism) for mechanism in ("PLAIN", SCRAM_SHA_256, SCRAM_SHA_512)}
+
+    assert stays == {"PLAIN": True, SCRAM_SHA_256: False, SCRAM_SHA_512: True}
+    assert not accounts.may_stay("bob", "PLAIN")
+    assert not accounts.may_stay("carol", "PLAIN")
+    assert accounts.may_stay("carol", "OAUTHBEARER")

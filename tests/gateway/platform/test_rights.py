@@ -1,0 +1,155 @@
+"""Users and rules of the platform as rights: what is different changes them, and what cannot be read allows nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.platform.rights import PlatformRights
+from ha_core.datacache.core.held import Content
+from ha_core.datacache.core.packed import packed
+from ha_core.datacache.core.source import Row
+from ha_core.model.access import AclOperation, ResourceType, access_rule
+from ha_core.registry.kinds.rules import Rule
+from ha_core.registry.kinds.users import User
+
+READ, TOPIC, CLUSTER = AclOperation.READ, ResourceType.TOPIC, ResourceType.CLUSTER
+
+
+class Source:
+    """Contents as a cache gives them, each made of the one before."""
+
+    def __init__(self) -> None:
+        self._last = Content()
+
+    def after(self, **values: dict[str, Any] | None) -> Content:
+        last_us = self._last.at_us
+        rows = [packed(Row(key, last_us + 1 + number, value)) for number, (key, value) in enumerate(values.items())]
+        self._last = self._last.after(rows, last_us + len(rows))
+        return self._last
+
+
+def rule(principal: str = "User:alice", **said: str) -> dict[str, Any]:
+    fields = {"principal": principal, "resource_type": "topic", "name": "orders", "operation": "read", **said}
+    return Rule.read(fields).model_dump(mode="json")
+
+
+def user(name: str, **said: Any) -> dict[str, Any]:
+    return User.read({"name": name, **said}).model_dump(mode="json")
+
+
+def reads(rights: PlatformRights, who: str = "alice", topic: str = "orders", host: str = "10.0.0.7") -> bool:
+    return rights.rights.of(who, host).allows(READ, TOPIC, topic)
+
+
+def test_rules_as_the_platform_writes_them_are_in_force_and_go_when_they_are_deleted() -> None:
+    rights, source = PlatformRights(), Source()
+
+    rights.follow_rules(source.after(one=rule(), two=rule(name="pay-", pattern="prefixed", host="10.0.0.7")))
+    assert (reads(rights), reads(rights, topic="pay-1"), reads(rights, topic="pay-1", host="10.0.0.8")) == (
+        True,
+        True,
+        False,
+    )
+
+    rights.follow_rules(source.after(one=None))
+    assert (reads(rights), reads(rights, topic="pay-1"), len(rights.rights)) == (False, True, 1)
+
+
+def test_a_state_that_was_not_made_of_the_one_before_puts_the_same_in_force() -> None:
+    rights = PlatformRights()
+    rights.follow_rules(Source().after(one=rule(), two=rule("User:bob")))
+
+    rights.follow_rules(Source().after(two=rule("User:bob"), three=rule("User:carol")))
+
+    assert [reads(rights, who) for who in ("alice", "bob", "carol")] == [False, True, True]
+    assert len(rights.rights) == 2
+
+
+@pytest.mark.parametrize("rules_first", [True, False])
+def test_groups_and_super_users_count_in_whatever_order_both_come(rules_first: bool) -> None:
+    rights, users, rules = PlatformRights(), Source(), Source()
+    till_rule, alice, ops = rule("Group:tills"), user("alice", groups=["tills"]), user("ops", super_user=True)
+    for kind in ("rules", "users") if rules_first else ("users", "rules"):
+        if kind == "rules":
+            rights.follow_rules(rules.after(one=till_rule))
+        else:
+            rights.follow_users(users.after(alice=alice, ops=ops))
+    assert (reads(rights), reads(rights, "bob"), reads(rights, "ops", "anything")) == (True, False, True)
+
+    rights.follow_users(users.after(alice=user("alice"), ops=None))
+
+    assert (reads(rights), reads(rights, "ops")) == (False, False)
+
+
+def test_a_rule_to_allow_that_cannot_be_read_is_left_out_and_counted() -> None:
+    rights, source = PlatformRights(), Source()
+
+    rights.follow_rules(source.after(one=rule(), two=rule() | {"operation": "levitate"}))
+
+    assert reads(rights)
+    assert set(rights.unreadable) == {("rules", "two")}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_a_rule_that_may_deny_and_cannot_be_read_everything_is_denied_until_it_goes(first: bool) -> None:
+    # Given two of them, for the same user
+    rights, source = PlatformRights(), Source()
+    unknown = rule(effect="deny") | {"operation": "levitate"}
+    if not first:
+        rights.follow_rules(source.after(zero=rule()))
+    allowed = {"one": rule(), "bob": rule("User:bob")}
+    rights.follow_rules(source.after(**allowed, two=unknown, three=unknown | {"effect": "perhaps"}))
+    assert not reads(rights)
+    assert reads(rights, "bob")
+    assert not rights.rights.of("alice", "10.0.0.7").allows(AclOperation.ALTER, CLUSTER)
+
+    rights.follow_rules(source.after(two=None))
+    assert not reads(rights)
+
+    rights.follow_rules(source.after(three=None))
+    assert reads(rights)
+    assert not rights.unreadable
+
+
+def test_where_not_even_the_principal_can_be_read_everything_is_denied_to_everybody() -> None:
+    rights, source = PlatformRights(), Source()
+
+    rights.follow_rules(source.after(one=rule(), two={"effect": "deny", "whom": "alice"}))
+
+    assert not reads(rights)
+
+
+@pytest.mark.parametrize("rules_first", [True, False])
+def test_a_user_who_cannot_be_read_is_denied_everything_until_he_can(rules_first: bool) -> None:
+    rights, users, rules = PlatformRights(), Source(), Source()
+    if rules_first:
+        rights.follow_rules(rules.after(one=rule()))
+    rights.follow_users(users.after(alice=user("alice") | {"groups": "tills"}))
+    if not rules_first:
+        rights.follow_rules(rules.after(one=rule()))
+    assert not reads(rights)
+
+    rights.follow_users(users.after(alice=user("alice", groups=["tills"])))
+
+    assert reads(rights)
+    assert not rights.unreadable
+
+
+def test_all_that_a_rule_says_is_read_as_it_is_however_its_fields_are_ordered() -> None:
+    # Given
+    said = [
+        rule("Group:tills", resource_type="group", name="till-", pattern="prefixed", operation="all", effect="deny"),
+        rule("User:*", resource_type="cluster", name="kafka-cluster", operation="alter_configs"),
+        rule(resource_type="transactional_id", name="*", operation="write", host="10.0.0.7"),
+        rule(),
+    ]
+    rights, source = PlatformRights(), Source()
+    # When
+    orders = [said, [dict(reversed(one.items())) for one in said]]
+    for number, values in enumerate(orders):
+        rights.follow_rules(source.after(**{f"{number}-{at}": value for at, value in enumerate(values)}))
+    # Then
+    assert set(rights.rights.rules()) == {access_rule(one) for one in said}
+    assert not rights.unreadable

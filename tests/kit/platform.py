@@ -1,0 +1,107 @@
+"""The platform of a stack, as operators use it: by its REST API."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from ha_core.kafka.connection import BlockingConnection
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.errors import AuthenticationRefusedError
+from ha_core.tls.contexts import client_context
+from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.tls_files import TlsFiles
+from stack.harness import Stack
+
+SOON_S = 15.0
+"""How long a busy machine may take for what takes a moment; how long it takes is for a benchmark to say."""
+
+
+class Platform:
+    """An operator's calls. Those that change something return when it is written, not when it is enforced."""
+
+    def __init__(self, stack: Stack) -> None:
+        assert stack.platform is not None
+        headers = {"Authorization": f"Bearer {stack.platform['operator_token']}"}
+        trusted = True if stack.tls is None else client_context(TlsFiles(stack.tls["ca_file"]), ssl.SSLSocket)
+        self._client = httpx.Client(
+            base_url=stack.platform["url"], headers=headers, timeout=30, trust_env=False, verify=trusted
+        )
+
+    def create_user(self, name: str, password: str, **fields: Any) -> None:
+        self.call("POST", "/v1/users", {"value": {"name": name, **fields}, "reason": "test"})
+        self.set_password(name, password)
+
+    def set_password(self, name: str, password: str) -> None:
+        said = {"user": name, "password": password, "reason": "test", "iterations": 4096}
+        self.call("POST", "/v1/passwords", said)
+
+    def delete_user(self, name: str) -> None:
+        self._delete(f"/v1/users/{name}")
+
+    def grant(self, user: str, operation: str, name: str, resource_type: str = "topic", **fields: str) -> str:
+        """→ the rule's key."""
+        value = {"principal": f"User:{user}", "resource_type": resource_type, "name": name, "operation": operation}
+        made = self.call("POST", "/v1/rules", {"value": value | fields, "reason": "test"})
+        return str(made["key"])
+
+    def revoke(self, rule: str) -> None:
+        self._delete(f"/v1/rules/{rule}")
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None, **query: Any) -> Any:
+        answer = self._client.request(method, path, json=body, params=query)
+        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def status_of(self, method: str, path: str, body: dict[str, Any] | None = None) -> int:
+        """Of a call that may be refused."""
+        return self._client.request(method, path, json=body).status_code
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _delete(self, path: str) -> None:
+        version = self.call("GET", path)["version"]
+        self.call("DELETE", path, version=version, reason="test")
+
+
+def gateway_connection(stack: Stack, number: int, user: str, password: str) -> BlockingConnection:
+    """To the gateway of that number, from 0, and no other one.
+
+    :raises AuthenticationRefusedError: the account was not taken.
+    """
+    host, port = stack.gateways[number]["bootstrap"].rsplit(":", 1)
+    return BlockingConnection(
+        f"gateway {number}", host, int(port), SecurityProfile("PLAIN", user, password), Deadline.after(30)
+    )
+
+
+def logs_in(stack: Stack, number: int, user: str, password: str) -> bool:
+    try:
+        gateway_connection(stack, number, user, password).close()
+    except AuthenticationRefusedError:
+        return False
+    return True
+
+
+def metric(stack: Stack, number: int, name: str, **labels: str) -> float:
+    """Of a gateway, `switchyard_gateway_{name}`."""
+    text = httpx.get(f"{stack.gateways[number]['http']}/metrics", trust_env=False).text
+    wanted = {f'{label}="{value}"' for label, value in labels.items()}
+    for line in text.splitlines():
+        found, _, value = line.rpartition(" ")
+        name_of, _, said = found.partition("{")
+        if name_of == f"switchyard_gateway_{name}" and wanted <= set(said.rstrip("}").split(",")):
+            return float(value)
+    raise AssertionError(f"gateway {number} has no {name} of {labels}")
+
+
+def soon(holds: Callable[[], bool], what: str, seconds: float = SOON_S) -> None:
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until, f"after {seconds:.0f} s still not: {what}"
+        time.sleep(0.05)

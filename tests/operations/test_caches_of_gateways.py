@@ -1,0 +1,101 @@
+"""How gateways follow the platform is told of all of them in one place, with what is wrong and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ha_core.datacache.cache import DataCache
+from ha_core.datacache.state import Settings
+from ha_core.operations.caches import ask_reload, caches
+from ha_core.operations.environment import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.health import problems
+from stack.memory_store import MemoryStore
+from tests.datacache.sources import History
+from tests.store.waiting import until
+
+SETTINGS = Settings(every_s=0.05, hold_s=0.2, check_s=3600.0)
+
+
+class Fleet:
+    """Gateways whose users come from sources of their own, which have the same history."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.sources: dict[str, History] = {}
+        self.caches: dict[str, DataCache] = {}
+
+    def start(self, gateway: str) -> None:
+        source = self.sources[gateway] = History()
+        source.change("alice", "here", at_us=1_000_000)
+        cache = self.caches[gateway] = DataCache("users", gateway, source, self.store.client().tree, SETTINGS)
+        cache.start()
+        until(lambda: cache.main is not None, "served")
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    made = Fleet()
+    yield made
+    for cache in made.caches.values():
+        cache.close()
+
+
+def told(environment: Environment) -> list[tuple[str, str]]:
+    found = problems(environment, environment.store.load(), (), (), ())
+    return [(one.about, one.text) for one in found if "platform" in one.about]
+
+
+def test_where_all_follow_nothing_is_wrong(fleet: Fleet) -> None:
+    for gateway in ("gw-1", "gw-2"):
+        fleet.start(gateway)
+    with Environment(fleet.store, by="test") as environment:
+        until(lambda: not caches(environment)[0].behind, "all are there")
+
+        (users,) = caches(environment)
+
+        assert (users.cache, users.committed, users.gateways) == ("users", "1970-01-01T00:00:01.000Z", ("gw-1", "gw-2"))
+        assert told(environment) == []
+
+
+def test_who_cannot_read_is_named_with_the_reason_and_since_when(fleet: Fleet) -> None:
+    for gateway in ("gw-1", "gw-2"):
+        fleet.start(gateway)
+    fleet.sources["gw-2"].down = "a secret of the source"
+
+    with Environment(fleet.store, by="test") as environment:
+        until(lambda: bool(caches(environment)[0].cannot_read), "it is said")
+        (users,) = caches(environment)
+        ((about, text),) = told(environment)
+
+    assert list(users.cannot_read) == ["gw-2"]
+    assert about == "users of the platform"
+    assert "gw-2 (ConnectionError since 20" in text
+    assert "secret" not in text
+
+
+def test_who_is_left_behind_is_named(fleet: Fleet) -> None:
+    for gateway in ("gw-1", "gw-2"):
+        fleet.start(gateway)
+    fleet.sources["gw-1"].change("bob", "here")
+
+    with Environment(fleet.store, by="test") as environment:
+        until(lambda: caches(environment)[0].behind == ("gw-2",), "the other one went on")
+        ((_, text),) = told(environment)
+
+    assert "in force at gw-2" in text
+
+
+def test_gateways_read_anew_when_they_are_told(fleet: Fleet) -> None:
+    for gateway in ("gw-1", "gw-2"):
+        fleet.start(gateway)
+    with Environment(fleet.store, by="test") as environment:
+        assert ask_reload(environment, "users", "gw-2") == ["gw-2"]
+        until(lambda: fleet.caches["gw-2"].state().reloads == 1, "read anew")
+        assert ask_reload(environment, "users", None) == ["gw-1", "gw-2"]
+        until(lambda: fleet.caches["gw-1"].state().reloads == 1, "read anew")
+        assert ask_reload(environment, "rules", None) == []
+        with pytest.raises(RefusedError, match="has no node gw-9: live are gw-1, gw-2"):
+            ask_reload(environment, "users", "gw-9")

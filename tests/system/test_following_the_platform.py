@@ -1,0 +1,185 @@
+"""Users and rules of the platform are enforced by every gateway, soon, and taken back as soon."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import ConnectionLostError
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model import Cluster
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.sasl import SecurityProfile
+from stack.clients.confluent_settings import client_settings
+from stack.harness import Stack
+from tests.kit.platform import Platform, gateway_connection, logs_in, soon
+from tests.kit.running import bootstrap
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+GATEWAYS = (0, 1, 2)
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "4.3.1"}, gateways=len(GATEWAYS), security="sasl", platform=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def platform(stack: Stack) -> Iterator[Platform]:
+    opened = Platform(stack)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def topic(stack: Stack, name: str) -> str:
+    assert stack.service is not None
+    account = SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
+    with Admin(Cluster(name="east", bootstrap=bootstrap(stack, "east")), account) as admin:
+        admin.create_topics([TopicSpec(name, 1, 1)])
+    return name
+
+
+def settings(stack: Stack, user: str, password: str) -> dict[str, object]:
+    account = client_settings(SecurityProfile("PLAIN", user, password))
+    return {"bootstrap.servers": stack.bootstrap, "log_level": 0, "topic.metadata.refresh.interval.ms": 500, **account}
+
+
+def produced(stack: Stack, user: str, topic: str) -> KafkaError | None:
+    """What became of one record."""
+    producer = Producer({**settings(stack, user, "secret-of-the-test"), "message.timeout.ms": 20_000})
+    became: list[KafkaError | None] = []
+    producer.produce(topic, b"value", callback=lambda error, _: became.append(error))
+    producer.flush(30)
+    (error,) = became
+    return error
+
+
+PASSWORD = "secret-of-the-test"
+
+
+def test_a_user_who_is_created_logs_in_at_every_gateway_soon(stack: Stack, platform: Platform) -> None:
+    # Given nobody of that name
+    assert not any(logs_in(stack, number, "fresh", PASSWORD) for number in GATEWAYS)
+
+    platform.create_user("fresh", PASSWORD)
+
+    soon(lambda: all(logs_in(stack, number, "fresh", PASSWORD) for number in GATEWAYS), "the new user logs in")
+    assert not any(logs_in(stack, number, "fresh", "another password") for number in GATEWAYS)
+
+
+def test_a_topic_that_is_granted_can_be_written_and_nothing_else_can(
+    stack: Stack, platform: Platform, topic: str
+) -> None:
+    # Given a user without rights
+    platform.create_user("writer", PASSWORD)
+    soon(lambda: logs_in(stack, 0, "writer", PASSWORD), "the user logs in")
+    denied = produced(stack, "writer", topic)
+    assert denied is not None
+    assert denied.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+    platform.grant("writer", "write", topic)
+
+    soon(lambda: produced(stack, "writer", topic) is None, "the record is written")
+    other = produced(stack, "writer", f"{topic}-other")
+    assert other is not None
+    assert other.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_reader_is_refused_while_it_reads_when_its_right_is_revoked(
+    stack: Stack, platform: Platform, topic: str
+) -> None:
+    # Given a consumer that reads a topic to which somebody writes
+    platform.create_user("reader", PASSWORD)
+    rule = platform.grant("reader", "read", topic)
+    platform.grant("reader", "read", "reader-", "group", pattern="prefixed")
+    soon(lambda: logs_in(stack, 0, "reader", PASSWORD), "the user logs in")
+    writer = Producer({**settings(stack, "admin", stack.users["admin"])})
+    own = {"group.id": "reader-1", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings(stack, "reader", PASSWORD), **own})
+    consumer.subscribe([topic])
+
+    def read() -> bool:
+        writer.produce(topic, b"value")
+        writer.poll(0)
+        message = consumer.poll(0.2)
+        return message is not None and message.error() is None
+
+    soon(read, "a record is read", 60)
+
+    # When its right is taken back
+    platform.revoke(rule)
+
+    # Then it is told so, and reads nothing any more
+    codes = []
+
+    def refused() -> bool:
+        writer.produce(topic, b"value")
+        writer.poll(0)
+        message = consumer.poll(0.2)
+        if message is not None and (error := message.error()) is not None:
+            codes.append(error.code())
+        return KafkaError.TOPIC_AUTHORIZATION_FAILED in codes
+
+    soon(refused, "the reader is refused")
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        writer.produce(topic, b"after")
+        message = consumer.poll(0.2)
+        assert message is None or message.error() is not None
+    consumer.close()
+
+
+def test_connections_of_a_deleted_user_end_and_he_comes_in_no_more(stack: Stack, platform: Platform) -> None:
+    # Given a user with a connection to each gateway
+    platform.create_user("leaver", PASSWORD)
+    soon(lambda: all(logs_in(stack, number, "leaver", PASSWORD) for number in GATEWAYS), "the user logs in")
+    open_ = [gateway_connection(stack, number, "leaver", PASSWORD) for number in GATEWAYS]
+
+    platform.delete_user("leaver")
+
+    def ended() -> bool:
+        for connection in open_:
+            if not connection.closed:
+                try:
+                    connection.call(ApiKey.API_VERSIONS, {}, 0)
+                except ConnectionLostError:
+                    continue
+                return False
+        return True
+
+    soon(ended, "his connections have ended")
+    assert not any(logs_in(stack, number, "leaver", PASSWORD) for number in GATEWAYS)
+
+
+def test_a_new_password_is_asked_for_and_ends_no_connection(stack: Stack, platform: Platform) -> None:
+    # Given a user with a connection
+    platform.create_user("changer", PASSWORD)
+    soon(lambda: all(logs_in(stack, number, "changer", PASSWORD) for number in GATEWAYS), "the user logs in")
+    connection = gateway_connection(stack, 0, "changer", PASSWORD)
+
+    platform.set_password("changer", "another-secret")
+
+    soon(lambda: all(logs_in(stack, number, "changer", "another-secret") for number in GATEWAYS), "the new one is good")
+    assert not any(logs_in(stack, number, "changer", PASSWORD) for number in GATEWAYS)
+    connection.call(ApiKey.API_VERSIONS, {}, 0)
+    connection.close()
+
+
+def test_what_the_command_writes_past_the_service_is_enforced_soon(stack: Stack, platform: Platform) -> None:
+    from ha_core.registry.changing import put
+    from ha_core.registry.kinds.users import User
+    from ha_core.registry.registry import Registry
+    from ha_core.registry.scram import derive_all
+
+    assert stack.platform is not None
+    user = User.read({"name": "by-command", "scram": derive_all(PASSWORD, 4096)})
+    with Registry.open(stack.platform["database"]) as registry:
+        registry.apply([put(user)], "somebody", "test")
+
+    soon(lambda: all(logs_in(stack, number, "by-command", PASSWORD) for number in GATEWAYS), "the user logs in")

@@ -1,0 +1,150 @@
+"""What the platform has said stays in force while it, its database or ZooKeeper is away; then all is caught up."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from confluent_kafka import Producer
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model import Cluster
+from ha_core.registry.registry import Registry
+from ha_core.wire.sasl import SecurityProfile
+from stack.clients.confluent_settings import client_settings
+from stack.harness import Stack
+from tests.kit.platform import Platform, logs_in, metric, soon
+from tests.kit.running import bootstrap
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300), pytest.mark.long]
+GATEWAYS = (0, 1)
+PASSWORD = "secret-of-the-test"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "4.3.1"}, gateways=len(GATEWAYS), security="sasl", platform=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def platform(stack: Stack) -> Iterator[Platform]:
+    opened = Platform(stack)
+    yield opened
+    opened.close()
+
+
+def everywhere(stack: Stack, user: str) -> bool:
+    return all(logs_in(stack, number, user, PASSWORD) for number in GATEWAYS)
+
+
+def written(stack: Stack, user: str, topic: str) -> bool:
+    account = client_settings(SecurityProfile("PLAIN", user, PASSWORD))
+    producer = Producer({"bootstrap.servers": stack.bootstrap, "log_level": 0, "message.timeout.ms": 20_000, **account})
+    became: list[object] = []
+    producer.produce(topic, b"value", callback=lambda error, _: became.append(error))
+    producer.flush(30)
+    return became == [None]
+
+
+def create_topic(stack: Stack, name: str) -> None:
+    assert stack.service is not None
+    account = SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
+    with Admin(Cluster(name="east", bootstrap=bootstrap(stack, "east")), account) as admin:
+        admin.create_topics([TopicSpec(name, 1, 1)])
+
+
+def test_users_and_rights_outlast_the_platform_and_a_restart_of_a_gateway_without_it(
+    stack: Stack, platform: Platform, name: str
+) -> None:
+    # Given a user who may write
+    create_topic(stack, name)
+    platform.create_user("keeper", PASSWORD)
+    platform.grant("keeper", "write", name)
+    soon(lambda: everywhere(stack, "keeper") and written(stack, "keeper", name), "the user writes")
+    soon(lambda: metric(stack, 0, "platform_members", cache="rules") == len(GATEWAYS), "both take part")
+    # When the platform dies, and a gateway is started anew without it
+    stack.kill("platform")
+    stack.restart("gateway/1")
+    # Then
+    assert everywhere(stack, "keeper")
+    assert written(stack, "keeper", name)
+    assert not logs_in(stack, 0, "keeper", "another")
+    assert httpx.get(f"{stack.gateways[0]['http']}/readyz", trust_env=False).status_code == 200
+    soon(lambda: metric(stack, 0, "platform_unreadable", cache="users") == 1, "it is told")
+    old_s = metric(stack, 0, "platform_age_seconds", cache="users")
+    soon(lambda: metric(stack, 0, "platform_age_seconds", cache="users") > old_s, "it grows older")
+    # And what was changed in the database meanwhile holds when the platform is back
+    assert stack.platform is not None
+    with Registry.open(stack.platform["database"]) as registry:
+        registry.delete_user("keeper", registry.read.get("users", "keeper").version, "somebody", "test")
+    stack.restart("platform")
+    soon(lambda: not any(logs_in(stack, number, "keeper", PASSWORD) for number in GATEWAYS), "he is gone", 30)
+    soon(lambda: metric(stack, 0, "platform_unreadable", cache="users") == 0, "it is told")
+
+
+def test_a_locked_database_refuses_a_change_and_takes_nothing_from_who_is_known(
+    stack: Stack, platform: Platform
+) -> None:
+    # Given
+    platform.create_user("known", PASSWORD)
+    soon(lambda: everywhere(stack, "known"), "the user logs in")
+    assert stack.platform is not None
+    locking = sqlite3.connect(stack.platform["database"].removeprefix("sqlite:///"), isolation_level=None)
+    locking.execute("BEGIN EXCLUSIVE")
+    # When
+    status = platform.status_of("POST", "/v1/users", {"value": {"name": "late"}, "reason": "test"})
+    # Then
+    assert status == 503
+    assert everywhere(stack, "known")
+    locking.execute("ROLLBACK")
+    locking.close()
+    platform.create_user("late", PASSWORD)
+    soon(lambda: everywhere(stack, "late"), "the next change is enforced")
+
+
+def test_without_zookeeper_users_stay_known_and_changes_are_enforced_when_it_is_back(
+    stack: Stack, platform: Platform
+) -> None:
+    # Given
+    platform.create_user("patient", PASSWORD)
+    soon(lambda: everywhere(stack, "patient"), "the user logs in")
+    # When
+    stack.kill("zookeeper")
+    platform.create_user("newcomer", PASSWORD)
+    # Then
+    assert everywhere(stack, "patient")
+    stack.restart("zookeeper")
+    soon(lambda: everywhere(stack, "newcomer"), "the new user logs in", 45)
+    soon(lambda: metric(stack, 1, "platform_members", cache="users") == len(GATEWAYS), "both take part", 30)
+    commits = {metric(stack, number, "platform_commit_timestamp_seconds", cache="users") for number in GATEWAYS}
+    assert len(commits) == 1
+
+
+def test_a_second_gateway_with_an_id_that_is_taken_ends_and_the_first_goes_on(
+    stack: Stack, platform: Platform, tmp_path: Path
+) -> None:
+    # Given the first gateway's configuration, with other ports
+    (file,) = (stack.dir / "parts" / "gateway-1").rglob("gateway.yaml")
+    config = yaml.safe_load(file.read_text())
+    config["listen"]["port"], config["http"]["port"] = 29_991, 29_992
+    config["nodes"] = {"first_port": 30_000, "count": 100}
+    config["platform"]["folder"] = str(tmp_path / "kept")
+    other = tmp_path / "gateway.yaml"
+    other.write_text(yaml.safe_dump(config))
+    # When
+    command = [sys.executable, "-m", "gateway", "--config", str(other)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    # Then
+    assert ended.returncode == 1
+    assert "cannot start" in ended.stderr
+    assert "gw-1" in ended.stderr
+    platform.create_user("after-the-second", PASSWORD)
+    soon(lambda: everywhere(stack, "after-the-second"), "the user logs in everywhere")

@@ -1,0 +1,55 @@
+"""The platform, gateways, clients and ZooKeeper over TLS: a user of the platform logs in by SCRAM at every gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from ha_core.kafka.connection import BlockingConnection
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.errors import AuthenticationRefusedError
+from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.tls_files import TlsFiles
+from stack.harness import Stack
+from tests.kit.platform import Platform, metric, soon
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300), pytest.mark.long]
+GATEWAYS = (0, 1)
+PASSWORD = "secret-of-the-test"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "4.3.1"}, gateways=len(GATEWAYS), security="tls", platform=True) as running:
+        yield running
+
+
+def logs_in(stack: Stack, number: int, user: str) -> bool:
+    assert stack.tls is not None
+    host, port = stack.gateways[number]["bootstrap"].rsplit(":", 1)
+    account = SecurityProfile("SCRAM-SHA-512", user, PASSWORD, tls=TlsFiles(stack.tls["ca_file"]))
+    try:
+        BlockingConnection(f"gateway {number}", host, int(port), account, Deadline.after(30)).close()
+    except AuthenticationRefusedError:
+        return False
+    return True
+
+
+def test_a_user_who_is_created_over_tls_logs_in_at_every_gateway_soon(stack: Stack) -> None:
+    # Given
+    platform = Platform(stack)
+    assert not any(logs_in(stack, number, "fresh") for number in GATEWAYS)
+
+    platform.create_user("fresh", PASSWORD)
+
+    soon(lambda: all(logs_in(stack, number, "fresh") for number in GATEWAYS), "the new user logs in")
+    assert metric(stack, 0, "platform_members", cache="users") == len(GATEWAYS)
+    platform.close()
+
+
+def test_the_platform_shows_nothing_to_who_does_not_trust_it(stack: Stack) -> None:
+    assert stack.platform is not None
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{stack.platform['url']}/openapi.json", trust_env=False, verify=True)
