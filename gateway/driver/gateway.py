@@ -28,10 +28,12 @@ from gateway.driver.judges import Judges
 from gateway.driver.membership import Membership
 from gateway.driver.peers import addresses
 from gateway.driver.producer_ids import ProducerIds
+from gateway.driver.quotas import FollowingQuotas, KnownUsers
 from gateway.driver.rounds import Rounds
 from gateway.driver.rules import FollowingRules
 from gateway.driver.sightings import Sightings
 from gateway.nodes import NodeBook, gateway_key
+from gateway.quotas.charges import Meters
 from gateway.rights import Denied
 from gateway.session import commands
 from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Judge, Refresh, Saw, Wish
@@ -48,6 +50,7 @@ from gateway.upstream.clusters import Clusters
 from gateway.upstream.dial import BrokerSocket
 from ha_core.model import ANONYMOUS, GatewayRecord, View
 from ha_core.model.access import address
+from ha_core.plan.quotas import Quotas
 from ha_core.plan.rights import Rights
 from ha_core.store.store import Store
 from ha_core.store.tree import State
@@ -80,6 +83,7 @@ class Gateway:
         self.terms = Terms()
         self.recalled = Recalled()
         self.copies = Copies()
+        self.meters = Meters()
         self.following_copies = FollowingCopies(
             store.follow_mirror_copies().read, self.copies, lambda: self.snapshot.view, clock.now
         )
@@ -101,7 +105,9 @@ class Gateway:
         )
         transactions = Holders()
         self.inquiries = Inquiries(self.upstream, self.terms, self.recalled, transactions, lambda: self.snapshot.view)
-        self.composer = Composer(self.upstream, self.nodes)
+        known_users = KnownUsers(config, lambda: self.snapshot)
+        self.quotas = FollowingQuotas(store, known_users, self.meters, self.audit, self.follow_quotas)
+        self.composer = Composer(self.upstream, self.nodes, self.quotas.change)
         self.errands = Errands(self.loop)
         self._without_lease: set[ClientConnection] = set()
         """Those with an answer that may be given under the lease only."""
@@ -127,6 +133,7 @@ class Gateway:
             nodes=self.nodes,
             transactions=transactions,
             copies=self.copies,
+            meters=self.meters,
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         # What connections need (`ConnectionHost`) and a part does by itself:
@@ -164,6 +171,8 @@ class Gateway:
         )
         if self.rules is not None:
             self._spawn(self.rules.keep())
+        self.quotas.begin()
+        self._spawn(self.quotas.keep())
         await self._loaded.wait()
         self._spawn(cycles.keep())
         with suppress(TimeoutError):
@@ -186,6 +195,7 @@ class Gateway:
         if self.jwks is not None:
             self.jwks.end()
         await self.sightings.flush()
+        await asyncio.to_thread(self.quotas.close)
         await self.upstream.close()
         for closing in (self._watcher, self.members.registration, self.store):
             if closing is not None:
@@ -242,6 +252,7 @@ class Gateway:
             fences=standing,
             zone=self.config.zone,
             rights=self.snapshot.rights,
+            quotas=self.snapshot.quotas,
         )
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.begin(self.clients.open)
@@ -257,6 +268,11 @@ class Gateway:
     def follow_rights(self, rights: Rights) -> None:
         """Others are in force: from the next request of each connection on, and for the readers that wait."""
         self.snapshot = replace(self.snapshot, rights=rights)
+        self.following.begin(self.clients.open)
+
+    def follow_quotas(self, quotas: Quotas | None) -> None:
+        """Others are in force: from the next request of each connection on, and for those that wait."""
+        self.snapshot = replace(self.snapshot, quotas=quotas)
         self.following.begin(self.clients.open)
 
     def _follows(self, connection: ClientConnection) -> None:
@@ -382,6 +398,8 @@ class Gateway:
             now=clock.now(),
             rights=self.snapshot.rights,
             verdicts=connection.session.verdicts,
+            quotas=self.snapshot.quotas,
+            users=self.quotas.users,
             rules_kept=f"{self.config.rules_file} of gateway {self.config.id}",
             deny=lambda denied: self._deny_soon(connection, command.api_key, denied),
         )

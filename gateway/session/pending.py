@@ -148,6 +148,7 @@ class InFlight(Pending):
     basis: Basis | None = field(default=None, init=False)
     lane: BrokerLane | None = field(default=None, init=False)
     revision: int = field(default=0, init=False)
+    due_at: float = field(default=0.0, init=False)
 
     def changes(self) -> bool:
         return self.topics != () or self.group is not None
@@ -193,7 +194,6 @@ class Gathered(InFlight):
     clusters: set[str] = field(default_factory=set, init=False)
     sent: Send = field(default=Send({}), init=False)
     frames: Frames = field(default_factory=dict, init=False)
-    due_at: float = field(default=0.0, init=False)
 
     def ready(self, answer: Answer, now: float) -> Ready:
         due_at = now + answer.delay_s if answer.delay_s else 0.0

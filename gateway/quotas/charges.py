@@ -1,0 +1,139 @@
+"""What counts for a client, and the meters of all of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from gateway.quotas.meter import Meter
+from ha_core.model import Identity
+from ha_core.model.quota import QuotaKind
+from ha_core.plan.quotas import Quota, Quotas, Scope
+
+MAX_REQUEST_S = 1.0
+"""Of time that requests took: as a broker bounds it."""
+MAX_METERS = 100_000
+"""A client chooses its client id, and a default quota has a meter for each: above that all is forgotten."""
+
+
+class Charge(NamedTuple):
+    """One scope's meter, and what it may come to."""
+
+    scope: Scope
+    meter: Meter
+    bound: float
+    meters: Meters
+
+    def take(self, amount: float, now: float) -> float:
+        """Counts what was used; for how many seconds nothing more may be."""
+        meter = self.meter
+        wait_s = meter.take(amount, self.bound, now)
+        self.meters.used[self.scope.kind] += amount
+        if not meter.kept:
+            self.meters.keep(self)
+        if wait_s:
+            if self.scope.kind is QuotaKind.REQUEST:
+                wait_s = min(wait_s, MAX_REQUEST_S)
+            self.meters.throttled[self.scope] = self
+        return wait_s
+
+
+Topics = Mapping[bytes, Charge]
+NO_TOPICS: Topics = {}
+
+
+class Bytes(NamedTuple):
+    """What counts for the bytes of one direction.
+
+    :ivar topics: those that count for a quota of their own, and for nothing else.
+    """
+
+    rest: Charge | None
+    topics: Topics
+
+    def take(self, size: int, of_topics: Mapping[bytes, int], now: float) -> float:
+        """:param of_topics: how many of them are of which topic, as far as one has a quota of its own."""
+        wait_s = 0.0
+        for topic, part in of_topics.items():
+            if (charge := self.topics.get(topic)) is not None:
+                size -= part
+                wait_s = max(wait_s, charge.take(part, now))
+        if self.rest is not None:
+            wait_s = max(wait_s, self.rest.take(max(size, 0), now))
+        return wait_s
+
+    def owed_s(self, now: float) -> float:
+        """For how long nothing may be used now, of whatever topic."""
+        charges = (*self.topics.values(), self.rest)
+        return max((one.meter.owed_s(one.bound, now) for one in charges if one is not None), default=0.0)
+
+
+class Charges(NamedTuple):
+    """What counts for one client."""
+
+    produce: Bytes | None
+    fetch: Bytes | None
+    request: Charge | None
+
+
+class Meters:
+    """Those of a gateway. Two who share a scope share its meter; it is kept while there is something to remember, so
+    that nobody begins anew by connecting anew.
+
+    :ivar throttled: those that somebody was told to wait for, until the audit has told of it.
+    :ivar used: bytes, and percents of a second, that have counted for a quota.
+    """
+
+    def __init__(self) -> None:
+        self._meters: WeakValueDictionary[Scope, Meter] = WeakValueDictionary()
+        self._kept: dict[Scope, Charge] = {}
+        self.throttled: dict[Scope, Charge] = {}
+        self.used: defaultdict[QuotaKind, float] = defaultdict(float)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def charges(self, quotas: Quotas, identity: Identity, now: float) -> Charges | None:
+        """None: nothing counts for this client."""
+        user, instance = identity.user, identity.instance
+        produce = self._bytes(quotas, QuotaKind.PRODUCE, user, instance, now)
+        fetch = self._bytes(quotas, QuotaKind.FETCH, user, instance, now)
+        request = self._charge(quotas.of(QuotaKind.REQUEST, user, instance), now)
+        return None if produce is None and fetch is None and request is None else Charges(produce, fetch, request)
+
+    def keep(self, charge: Charge) -> None:
+        """It has something to remember."""
+        if len(self._kept) >= MAX_METERS:
+            for kept in self._kept.values():
+                kept.meter.kept = False
+            self._kept.clear()
+        self._kept[charge.scope] = charge
+        charge.meter.kept = True
+
+    def kept(self) -> tuple[Charge, ...]:
+        return tuple(self._kept.values())
+
+    def forget_idle(self, now: float) -> None:
+        for charge in self.kept():
+            if charge.meter.idle(now):
+                del self._kept[charge.scope]
+                charge.meter.kept = False
+
+    def _bytes(self, quotas: Quotas, kind: QuotaKind, user: str, instance: str, now: float) -> Bytes | None:
+        rest = self._charge(quotas.of(kind, user, instance), now)
+        topics = {
+            topic.encode(): charge
+            for topic, quota in quotas.of_topics(kind, user).items()
+            if (charge := self._charge(quota, now)) is not None
+        }
+        return None if rest is None and not topics else Bytes(rest, topics or NO_TOPICS)
+
+    def _charge(self, quota: Quota | None, now: float) -> Charge | None:
+        if quota is None:
+            return None
+        meter = self._meters.get(quota.scope)
+        if meter is None:
+            meter = self._meters[quota.scope] = Meter(now)
+        return Charge(quota.scope, meter, quota.bound, self)
