@@ -31,9 +31,11 @@ from gateway.driver.producer_ids import ProducerIds
 from gateway.driver.quotas import FollowingQuotas, KnownUsers
 from gateway.driver.rounds import Rounds
 from gateway.driver.rules import FollowingRules
+from gateway.driver.shares import Sharing
 from gateway.driver.sightings import Sightings
 from gateway.nodes import NodeBook, gateway_key
 from gateway.quotas.charges import Meters
+from gateway.quotas.sharing import Shares
 from gateway.rights import Denied
 from gateway.session import commands
 from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Judge, Refresh, Saw, Wish
@@ -83,7 +85,8 @@ class Gateway:
         self.terms = Terms()
         self.recalled = Recalled()
         self.copies = Copies()
-        self.meters = Meters()
+        shares = Shares(config.id)
+        self.meters = Meters(shares)
         self.following_copies = FollowingCopies(
             store.follow_mirror_copies().read, self.copies, lambda: self.snapshot.view, clock.now
         )
@@ -118,6 +121,7 @@ class Gateway:
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
         self.sightings = Sightings(store.record_usage)
         self.members = Membership(config, store, self.sightings, self._record)
+        self.sharing = Sharing(config.id, store, self.meters, shares, self._sharing_gateways)
         self.drains = Drains(self.loop, self.members.report)
         accounts, self.jwks = known_accounts(config.authentication)
         self.judges = Judges(self.loop, accounts)
@@ -172,7 +176,7 @@ class Gateway:
         if self.rules is not None:
             self._spawn(self.rules.keep())
         self.quotas.begin()
-        self._spawn(self.quotas.keep())
+        self._spawn(self.quotas.keep(), self.sharing.keep())
         await self._loaded.wait()
         self._spawn(cycles.keep())
         with suppress(TimeoutError):
@@ -274,6 +278,9 @@ class Gateway:
         """Others are in force: from the next request of each connection on, and for those that wait."""
         self.snapshot = replace(self.snapshot, quotas=quotas)
         self.following.begin(self.clients.open)
+
+    def _sharing_gateways(self) -> int:
+        return 0 if self.snapshot.quotas is None else len(self.members.peers)
 
     def _follows(self, connection: ClientConnection) -> None:
         connection.follow()

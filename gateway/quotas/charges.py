@@ -8,6 +8,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from gateway.quotas.meter import Meter
+from gateway.quotas.sharing import Shares
 from ha_core.model import Identity
 from ha_core.model.quota import QuotaKind
 from ha_core.plan.quotas import Quota, Quotas, Scope
@@ -67,7 +68,7 @@ class Bytes(NamedTuple):
     def owed_s(self, now: float) -> float:
         """For how long nothing may be used now, of whatever topic."""
         charges = (*self.topics.values(), self.rest)
-        return max((one.meter.owed_s(one.bound, now) for one in charges if one is not None), default=0.0)
+        return max((one.meter.owed_s(now) for one in charges if one is not None), default=0.0)
 
 
 class Charges(NamedTuple):
@@ -86,7 +87,9 @@ class Meters:
     :ivar used: bytes, and percents of a second, that have counted for a quota.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shares: Shares | None = None) -> None:
+        """:param shares: with other gateways."""
+        self._shares = Shares("") if shares is None else shares
         self._meters: WeakValueDictionary[Scope, Meter] = WeakValueDictionary()
         self._kept: dict[Scope, Charge] = {}
         self.throttled: dict[Scope, Charge] = {}
@@ -112,6 +115,13 @@ class Meters:
         self._kept[charge.scope] = charge
         charge.meter.kept = True
 
+    def share(self) -> None:
+        """Shares have changed."""
+        own, first = self._shares.own, self._shares.first
+        for charge in self._kept.values():
+            share = own.get(charge.scope.key)
+            charge.meter.settle(first if share is None else share, share is not None)
+
     def kept(self) -> tuple[Charge, ...]:
         return tuple(self._kept.values())
 
@@ -135,5 +145,6 @@ class Meters:
             return None
         meter = self._meters.get(quota.scope)
         if meter is None:
-            meter = self._meters[quota.scope] = Meter(now)
+            shares, key = self._shares, quota.scope.key
+            meter = self._meters[quota.scope] = Meter(now, shares.own.get(key, shares.first), shares.seed_s(key))
         return Charge(quota.scope, meter, quota.bound, self)

@@ -11,6 +11,7 @@ them what one request of a minute's worth has used. Here that is carried on, for
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 WINDOW_S = 1.0
@@ -24,102 +25,117 @@ MAX_OWED_S = 60.0
 CARRIED_S = 5.0
 """What is owed for longer is owed also when its samples have ended."""
 
-_BEGAN, _LAST, _AMOUNT = 0, 1, 2
+_BEGAN, _LAST, _USED = 0, 1, 2
 
 
 class Meter:
-    """Seconds are those of the caller's clock.
+    """What was used is kept in seconds of the whole quota, so a quota or a share that changes needs nothing recounted.
+    Used by a gateway that has a third of a quota, it counts three times.
 
-    :ivar used: by clients of this gateway, since it began.
+    :ivar share: of the quota, which this gateway has.
+    :ivar settled: whether that is known; else it is a guess.
+    :ivar used_s: in seconds of the whole quota, since it began.
+    :ivar waited: the same, each times the seconds of the wait behind it.
     :ivar throttled_until: until when somebody was last told to wait.
     :ivar kept: whether it is to outlive those who have it.
     """
 
     __slots__ = (
-        "__weakref__", "_bound", "_carried_until", "_elsewhere_s", "_fed_at", "_samples", "_total", "kept",
-        "throttled_until", "used",
+        "__weakref__", "_bound", "_carried_until", "_samples", "_seeded_until", "_total_s", "kept", "settled",
+        "share", "throttled_until", "used_s", "waited",
     )  # fmt: skip
 
-    def __init__(self, now: float) -> None:
-        self._samples: deque[list[float]] = deque()
-        self._total = 0.0
+    def __init__(self, now: float, share: float = 1.0, seed_s: float = 0.0) -> None:
+        """:param seed_s: so much of the last ten seconds' quota has been used already."""
+        began = (now - passed for passed in range(FULL_WINDOWS, 0, -1)) if seed_s else ()
+        part_s = seed_s / FULL_WINDOWS
+        self._samples: deque[list[float]] = deque([at, at + WINDOW_S, part_s] for at in began)
+        self._total_s = part_s * len(self._samples)
         self._bound = 0.0
         self._carried_until = now
-        self._elsewhere_s = 0.0
-        self._fed_at = now
-        self.used = 0.0
+        self._seeded_until = now if seed_s else -math.inf
+        self.share = share
+        self.settled = False
+        self.used_s = 0.0
+        self.waited = 0.0
         self.throttled_until = 0.0
         self.kept = False
 
     def take(self, amount: float, bound: float, now: float) -> float:
         """Counts what was used, and says for how many seconds nothing more may be."""
-        self.used += amount
-        if self._elsewhere_s:
-            amount += self._since_fed(now)
-        self._add(amount, now)
         if bound != self._bound:
-            self._bound, self._carried_until = bound, now  # what was owed by another quota is not owed by this one
+            self._change(bound, now)
+        used_s = amount / bound
+        counted_s = used_s / self.share
+        self.used_s += used_s
+        self._add(counted_s, now)
         carried = self._carried_until > now
         if carried:
-            self._carried_until += amount / bound
-        wait_s = self._wait_s(bound, now)
-        if wait_s <= 0.0:
-            return 0.0
-        if wait_s > CARRIED_S and not carried:
-            self._carried_until = now + wait_s
-        self.throttled_until = max(self.throttled_until, now + wait_s)
+            self._carried_until += counted_s
+        wait_s = self.owed_s(now)
+        if wait_s > 0.0:
+            if wait_s > CARRIED_S and not carried:
+                self._carried_until = now + wait_s
+            self.waited += used_s * min(wait_s, CARRIED_S)
+            self.throttled_until = max(self.throttled_until, now + wait_s)
         return wait_s
 
-    def owed_s(self, bound: float, now: float) -> float:
-        """For how many seconds nothing may be used now."""
-        return max(0.0, self._wait_s(bound, now))
+    def owed_s(self, now: float) -> float:
+        """For how many seconds nothing may be used now: what is above the quota, by the quota, times the time
+        (`QuotaUtils.throttleTime`)."""
+        self._expire(now)
+        wait_s = self._total_s - self._elapsed_s(now) if self._samples else 0.0
+        return min(max(wait_s, self._carried_until - now, 0.0), MAX_OWED_S)
 
     def rate(self, now: float) -> float:
-        """Of all gateways together, a second."""
+        """By the share that there is: 1 is all of it."""
         self._expire(now)
-        return self._total / self._elapsed_s(now) if self._samples else 0.0
+        return self._total_s / self._elapsed_s(now) if self._samples else 0.0
 
-    def elsewhere(self, per_s: float, now: float) -> None:
-        """Other gateways use so much a second, from now on and until something else is said."""
-        if self._elsewhere_s:
-            self._add(self._since_fed(now), now)
-        self._elsewhere_s, self._fed_at = per_s, now
+    def settle(self, share: float, known: bool) -> None:
+        """Its share changes. What was used by a guess is counted by what it should have been."""
+        if known and not self.settled:
+            factor, self._carried_until = self.share / share, -math.inf
+            for sample in self._samples:
+                if sample[_BEGAN] >= self._seeded_until:
+                    self._total_s += sample[_USED] * (factor - 1.0)
+                    sample[_USED] *= factor
+        self.share, self.settled = share, known
 
     def idle(self, now: float) -> bool:
         """Whether to forget it would change nothing."""
         self._expire(now)
-        return not self._samples and not self._elsewhere_s and now >= max(self._carried_until, self.throttled_until)
+        return not self._samples and now >= max(self._carried_until, self.throttled_until)
 
-    def _since_fed(self, now: float) -> float:
-        fed_s, self._fed_at = min(now - self._fed_at, KEPT_S), now
-        return self._elsewhere_s * fed_s
+    def _change(self, bound: float, now: float) -> None:
+        """Another quota: the bytes that were used count by this one, and nothing of the old one is owed."""
+        if self._bound:
+            for sample in self._samples:
+                sample[_USED] *= self._bound / bound
+            self._total_s *= self._bound / bound
+            self._carried_until = now
+        self._bound = bound
 
-    def _add(self, amount: float, now: float) -> None:
+    def _add(self, used_s: float, now: float) -> None:
         samples = self._samples
         if samples and now - samples[-1][_BEGAN] < WINDOW_S:
             newest = samples[-1]
             newest[_LAST] = now
-            newest[_AMOUNT] += amount
+            newest[_USED] += used_s
         else:
-            samples.append([now, now, amount])
+            samples.append([now, now, used_s])
             if len(samples) > MAX_SAMPLES:
-                self._total -= samples.popleft()[_AMOUNT]
-        self._total += amount
+                self._total_s -= samples.popleft()[_USED]
+        self._total_s += used_s
 
     def _expire(self, now: float) -> None:
         samples = self._samples
         while samples and now - samples[0][_LAST] >= KEPT_S:
-            self._total -= samples.popleft()[_AMOUNT]
+            self._total_s -= samples.popleft()[_USED]
         if not samples:
-            self._total = 0.0  # without what rounding has left
+            self._total_s = 0.0  # without what rounding has left
 
     def _elapsed_s(self, now: float) -> float:
         elapsed_s = now - self._samples[0][_BEGAN]
         full = int(elapsed_s / WINDOW_S)
         return elapsed_s + (FULL_WINDOWS - full) * WINDOW_S if full < FULL_WINDOWS else elapsed_s
-
-    def _wait_s(self, bound: float, now: float) -> float:
-        """What is above the bound, by the bound, times the time: `QuotaUtils.throttleTime`. Below zero: none."""
-        self._expire(now)
-        wait_s = self._total / bound - self._elapsed_s(now) if self._samples else 0.0
-        return min(max(wait_s, self._carried_until - now), MAX_OWED_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -32,6 +33,11 @@ class Scope(NamedTuple):
     @property
     def entity(self) -> QuotaEntity:
         return QuotaEntity(self.user, self.instance, self.topic)
+
+    @property
+    def key(self) -> str:
+        """The same as one text, among gateways."""
+        return json.dumps([self.kind.label, self.user, self.instance, self.topic], separators=(",", ":"))
 
 
 class Quota(NamedTuple):

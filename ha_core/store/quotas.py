@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 
-from ha_core.model import UnreadableDocumentError
+from ha_core.model import QuotaUse, UnreadableDocumentError
 from ha_core.model.quota import Limits, QuotaEntity, QuotaKind, check_entity, check_limits
 from ha_core.store import quota_nodes
+from ha_core.store.documents import readable
 from ha_core.store.errors import QuotaNameTakenError, StoreError
 from ha_core.store.quota_nodes import CHANGES, CLIENTS, USERS, Stored, note_path, number_of, parents_of, path_of
 from ha_core.store.tree import Create, Node, OnTree, Op, Reads, Remove, State, Tree, once, placed
@@ -83,6 +84,10 @@ class QuotaNodes(OnTree):
             return after
 
         return once(self._tree, f"the quota for {entity}", write)
+
+    def quota_uses(self) -> list[QuotaUse]:
+        """What each live gateway says that its clients have used."""
+        return list(readable(self._tree.impatient(), QuotaUse))
 
     def watch_quotas(self, told: Callable[[QuotasFound], None]) -> QuotaWatcher:
         """Delivers all quotas, and again whenever one has changed, from a thread of its own. Returns at once."""

@@ -69,7 +69,7 @@ def test_what_is_owed_for_longer_than_samples_live_is_owed_still() -> None:
 def test_nobody_owes_more_than_a_minute() -> None:
     meter = Meter(0.0)
     assert meter.take(1e12, 1.0, 0.0) == MAX_OWED_S
-    assert meter.owed_s(1.0, MAX_OWED_S + 1) == 0.0
+    assert meter.owed_s(MAX_OWED_S + 1) == 0.0
 
 
 def test_another_quota_forgets_what_was_owed_by_the_old_one() -> None:
@@ -78,20 +78,44 @@ def test_another_quota_forgets_what_was_owed_by_the_old_one() -> None:
     assert meter.take(1.0, 1e6, 20.0) == 0.0
 
 
-def test_what_others_use_elsewhere_counts_from_then_on() -> None:
-    # Given half of the quota, used here each tenth of a second
-    meter, now = Meter(0.0), 0.0
-    for _ in range(300):
-        now += 0.1
-        assert meter.take(5.0, 100.0, now) == 0.0
-    # When as much is used elsewhere
-    meter.elsewhere(50.0, now)
-    for _ in range(300):
-        now += 0.1
-        meter.take(5.0, 100.0, now)
-    # Then the rate is the sum, and what comes on top waits
-    assert meter.rate(now) == pytest.approx(100.0, rel=0.06)
-    assert meter.take(200.0, 100.0, now) == pytest.approx(2.0, abs=0.7)
+def test_a_share_is_used_up_sooner() -> None:
+    # Given a third of a quota of 300
+    meter = Meter(0.0, share=1 / 3)
+    # When what the share allows in ten seconds is used, and a tenth more
+    assert meter.take(999.0, 300.0, 0.0) == 0.0
+    # Then it is waited for
+    assert meter.take(101.0, 300.0, 0.0) == pytest.approx(1.0)
+
+
+def test_nobody_waits_longer_at_once_because_a_share_has_changed() -> None:
+    meter = Meter(0.0)
+    meter.settle(1.0, known=True)
+    meter.take(1050.0, 100.0, 0.0)
+    before = meter.owed_s(0.1)
+    meter.settle(0.2, known=True)
+    assert meter.owed_s(0.1) == before
+    # but for what he uses from then on
+    assert meter.take(10.0, 100.0, 0.1) == pytest.approx(before + 0.5)
+
+
+def test_what_was_used_by_a_guess_counts_by_the_share_that_it_was() -> None:
+    # Given a third of the quota, because nobody knows yet who uses it
+    meter = Meter(0.0, share=1 / 3)
+    assert meter.take(600.0, 100.0, 0.0) == pytest.approx(8.0)
+    # When it is known that nobody else does
+    meter.settle(1.0, known=True)
+    # Then ten seconds' worth is what it is
+    assert meter.take(390.0, 100.0, 1.0) == 0.0
+    assert meter.take(30.0, 100.0, 1.5) == 0.0
+    assert meter.take(100.0, 100.0, 1.5) == pytest.approx(0.7)
+
+
+def test_whoever_comes_to_another_gateway_does_not_begin_anew_there() -> None:
+    # Given a quota of which all was used elsewhere
+    meter = Meter(50.0, share=0.5, seed_s=10.0)
+    # When its user comes here
+    # Then he waits at once
+    assert meter.take(50.0, 100.0, 50.0) == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_meter_is_idle_when_there_is_nothing_to_remember() -> None:

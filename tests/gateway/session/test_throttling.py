@@ -221,7 +221,7 @@ def test_a_topic_with_a_quota_of_its_own_counts_for_no_other() -> None:
     # When both are written to in one request
     talk.ask(PRODUCE, 9, produce(("orders", 0, records(110_000)), ("other", 0, records(200_000))))
     # Then each has its own part
-    used = {charge.scope.topic: charge.meter.used for charge in meters.kept()}
+    used = {charge.scope.topic: charge.meter.used_s * charge.bound for charge in meters.kept()}
     assert used["orders"] == pytest.approx(110_000, rel=0.01)
     assert used[None] == pytest.approx(200_000, rel=0.01)
     # and the small one makes the client wait
@@ -238,7 +238,7 @@ def test_bytes_of_several_topics_in_one_fetch_are_told_apart() -> None:
     (asked,) = talk.asked(EAST)
     talk.answer(EAST, asked, fetched(("orders", 0, 7, records(30_000)), ("other", 0, 7, records(150_000))))
     # Then each counts for its own, and the client waits for the one that is used up
-    used = {charge.scope.topic: charge.meter.used for charge in meters.kept()}
+    used = {charge.scope.topic: charge.meter.used_s * charge.bound for charge in meters.kept()}
     assert used == {"orders": pytest.approx(30_000, rel=0.01), "other": pytest.approx(150_000, rel=0.01)}
     assert talk.session.paused
     # and is told with the next answer
