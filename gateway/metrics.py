@@ -85,7 +85,7 @@ class Metrics:
         text = "Records read from copies of mirrors instead of their source, by the cluster of the copy."
         yield _counter("mirror_fetch_bytes", text, dict(counts.mirror_fetch_bytes), "cluster")
         meters = gateway.meters
-        used = {kind.label: amount for kind, amount in dict(meters.used).items()}
+        used = {kind.label: tally.amount for kind, tally in meters.used.items()}
         text = "Bytes, and percents of a second of the gateway's time, that have counted for a quota."
         yield _gauge("quotas", "Quotas that are in force.", 0 if snapshot.quotas is None else len(snapshot.quotas))
         yield _gauge(

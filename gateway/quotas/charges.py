@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -19,25 +19,35 @@ MAX_METERS = 100_000
 """A client chooses its client id, and a default quota has a meter for each: above that all is forgotten."""
 
 
-class Charge(NamedTuple):
+class Tally:
+    """:ivar amount: bytes, or percents of a second, that have counted for a quota."""
+
+    __slots__ = ("amount",)
+
+    def __init__(self) -> None:
+        self.amount = 0.0
+
+
+class Charge:
     """One scope's meter, and what it may come to."""
 
-    scope: Scope
-    meter: Meter
-    bound: float
-    meters: Meters
+    __slots__ = ("_meters", "_tally", "bound", "meter", "scope")
+
+    def __init__(self, scope: Scope, meter: Meter, bound: float, meters: Meters) -> None:
+        self.scope, self.meter, self.bound = scope, meter, bound
+        self._meters, self._tally = meters, meters.used[scope.kind]
 
     def take(self, amount: float, now: float) -> float:
         """Counts what was used; for how many seconds nothing more may be."""
         meter = self.meter
         wait_s = meter.take(amount, self.bound, now)
-        self.meters.used[self.scope.kind] += amount
+        self._tally.amount += amount
         if not meter.kept:
-            self.meters.keep(self)
+            self._meters.keep(self)
         if wait_s:
             if self.scope.kind is QuotaKind.REQUEST:
                 wait_s = min(wait_s, MAX_REQUEST_S)
-            self.meters.throttled[self.scope] = self
+            self._meters.throttled[self.scope] = self
         return wait_s
 
 
@@ -53,6 +63,13 @@ class Bytes(NamedTuple):
 
     rest: Charge | None
     topics: Topics
+
+    def most(self, topics: Iterable[bytes]) -> float:
+        """Bytes a second that may be used in the one of these topics that is limited least."""
+        if not self.topics:
+            return math.inf if self.rest is None else self.rest.bound
+        charges = [self.topics.get(topic, self.rest) for topic in topics] or [self.rest]
+        return max(math.inf if charge is None else charge.bound for charge in charges)
 
     def take(self, size: int, of_topics: Mapping[bytes, int], now: float) -> float:
         """:param of_topics: how many of them are of which topic, as far as one has a quota of its own."""
@@ -84,7 +101,7 @@ class Meters:
     that nobody begins anew by connecting anew.
 
     :ivar throttled: those that somebody was told to wait for, until the audit has told of it.
-    :ivar used: bytes, and percents of a second, that have counted for a quota.
+    :ivar used: what has counted for quotas.
     """
 
     def __init__(self, shares: Shares | None = None) -> None:
@@ -93,7 +110,7 @@ class Meters:
         self._meters: WeakValueDictionary[Scope, Meter] = WeakValueDictionary()
         self._kept: dict[Scope, Charge] = {}
         self.throttled: dict[Scope, Charge] = {}
-        self.used: defaultdict[QuotaKind, float] = defaultdict(float)
+        self.used = {kind: Tally() for kind in QuotaKind}
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -15,7 +15,7 @@ import math
 from collections import deque
 
 WINDOW_S = 1.0
-FULL_WINDOWS = 10
+FULL_S = 10.0
 """Of time that count before they are over: who begins may use ten seconds' worth at once."""
 KEPT_S = 11.0
 """A sample counts so long after the last that was added to it."""
@@ -47,8 +47,8 @@ class Meter:
 
     def __init__(self, now: float, share: float = 1.0, seed_s: float = 0.0) -> None:
         """:param seed_s: so much of the last ten seconds' quota has been used already."""
-        began = (now - passed for passed in range(FULL_WINDOWS, 0, -1)) if seed_s else ()
-        part_s = seed_s / FULL_WINDOWS
+        began = (now - passed for passed in range(int(FULL_S), 0, -1)) if seed_s else ()
+        part_s = seed_s / FULL_S
         self._samples: deque[list[float]] = deque([at, at + WINDOW_S, part_s] for at in began)
         self._total_s = part_s * len(self._samples)
         self._bound = 0.0
@@ -68,16 +68,33 @@ class Meter:
         used_s = amount / bound
         counted_s = used_s / self.share
         self.used_s += used_s
-        self._add(counted_s, now)
-        carried = self._carried_until > now
-        if carried:
-            self._carried_until += counted_s
-        wait_s = self.owed_s(now)
-        if wait_s > 0.0:
-            if wait_s > CARRIED_S and not carried:
-                self._carried_until = now + wait_s
-            self.waited += used_s * min(wait_s, CARRIED_S)
-            self.throttled_until = max(self.throttled_until, now + wait_s)
+        samples = self._samples
+        if samples and now - samples[0][_LAST] >= KEPT_S:
+            self._expire(now)
+        if samples and now - samples[-1][_BEGAN] < WINDOW_S:
+            newest = samples[-1]
+            newest[_LAST] = now
+            newest[_USED] += counted_s
+        else:
+            samples.append([now, now, counted_s])
+            if len(samples) > MAX_SAMPLES:
+                self._total_s -= samples.popleft()[_USED]
+        self._total_s += counted_s
+        elapsed_s = now - samples[0][_BEGAN]
+        wait_s = self._total_s - (elapsed_s if elapsed_s >= FULL_S else FULL_S + elapsed_s % WINDOW_S)
+        if wait_s <= 0.0 and self._carried_until <= now:
+            return 0.0
+        return self._waits(wait_s, used_s, counted_s, now)
+
+    def _waits(self, wait_s: float, used_s: float, counted_s: float, now: float) -> float:
+        wait_s, most = min(wait_s, MAX_OWED_S), now + MAX_OWED_S
+        if self._carried_until > now:
+            self._carried_until = min(self._carried_until + counted_s, most)
+            wait_s = max(wait_s, self._carried_until - now)
+        elif wait_s > CARRIED_S:
+            self._carried_until = now + wait_s
+        self.waited += used_s * min(wait_s, CARRIED_S)
+        self.throttled_until = max(self.throttled_until, now + wait_s)
         return wait_s
 
     def owed_s(self, now: float) -> float:
@@ -116,18 +133,6 @@ class Meter:
             self._carried_until = now
         self._bound = bound
 
-    def _add(self, used_s: float, now: float) -> None:
-        samples = self._samples
-        if samples and now - samples[-1][_BEGAN] < WINDOW_S:
-            newest = samples[-1]
-            newest[_LAST] = now
-            newest[_USED] += used_s
-        else:
-            samples.append([now, now, used_s])
-            if len(samples) > MAX_SAMPLES:
-                self._total_s -= samples.popleft()[_USED]
-        self._total_s += used_s
-
     def _expire(self, now: float) -> None:
         samples = self._samples
         while samples and now - samples[0][_LAST] >= KEPT_S:
@@ -136,6 +141,6 @@ class Meter:
             self._total_s = 0.0  # without what rounding has left
 
     def _elapsed_s(self, now: float) -> float:
+        """Ten seconds at least, and what of the newest second has passed, as long as that is less."""
         elapsed_s = now - self._samples[0][_BEGAN]
-        full = int(elapsed_s / WINDOW_S)
-        return elapsed_s + (FULL_WINDOWS - full) * WINDOW_S if full < FULL_WINDOWS else elapsed_s
+        return elapsed_s if elapsed_s >= FULL_S else FULL_S + elapsed_s % WINDOW_S

@@ -20,7 +20,7 @@ from enum import Enum
 from struct import Struct
 
 from gateway.counts import Counts
-from gateway.quotas.charges import Bytes, Charge, Charges, Meters
+from gateway.quotas.charges import Charge, Charges, Meters
 from gateway.session.pending import InFlight, Passed, Pending, Ready
 from gateway.session.request import Message, Request
 from ha_core.model import identify
@@ -37,6 +37,8 @@ they are idempotent), and give up after 30 s (`request.timeout.ms`): the last of
 answered after 20 s."""
 QUOTA_WINDOW_S = 10.0
 """No fetch is given more than a quota lets through in that time, as by brokers."""
+MAX_BYTES = 0x7FFF_FFFF
+"""That a fetch can ask for."""
 MAX_CLIENT_IDS = 16
 """Of one connection, for which it is remembered what counts."""
 _MAX_BYTES_AT = 12
@@ -44,6 +46,7 @@ _MAX_BYTES_AT = 12
 _INT = Struct(">i")
 _FETCH = int(ApiKey.FETCH)
 _PRODUCE = int(ApiKey.PRODUCE)
+_NO_TOPICS: Mapping[bytes, int] = {}
 
 
 class Throttled(Enum):
@@ -115,30 +118,30 @@ class Throttling:
         found = self.charges(request, now)
         if found is None or found.produce is None:
             return
-        of_topics: Counter[bytes] = Counter()
+        of_topics: Mapping[bytes, int] = _NO_TOPICS
         if found.produce.topics:
+            of_topics = counter = Counter[bytes]()
             for topic, _, _, size in scan.partitions:
-                of_topics[topic] += max(size, 0)
+                counter[topic] += max(size, 0)
         size = request.end - request.start + request.missing - _INT.size
-        self._wait(request, found.produce.take(size, of_topics, now), QuotaKind.PRODUCE, now)
+        if wait_s := found.produce.take(size, of_topics, now):
+            self._wait(request, wait_s, QuotaKind.PRODUCE, now)
 
     def most_bytes(self, request: Request, topics: Iterable[bytes], now: float) -> int | None:
         """How many bytes a fetch of these topics may be given; None: as many as it asks for."""
         found = self.charges(request, now)
         if found is None or found.fetch is None:
             return None
-        fetch = found.fetch
-        charges = [fetch.topics.get(topic, fetch.rest) for topic in topics] or [fetch.rest]
-        if None in charges:
-            return None
-        return max(1, int(max(charge.bound for charge in charges if charge is not None) * QUOTA_WINDOW_S))
+        most = found.fetch.most(topics) * QUOTA_WINDOW_S
+        return max(1, int(most)) if most < MAX_BYTES else None
 
     def cut_fetch(self, request: Request, topics: Iterable[bytes], now: float) -> None:
         """The same, in the request as it stands."""
         most = self.most_bytes(request, topics, now)
-        at = request.body_at + _MAX_BYTES_AT
-        if most is not None and most < _INT.unpack_from(request.buf, at)[0]:
-            _INT.pack_into(request.buf, at, most)
+        if most is not None:
+            at = request.body_at + _MAX_BYTES_AT
+            if most < _INT.unpack_from(request.buf, at)[0]:
+                _INT.pack_into(request.buf, at, most)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -147,8 +150,10 @@ class Throttling:
         if self.quotas is None or not isinstance(pending, Passed):
             return 0
         request = pending.request
+        if request.charged or self.charges(request, now) is None:
+            return 0
         at_head = throttle_field(request.api_key, request.api_version) is ThrottleField.HEAD
-        return HEAD_BYTES if at_head and self.charges(request, now) is not None else 0
+        return HEAD_BYTES if at_head else 0
 
     def begins(self, pending: Passed, frame: memoryview, size: int, now: float) -> Counter[bytes] | None:
         """An answer of `size` bytes begins to come; its beginning is in `frame`.
@@ -159,16 +164,20 @@ class Throttling:
         found = self.charges(request, now)
         if found is None:
             return None
-        fetch = found.fetch if request.api_key == _FETCH else None
-        topic = None if fetch is None else _only_topic(fetch, pending.reads)
-        counter = Counter[bytes]() if fetch is not None and topic is None else None
+        fetch, counter = found.fetch, None
+        if fetch is not None and request.api_key == _FETCH:
+            one_topic = not fetch.topics or len(pending.reads) == 1 or fetch.topics.keys().isdisjoint(pending.reads)
+            if not one_topic:
+                counter = Counter[bytes]()
+            if not request.charged:
+                of_topics = {pending.reads[0]: size} if fetch.topics and pending.reads else _NO_TOPICS
+                if wait_s := fetch.take(size, of_topics, now) if one_topic else fetch.owed_s(now):
+                    self._wait(request, wait_s, QuotaKind.FETCH, now)
         if request.charged:
             return counter
         request.charged = True
-        if fetch is not None:
-            wait_s = fetch.owed_s(now) if topic is None else fetch.take(size, {topic: size}, now)
-            self._wait(request, wait_s, QuotaKind.FETCH, now)
-        self._pay(request, found.request, now)
+        if found.request is not None:
+            self._pay(request, found.request, now)
         if request.throttle_ms:
             if request.api_key != _PRODUCE:
                 say_throttle(frame, 0, len(frame), request.api_key, request.api_version, request.throttle_ms)
@@ -230,13 +239,6 @@ class Throttling:
             request.held_until = max(request.held_until, now + mute_s)
         self._counts.throttled[kind.label] += 1
         self._counts.throttled_s[kind.label] += mute_s
-
-
-def _only_topic(fetch: Bytes, topics: tuple[bytes, ...]) -> bytes | None:
-    """The topic of which all bytes of an answer are, as far as it matters; None: they have to be told apart."""
-    if fetch.topics.keys().isdisjoint(topics):
-        return b""
-    return topics[0] if len(topics) == 1 else None
 
 
 def _told_apart(request: Request, frame: bytes | bytearray) -> Counter[bytes]:
