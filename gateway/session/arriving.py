@@ -87,7 +87,7 @@ class Holding(Dropping):
         return stop
 
     def ready(self) -> Ready:
-        return Ready(self.pending.request, self.frame, basis=self.pending.basis)
+        return Ready(self.pending.request, self.frame, basis=self.pending.basis, told=self.pending)
 
 
 Arriving = Dropping | Patching

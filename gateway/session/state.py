@@ -380,7 +380,7 @@ class ConnectionState:
         if self.throttling.quotas is not None:
             ready = self.throttling.made(pending, ready, self.now)
             if ready.due_at > self.now and ready.basis is not None and self.stands(ready.basis):
-                ready.basis = None  # what an answer has once passed may be told at any later time
+                ready.vouched = True
         self.queue[self.queue.index(pending)] = ready
         self._readied(ready.due_at)
 
@@ -397,7 +397,7 @@ class ConnectionState:
             ready = queue[0]
             if not isinstance(ready, Ready) or ready.due_at > self.now:
                 return
-            if ready.basis is not None and not self.vouch(ready.basis):
+            if ready.basis is not None and not ready.vouched and not self.vouch(ready.basis):
                 return
             queue.popleft()
             if ready.frame and self.life.connected:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -55,13 +56,19 @@ def _leader(connection: BlockingConnection, topic: str) -> int:
     return int(found["partitions"][0]["leader_id"]) if found["partitions"] else -1
 
 
+WARM_S = 12.0
+"""So long clients keep to a pace, so that what a quota remembers is spread over its seconds. A burst would be forgotten
+all at once, and let the next one through: what clients are told then depends on how bursts meet, at a broker too."""
+
+
 @dataclass
 class Used:
-    """What one client was told, request by request."""
+    """What one client was told, request by request, when it went as fast as it was let."""
 
     throttle_ms: list[int] = field(default_factory=list)
-    took_s: float = 0.0
     size: int = 0
+    warm_ms: list[int] = field(default_factory=list)
+    """Before, when it kept to its pace."""
 
     @property
     def waited_ms(self) -> int:
@@ -72,30 +79,48 @@ class Used:
         return [ms for ms in self.throttle_ms if ms]
 
 
-def write(place: Place, client_id: str, topic: str, size: int, seconds: float, version: int = 9) -> Used:
-    """Writes for so long, as fast as it is let."""
+Exchange = Callable[[BlockingConnection], tuple[int, int]]
+"""One request: for how long its answer says that the client has to wait, and how many bytes it was about."""
+
+
+def use(place: Place, client_id: str, exchange: Exchange, seconds: float, pace_s: float = 0.0) -> Used:
+    """:param pace_s: from request to request, to begin with; 0: at once as fast as possible."""
     used = Used()
     connection = connect(place, client_id)
-    records = batch(b"x" * size, int(time.time() * 1000))
-    entry = {"index": 0, "records": records}
-    message = {"acks": 1, "timeout_ms": 5000, "topic_data": [{"name": topic, "partition_data": [entry]}]}
+    began, turn = time.monotonic(), 0
+    while pace_s and time.monotonic() - began < WARM_S:
+        connection.until = Deadline.after(PATIENCE_S)
+        used.warm_ms.append(exchange(connection)[0])
+        turn += 1
+        time.sleep(max(0.0, began + turn * pace_s - time.monotonic()))
     began = time.monotonic()
     while time.monotonic() - began < seconds:
         connection.until = Deadline.after(PATIENCE_S)
-        answer = connection.call(ApiKey.PRODUCE, {"transactional_id": None, **message}, version)
-        (part,) = answer["responses"][0]["partition_responses"]
-        assert part["error_code"] == 0, part
-        used.throttle_ms.append(answer["throttle_time_ms"])
-        used.size += len(records)
-    used.took_s = time.monotonic() - began
+        ms, size = exchange(connection)
+        used.throttle_ms.append(ms)
+        used.size += size
     connection.close()
     return used
 
 
-def read(place: Place, client_id: str, topic: str, most_bytes: int, seconds: float, version: int = 11) -> Used:
-    """Reads one batch a time from the beginning of the topic, again and again, for so long."""
-    used = Used()
-    connection = connect(place, client_id)
+def write(
+    place: Place, client_id: str, topic: str, size: int, seconds: float, pace_s: float = 0.0, version: int = 9
+) -> Used:
+    records = batch(b"x" * size, int(time.time() * 1000))
+    entry = {"index": 0, "records": records}
+    message = {"acks": 1, "timeout_ms": 5000, "topic_data": [{"name": topic, "partition_data": [entry]}]}
+
+    def exchange(connection: BlockingConnection) -> tuple[int, int]:
+        answer = connection.call(ApiKey.PRODUCE, {"transactional_id": None, **message}, version)
+        (part,) = answer["responses"][0]["partition_responses"]
+        assert part["error_code"] == 0, part
+        return answer["throttle_time_ms"], len(records)
+
+    return use(place, client_id, exchange, seconds, pace_s)
+
+
+def read(place: Place, client_id: str, topic: str, most_bytes: int, seconds: float, pace_s: float = 0.0) -> Used:
+    """One batch a time from the beginning of the topic, again and again."""
     partition = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "partition_max_bytes": most_bytes}
     message: dict[str, Any] = {
         "max_wait_ms": 100,
@@ -104,18 +129,14 @@ def read(place: Place, client_id: str, topic: str, most_bytes: int, seconds: flo
         "isolation_level": 0,
         "topics": [{"topic": topic, "partitions": [partition]}],
     }
-    began = time.monotonic()
-    while time.monotonic() - began < seconds:
-        connection.until = Deadline.after(PATIENCE_S)
-        answer = connection.call(ApiKey.FETCH, message, version)
-        for topic_answer in answer["responses"]:
-            for part in topic_answer["partitions"]:
-                assert part["error_code"] == 0, part
-                used.size += len(part["records"] or b"")
-        used.throttle_ms.append(answer["throttle_time_ms"])
-    used.took_s = time.monotonic() - began
-    connection.close()
-    return used
+
+    def exchange(connection: BlockingConnection) -> tuple[int, int]:
+        answer = connection.call(ApiKey.FETCH, message, 11)
+        parts = [part for of_topic in answer["responses"] for part in of_topic["partitions"]]
+        assert {part["error_code"] for part in parts} <= {0}, parts
+        return answer["throttle_time_ms"], sum(len(part["records"] or b"") for part in parts)
+
+    return use(place, client_id, exchange, seconds, pace_s)
 
 
 def limit(place: Place, entity: dict[str, str | None], **limits: float | None) -> list[dict[str, Any]]:
