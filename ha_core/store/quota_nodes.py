@@ -136,14 +136,15 @@ def note_to_bytes(path: str) -> bytes:
 
 
 def note_from_bytes(data: bytes) -> str | None:
-    """The path of what was changed; None: it does not say it in a way that is known."""
+    """The path of what was changed; None: it does not say it in a way that is known. ZooKeeper takes it for a path."""
     try:
         said = json.loads(data[:MAX_BYTES])
-        if "entity_path" in said:
-            return f"{ROOT}/{said['entity_path']}"
-        return f"{ROOT}/{said['entity_type']}/{said['entity_name']}"
-    except (ValueError, TypeError, KeyError):
+        below = said["entity_path"] if "entity_path" in said else f"{said['entity_type']}/{said['entity_name']}"
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
+    if not isinstance(below, str) or not below.isascii() or not below.isprintable():
+        return None
+    return None if {"", ".", ".."}.intersection(below.split("/")) else f"{ROOT}/{below}"
 
 
 def number_of(note: str) -> int | None:
@@ -165,7 +166,7 @@ def _parsed(path: str, data: bytes) -> Mapping[str, Any]:
         raise UnreadableDocumentError(f"{path}: {len(data)} bytes; a quota has {MAX_BYTES} at most")
     try:
         document = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableDocumentError(f"{path}: not JSON: {error}") from None
     if not isinstance(document, dict) or document.get("version") != _VERSION:
         raise UnreadableDocumentError(f'{path}: not a JSON object with "version": {_VERSION}')

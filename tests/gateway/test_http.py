@@ -13,8 +13,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.counts import Counts
-from gateway.quotas.charges import Meters
 from gateway.metrics import Metrics
+from gateway.quotas.charges import Meters
 from gateway.session.snapshot import Lease, Snapshot
 from gateway.topology import ClusterTopology, Topology
 from ha_core.metrics.http import HttpServer

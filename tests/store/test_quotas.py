@@ -7,6 +7,8 @@ import threading
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ha_core.model import UnreadableDocumentError
 from ha_core.model.quota import DEFAULT, Limits, QuotaEntity, QuotaKind
@@ -209,3 +211,47 @@ def test_the_same_quota_again_writes_nothing(session: Session) -> None:
     session.store.change_quota(ALICE_ORDERS, BYTES)
     session.store.change_quota(ALICE_ORDERS, BYTES)
     assert len(session.store.tree.children("/config/changes")) == 1
+
+
+_NAMES = st.text(min_size=1, max_size=40)
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=20), inner, max_size=4),
+    max_leaves=10,
+)
+_SAID = st.fixed_dictionaries({}, optional={"version": _JSON, "config": _JSON, "entity": _JSON})
+
+
+@given(
+    st.sampled_from(["/config/clients/a.b", "/config/users/a", "/config/users/a/clients/b", "/config", "/x"]),
+    st.binary(max_size=60) | _SAID.map(lambda said: json.dumps(said).encode()) | st.just(b"[" * 9_999),
+)
+def test_whatever_a_node_says_it_is_a_quota_or_unreadable(path: str, data: bytes) -> None:
+    try:
+        found = quota_nodes.from_bytes(path, data)
+    except UnreadableDocumentError:
+        return
+    if found is not None:
+        assert found.limits
+        assert all(value > 0 for value in found.limits.values())
+
+
+@given(
+    st.binary(max_size=60)
+    | _JSON.map(lambda said: json.dumps(said).encode())
+    | st.fixed_dictionaries({"entity_path": _JSON}).map(lambda said: json.dumps(said).encode())
+    | st.just(b"[" * 9_999)
+)
+def test_whatever_a_note_says_it_names_a_path_or_nothing(data: bytes) -> None:
+    path = quota_nodes.note_from_bytes(data)
+    assert path is None or (path.startswith("/config/") and path.isascii() and "//" not in path)
+
+
+@given(_NAMES, _NAMES)
+def test_every_name_becomes_a_node_that_zookeeper_takes_and_is_read_back(user: str, instance: str) -> None:
+    entity = QuotaEntity(user, instance)
+    path = quota_nodes.path_of(entity)
+    assert path.isascii()
+    assert path.isprintable()
+    assert not {"", ".", ".."}.intersection(path.split("/")[1:])
+    assert quota_nodes.entity_at(path) == (entity, instance)
