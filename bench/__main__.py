@@ -27,6 +27,7 @@ NAMES = (
     "blackout",
     "gateway_death",
     "gateway_memory",
+    "quotas",
     "crossing",
     "maps",
     "standing",

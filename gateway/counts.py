@@ -5,7 +5,7 @@ A composed request is long enough for a histogram of Prometheus itself.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from prometheus_client import Histogram
@@ -31,6 +31,10 @@ class Counts:
     """By the label of their `Refusal`: partitions of produce and fetch, and other requests."""
     mirror_fetch_bytes: Counter[str] = field(default_factory=Counter)
     """Of records that readers were given from copies, by the cluster of the copy."""
+    throttled: Counter[str] = field(default_factory=Counter)
+    """Requests whose client had to wait behind them, by what it had used too much of: `produce`, `fetch`, `request`."""
+    throttled_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """For how long no request was taken for that reason."""
     foreign: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Connections that began with another protocol, by the listener's (`plain`, `tls`) and that."""
     handshakes: Counter[str] = field(default_factory=Counter)

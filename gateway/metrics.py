@@ -87,6 +87,18 @@ class Metrics:
         yield _counter("bytes", "Bytes of the data path.", data, "side", "direction")
         text = "Records read from copies of mirrors instead of their source, by the cluster of the copy."
         yield _counter("mirror_fetch_bytes", text, dict(counts.mirror_fetch_bytes), "cluster")
+        meters = gateway.meters
+        used = {kind.label: tally.amount for kind, tally in meters.used.items()}
+        text = "Bytes, and percents of a second of the gateway's time, that have counted for a quota."
+        yield _gauge("quotas", "Quotas that are in force.", 0 if snapshot.quotas is None else len(snapshot.quotas))
+        yield _gauge(
+            "quotas_unreadable", "Quotas that are not in force as they are now.", len(gateway.quotas.unreadable)
+        )
+        yield _gauge("quotas_throttled", "Users, topics and instances that wait for a quota.", gateway.quotas.throttled)
+        yield _counter("quota_used", text, used, "cause")
+        yield _counter("throttled_requests", "Requests behind which a client waits.", dict(counts.throttled), "cause")
+        text = "For how long no request was taken from clients, because of quotas."
+        yield _counter("throttled_seconds", text, dict(counts.throttled_s), "cause")
         yield from counts.composed.collect()
 
     def _platform(self) -> Iterable[Metric]:

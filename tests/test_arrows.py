@@ -36,7 +36,7 @@ class Rule:
 
 _PURE = (
     *("ha_core.wire", "ha_core.model", "ha_core.plan"),
-    *("gateway.topology", "gateway.copies", "gateway.declared", "gateway.rights"),
+    *("gateway.topology", "gateway.copies", "gateway.declared", "gateway.rights", "gateway.quotas"),
 )
 _STATE = ("ha_core.model", "ha_core.plan", "ha_core.store")
 _BELOW = (*_STATE, "ha_core.wire", "ha_core.kafka", "ha_core.mirror", "ha_core.bindings_file")
@@ -82,6 +82,7 @@ RULES = (
         None,
     ),
     Rule("ha_core/metrics", (), ("prometheus_client",)),
+    Rule("gateway/quotas", ("ha_core.model", "ha_core.plan"), (), IMPURE, clock=False),
     Rule("gateway/session", (*_PURE, "gateway.counts"), None, SESSION_IMPURE, clock=False),
     # What a session asks for and refuses has one name: the batch that is looked for, and the reason.
     Rule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,6 +13,8 @@ from gateway.rights import Denied
 from gateway.topology import Topology
 from ha_core.model import Identity, View
 from ha_core.model.access import CLUSTER_NAME, AclOperation, ResourceType
+from ha_core.model.quota import QuotaEntity, QuotaKind
+from ha_core.plan.quotas import Quotas
 from ha_core.plan.rights import Rights, Verdicts
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
@@ -36,9 +38,24 @@ class NeedNodes:
     brokers: tuple[BrokerKey, ...]
 
 
-Handler = Generator[tuple[Ask, ...] | NeedNodes, Any, Message]
-"""Yields a tuple of asks, which run in parallel and are answered with a list of `Reply` in their order, or `NeedNodes`;
-returns the response body."""
+class QuotaChange(NamedTuple):
+    """Limits of a quota: those that are set, and those that are taken away (None)."""
+
+    entity: QuotaEntity
+    change: Mapping[QuotaKind, float | None]
+
+
+@dataclass(frozen=True)
+class ChangeQuotas:
+    """Wants quotas changed, one by one; answered with a list of {error_code, error_message} in their order."""
+
+    changes: tuple[QuotaChange, ...]
+
+
+Step = tuple[Ask, ...] | NeedNodes | ChangeQuotas
+Handler = Generator[Step, Any, Message]
+"""Yields a tuple of asks, which run in parallel and are answered with a list of `Reply` in their order, or another
+wish; returns the response body."""
 Handles = Callable[["Context", int, Message], Handler]
 """(context, version, request) → the answer in the making."""
 HANDLERS: dict[int, Handles] = {}
@@ -77,6 +94,10 @@ class Context:
     """Who may do what; None: everybody may do everything."""
     verdicts: Verdicts | None = None
     """What whoever asks may do."""
+    quotas: Quotas | None = None
+    """Who may use how much; None: nobody is limited."""
+    users: Container[str] = ()
+    """Who is known."""
     rules_kept: str = ""
     """Where rules are changed, in words."""
     deny: Callable[[Sequence[Denied]], None] = lambda _: None

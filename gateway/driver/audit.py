@@ -1,4 +1,5 @@
-"""The audit: one line of JSON for each refusal and each login that failed, on a logger of its own (`gateway.audit`).
+"""The audit: one line of JSON for each refusal, each login that failed, and each quota by which somebody is throttled,
+on a logger of its own (`gateway.audit`).
 
 A client that does so again and again writes one line a minute: the next one says how often it did since.
 """
@@ -45,6 +46,11 @@ class Audit:
         """:param why: names the user where one was claimed; never a password or a token."""
         said = (("event", "login"), ("address", address), ("cause", cause), ("why", why[:MAX_TEXT]))
         self._tell(said, now)
+
+    def throttled(self, quota: str, cause: str, bound: float, begins: bool, now: float) -> None:
+        """:param quota: whose it is, in words; `cause`: what of it."""
+        event = "throttled" if begins else "throttled_no_more"
+        self._tell((("event", event), ("quota", quota[:MAX_TEXT]), ("cause", cause), ("limit", f"{bound:g}")), now)
 
     def _tell(self, said: _Said, now: float) -> None:
         known = self._kinds.get(said)

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
 from gateway.composed.guard import compose
-from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress
+from gateway.composed.handlers import BrokerKey, ChangeQuotas, Context, Handler, NeedNodes, NodeAddress
 from gateway.driver.listings import Listings, lists_all, placement
 from gateway.heavy import beside, free, heavy
 from gateway.nodes import NodeBook
@@ -89,8 +89,10 @@ def _advance_and_encode(work: Handler, answer: Any, api_key: int, version: int) 
 
 
 class Composer:
-    def __init__(self, upstream: Clusters, nodes: NodeBook) -> None:
-        self._upstream, self._nodes = upstream, nodes
+    def __init__(
+        self, upstream: Clusters, nodes: NodeBook, change_quotas: Callable[[ChangeQuotas], list[dict[str, Any]]]
+    ) -> None:
+        self._upstream, self._nodes, self._change_quotas = upstream, nodes, change_quotas
         self._listings = Listings()
         self._joint = Joint[list[Reply]]()
         self._one_at_a_time = asyncio.Lock()
@@ -130,6 +132,8 @@ class Composer:
     async def _answer(self, step: Any, placing: Placing) -> Any:
         if isinstance(step, NeedNodes):
             return placing(await self._nodes.ensure(step.brokers))
+        if isinstance(step, ChangeQuotas):
+            return await asyncio.to_thread(self._change_quotas, step)
         return await self._upstream.ask_all(step)
 
     async def _topics(self, ask: Ask) -> Reply:

@@ -228,7 +228,13 @@ class ClientConnection:
 
     def _feed(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
         self.follow()
+        throttling = self.session.throttling
+        if not throttling.timed:
+            self._carry_out(event, *arguments)
+            return
+        began_at = clock.now()
         self._carry_out(event, *arguments)
+        throttling.unpaid_s += clock.now() - began_at
 
     def _carry_out(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
         if self.ended:

@@ -28,11 +28,15 @@ from gateway.driver.judges import Judges
 from gateway.driver.membership import Membership
 from gateway.driver.peers import addresses
 from gateway.driver.producer_ids import ProducerIds
+from gateway.driver.quotas import FollowingQuotas, KnownUsers
 from gateway.driver.rounds import Rounds
 from gateway.driver.rules import FollowingRules
+from gateway.driver.shares import Sharing
 from gateway.driver.sightings import Sightings
 from gateway.nodes import NodeBook, gateway_key
 from gateway.platform.following import FollowingPlatform
+from gateway.quotas.charges import Meters
+from gateway.quotas.sharing import Shares
 from gateway.rights import Denied
 from gateway.session import commands
 from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Judge, Refresh, Saw, Wish
@@ -49,6 +53,7 @@ from gateway.upstream.clusters import Clusters
 from gateway.upstream.dial import BrokerSocket
 from ha_core.model import ANONYMOUS, GatewayRecord, View
 from ha_core.model.access import address
+from ha_core.plan.quotas import Quotas
 from ha_core.plan.rights import Rights
 from ha_core.store.store import Store
 from ha_core.store.tree import State
@@ -87,6 +92,8 @@ class Gateway:
         self.terms = Terms()
         self.recalled = Recalled()
         self.copies = Copies()
+        shares = Shares(config.id)
+        self.meters = Meters(shares)
         self.following_copies = FollowingCopies(
             store.follow_mirror_copies().read, self.copies, lambda: self.snapshot.view, clock.now
         )
@@ -108,7 +115,9 @@ class Gateway:
         )
         transactions = Holders()
         self.inquiries = Inquiries(self.upstream, self.terms, self.recalled, transactions, lambda: self.snapshot.view)
-        self.composer = Composer(self.upstream, self.nodes)
+        known_users = KnownUsers(config, lambda: self.snapshot)
+        self.quotas = FollowingQuotas(store, known_users, self.meters, self.audit, self.follow_quotas)
+        self.composer = Composer(self.upstream, self.nodes, self.quotas.change)
         self.errands = Errands(self.loop)
         self._without_lease: set[ClientConnection] = set()
         """Those with an answer that may be given under the lease only."""
@@ -119,6 +128,7 @@ class Gateway:
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
         self.sightings = Sightings(store.record_usage)
         self.members = Membership(config, store, self.sightings, self._record)
+        self.sharing = Sharing(config.id, store, self.meters, shares, self._sharing_gateways)
         self.drains = Drains(self.loop, self.members.report)
         users = None if self.platform is None else self.platform.accounts
         accounts, self.jwks = known_accounts(config.authentication, None if users is None else users.find)
@@ -135,6 +145,7 @@ class Gateway:
             nodes=self.nodes,
             transactions=transactions,
             copies=self.copies,
+            meters=self.meters,
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         # What connections need (`ConnectionHost`) and a part does by itself:
@@ -171,6 +182,8 @@ class Gateway:
         )
         if self.rules is not None:
             self._spawn(self.rules.keep())
+        self.quotas.begin()
+        self._spawn(self.quotas.keep(), self.sharing.keep())
         await self._loaded.wait()
         if self.platform is not None:
             await asyncio.to_thread(self.platform.begin)
@@ -198,6 +211,7 @@ class Gateway:
         if self.jwks is not None:
             self.jwks.end()
         await self.sightings.flush()
+        await asyncio.to_thread(self.quotas.close)
         await self.upstream.close()
         for closing in (self._watcher, self.members.registration, self.store):
             if closing is not None:
@@ -255,6 +269,7 @@ class Gateway:
             fences=standing,
             zone=self.config.zone,
             rights=self.snapshot.rights,
+            quotas=self.snapshot.quotas,
         )
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.begin(self.clients.open)
@@ -287,6 +302,14 @@ class Gateway:
         accounts, who = None if self.platform is None else self.platform.accounts, connection.session.entry.logged_in
         if accounts is not None and who is not None and not accounts.may_stay(who.user, who.mechanism):
             connection.leave(Cause.USER_GONE, "its user was deleted, or can log in so no more")
+
+    def follow_quotas(self, quotas: Quotas | None) -> None:
+        """Others are in force: from the next request of each connection on, and for those that wait."""
+        self.snapshot = replace(self.snapshot, quotas=quotas)
+        self.following.begin(self.clients.open)
+
+    def _sharing_gateways(self) -> int:
+        return 0 if self.snapshot.quotas is None else len(self.members.peers)
 
     def _follows(self, connection: ClientConnection) -> None:
         connection.follow()
@@ -418,6 +441,8 @@ class Gateway:
             now=clock.now(),
             rights=self.snapshot.rights,
             verdicts=connection.session.verdicts,
+            quotas=self.snapshot.quotas,
+            users=self.quotas.users,
             rules_kept=self._rules_kept,
             deny=lambda denied: self._deny_soon(connection, command.api_key, denied),
         )

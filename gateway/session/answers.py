@@ -5,12 +5,12 @@ from __future__ import annotations
 from struct import Struct
 
 from gateway.session import exchange
-from gateway.session.arriving import Arriving, Dropping, Gathering, Patching, Streaming
+from gateway.session.arriving import Arriving, Dropping, Gathering, Holding, Patching, Streaming
 from gateway.session.commands import Drop, Refresh, ToClient
 from gateway.session.pending import Discarded, Gathered, InFlight, Passed, Patched
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import Upstream
-from ha_core.wire import RemoteProtocolError
+from ha_core.wire import ApiKey, RemoteProtocolError
 from ha_core.wire.fetch import FetchPatcher
 
 PATIENCE_S = 2.0
@@ -26,7 +26,7 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
     while session.life.goes_on and pos < end:
         answer = upstream.answer
         if answer is None:
-            if end - pos < _HEAD.size:
+            if end - pos < max(_HEAD.size, session.throttling.needs(_next(upstream), session.now)):
                 break
             answer = upstream.answer = _begin(session, upstream, view, pos)
         if answer is None or not (answer.basis is None or session.vouch(answer.basis)):
@@ -41,10 +41,14 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
         upstream.answer = None
         upstream.queue.popleft()
         if answer.to_client:
+            if isinstance(answer, Patching) and answer.read is not None:
+                session.throttling.read(answer.pending.request, answer.size, answer.read, session.now)
             session.queue.popleft()
             session.flush()
         elif isinstance(answer, Gathering):
             exchange.collect(session, answer.pending, upstream.lane, answer.frame)
+        elif isinstance(answer, Holding):
+            session.complete(answer.pending, answer.ready())
     if session.life.goes_on and pos < end:
         upstream.carry = bytes(view[pos:end])
 
@@ -63,11 +67,24 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
         return Gathering(4 + size, pending=pending)
     if isinstance(pending, Discarded):
         return Dropping(4 + size)
-    if session.queue[0] is not pending:
+    assert isinstance(pending, Passed)
+    throttling, read = session.throttling, None
+    if throttling.quotas is not None:
+        if session.queue[0] is pending or pending.request.api_key == ApiKey.PRODUCE:
+            read = throttling.begins(pending, view[pos:], 4 + size, session.now)
+        if pending.request.throttle_ms and pending.request.api_key == ApiKey.PRODUCE:
+            return Holding(4 + size, pending=pending)
+    if session.queue[0] is not pending or pending.due_at > session.now:
         return None
-    if isinstance(pending, Patched):
-        return Patching(pending.basis, FetchPatcher(pending.request.api_version, size, pending.shifts))
+    if isinstance(pending, Patched) or read is not None:
+        shifts = pending.shifts if isinstance(pending, Patched) else {}
+        patcher = FetchPatcher(pending.request.api_version, size, shifts, read)
+        return Patching(pending.basis, patcher, pending, 4 + size, read)
     return Streaming(4 + size, pending.basis)
+
+
+def _next(upstream: Upstream) -> InFlight | Discarded | None:
+    return upstream.queue[0] if upstream.queue else None
 
 
 # -- answers that do not come ---------------------------------------------------------------------------------------

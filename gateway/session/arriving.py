@@ -4,15 +4,17 @@ Streaming    goes to the client as it comes
 Patching     the same, with offsets patched on the way (fetch)
 Gathering    is collected whole for an exchange
     .dropped()   Dropping
+Holding      is collected whole, and goes to the client later, or with something said in it
 Dropping     goes nowhere
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from gateway.session.pending import Basis, Gathered
+from gateway.session.pending import Basis, Gathered, Passed, Ready
 from ha_core.wire.fetch import FetchPatcher
 
 
@@ -45,6 +47,10 @@ class Patching:
     to_client: ClassVar = True
     basis: Basis | None
     patcher: FetchPatcher
+    pending: Passed
+    size: int
+    read: Counter[bytes] | None
+    """Bytes of its records, by topic, where topics have to be told apart (`Throttling`)."""
     head: int = 4
     """Bytes of the size field, which the patcher does not see."""
     missing: bool = True
@@ -68,6 +74,20 @@ class Gathering(Dropping):
 
     def dropped(self) -> Dropping:
         return Dropping(self.missing)
+
+
+@dataclass(slots=True, eq=False)
+class Holding(Dropping):
+    pending: Passed = field(kw_only=True)
+    frame: bytearray = field(default_factory=bytearray, init=False)
+
+    def feed(self, view: memoryview, pos: int, end: int) -> int:
+        stop = Dropping.feed(self, view, pos, end)
+        self.frame += view[pos:stop]
+        return stop
+
+    def ready(self) -> Ready:
+        return Ready(self.pending.request, self.frame, basis=self.pending.basis, told=self.pending)
 
 
 Arriving = Dropping | Patching

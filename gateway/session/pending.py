@@ -96,7 +96,8 @@ class Pending:
 class Ready(Pending):
     """:ivar due_at: when the answer may go.
     :ivar lifts_with: operation with whose fence it may go, too.
-    :ivar told: the exchange whose outcome it tells.
+    :ivar told: the request whose outcome it tells, where it waits for more than its turn.
+    :ivar vouched: what it rests on stood when it came: it stays true, whenever it is told.
     """
 
     request: Request
@@ -104,12 +105,13 @@ class Ready(Pending):
     due_at: float = 0.0
     basis: Basis | None = None
     lifts_with: str | None = None
-    told: Gathered | None = None
+    told: Gathered | Passed | None = None
+    vouched: bool = False
 
     def changes(self) -> bool:
-        return self.basis is not None
+        return self.basis is not None and not self.vouched
 
-    def promised_by(self, cluster: str) -> Gathered | None:
+    def promised_by(self, cluster: str) -> InFlight | None:
         """What it says is done, if this cluster has a part in that."""
         told = self.told
         return None if told is None or self.basis is None or cluster not in told.clusters else told
@@ -148,6 +150,7 @@ class InFlight(Pending):
     basis: Basis | None = field(default=None, init=False)
     lane: BrokerLane | None = field(default=None, init=False)
     revision: int = field(default=0, init=False)
+    due_at: float = field(default=0.0, init=False)
 
     def changes(self) -> bool:
         return self.topics != () or self.group is not None
@@ -162,6 +165,11 @@ class Passed(InFlight):
     """
 
     outcome = "passed"
+
+    @property
+    def clusters(self) -> set[str]:
+        return set() if self.lane is None else {self.lane.cluster}
+
     reads: tuple[bytes, ...] = ()
     in_session: bool = False
 
@@ -193,7 +201,6 @@ class Gathered(InFlight):
     clusters: set[str] = field(default_factory=set, init=False)
     sent: Send = field(default=Send({}), init=False)
     frames: Frames = field(default_factory=dict, init=False)
-    due_at: float = field(default=0.0, init=False)
 
     def ready(self, answer: Answer, now: float) -> Ready:
         due_at = now + answer.delay_s if answer.delay_s else 0.0

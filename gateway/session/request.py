@@ -39,7 +39,8 @@ class Request:
     """
 
     __slots__ = (
-        "api_key", "api_version", "body_at", "buf", "client_id", "correlation_id", "end", "limits", "missing", "start",
+        "api_key", "api_version", "body_at", "buf", "charged", "client_id", "correlation_id", "end", "held_until",
+        "limits", "missing", "start", "throttle_ms",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +52,12 @@ class Request:
         self.end = end
         self.limits = limits
         self.missing = missing
+        self.throttle_ms = 0
+        """For how long its client is to wait behind it."""
+        self.held_until = 0.0
+        """When its answer may go, where the client would not wait by itself."""
+        self.charged = False
+        """What its answer uses is counted."""
 
     @classmethod
     def own(cls, api_key: ApiKey, api_version: int, limits: Limits) -> Request:

@@ -13,6 +13,7 @@ from gateway.session.reading import Beginning, Full, HalfSent, Verdict
 from gateway.session.refusal import Refusal
 from gateway.session.request import Request
 from gateway.session.state import MAX_GIVEN_BYTES, ConnectionState
+from gateway.session.throttling import Throttled
 from ha_core.wire import APIS, ApiKey, RemoteProtocolError, Route, read_request_header
 from ha_core.wire.frames import frame_size
 
@@ -42,6 +43,9 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
     while session.life.receives and session.waits_for is None and end - pos >= 4:
         if handled >= MAX_REQUESTS or session.full() or session.given_bytes >= MAX_GIVEN_BYTES:
             session.waits_for = Full.FULL
+            break
+        if session.muted:
+            session.waits_for = Throttled.THROTTLED
             break
         handled += 1
         entry = session.entry

@@ -19,6 +19,7 @@ from gateway.session.pending import Composed, InFlight, Passed, Ready, concerns
 from gateway.session.reading import Full, HalfSent, Verdict
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
+from gateway.session.throttling import Throttled
 from ha_core.wire import ApiKey, ForeignProtocolError, RemoteProtocolError, WireError
 from ha_core.wire.sasl_steps import Reply
 
@@ -107,6 +108,7 @@ class Session(ConnectionState):
         self.routes_by_client.clear()
         before, self.snapshot = self.snapshot, snapshot
         rights.follow(self, before.rights)
+        self.throttling.follow(snapshot.quotas, now)
         if before.view is not snapshot.view:
             self.damping.begin_anew()
             self._lift()
@@ -181,8 +183,10 @@ class Session(ConnectionState):
 
     @property
     def paused(self) -> bool:
-        """No more client bytes, please: too much is in flight."""
-        return self.waits_for is not None or not self.life.receives or self.full()
+        """No more client bytes, please: too much is in flight, or was used."""
+        if self.waits_for is not None or not self.life.receives:
+            return True
+        return self.full() or (self.muted and self.reading is None)
 
     @property
     def may_go_on(self) -> bool:
@@ -191,6 +195,8 @@ class Session(ConnectionState):
             return False
         if self.waits_for is Verdict.AWAITED:
             return not isinstance(self.entry, Judging)
+        if self.waits_for is Throttled.THROTTLED:
+            return not self.muted
         return not self.full(share=2) if self.waits_for is Full.FULL else turns.has_come(self, self.waits_for)
 
     @property

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from gateway.copies import Copies
 from gateway.counts import Counts
+from gateway.quotas.charges import Meters
 from gateway.session.brake import Brake
 from gateway.session.commands import BrokerLane
 from gateway.session.open_transactions import Holders
@@ -72,6 +73,7 @@ class Shared(NamedTuple):
     nodes: VirtualNodes
     transactions: Holders
     copies: Copies
+    meters: Meters
     max_in_flight: int = 100
 
     def issued(self, client_id: int) -> Issued:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from gateway.session.commands import BrokerLane
 from gateway.topology import Topology
 from ha_core.model import View
+from ha_core.plan.quotas import Quotas
 from ha_core.plan.rights import Rights
 
 
@@ -86,6 +87,8 @@ class Snapshot:
     """Where this gateway runs."""
     rights: Rights | None = None
     """Who may do what; None: whoever is here may do everything."""
+    quotas: Quotas | None = None
+    """Who may use how much; None: nobody is limited."""
 
     def __post_init__(self) -> None:
         offered = {line["api_key"]: (line["min_version"], line["max_version"]) for line in self.apis}

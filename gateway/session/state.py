@@ -30,6 +30,7 @@ from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.shared import Shared
 from gateway.session.snapshot import Port, Snapshot
+from gateway.session.throttling import Throttled, Throttling
 from gateway.session.upstream import Upstream
 from ha_core.model import ANONYMOUS, identify
 from ha_core.plan.facts import Partition
@@ -79,6 +80,7 @@ class ConnectionState:
         "shared",
         "snapshot",
         "software",
+        "throttling",
         "transactions",
         "unacknowledged",
         "upstreams",
@@ -114,7 +116,7 @@ class ConnectionState:
         """Something was sent that has no answer."""
         self.reading: Beginning | HalfSent | None = None
         """What the next client bytes belong to; None: the next request."""
-        self.waits_for: Turn | Full | Verdict | None = None
+        self.waits_for: Turn | Full | Verdict | Throttled | None = None
         """What the first request in `carry` waits for."""
         self.routes_by_client: dict[str | None, Routes] = {}
         self.client_id: str | None = None
@@ -127,6 +129,7 @@ class ConnectionState:
         self.transactions = OpenTransactions(shared.transactions)
         self.line: list[Gathered] = []
         """Exchanges that go on one after the other (`exchange`)."""
+        self.throttling = Throttling(snapshot.quotas, shared.meters, shared.counts)
         self.buffered_bytes = 0
         """Batches that may have to go to the target of a crossing (`produce.split`)."""
 
@@ -149,12 +152,14 @@ class ConnectionState:
         """The client has proved who it is."""
         self.entry = entry.authenticated(user, expires_at)
         self.transactions.user = user
+        self.throttling.enter(user)
         self.routes_by_client.clear()
 
     def recognise(self, user: str) -> None:
         """The client has shown the user's certificate; before it has sent anything."""
         self.entry = Certified(user)
         self.transactions.user = user
+        self.throttling.enter(user)
 
     def routes(self, client_id: str | None) -> Routes:
         """Verdicts for the identity of a request."""
@@ -232,10 +237,18 @@ class ConnectionState:
 
     def next_wakeup(self) -> float | None:
         """When the next thing that waits for its time is due."""
-        return min((pending.due_at for pending in self.queue if pending.due_at > self.now), default=None)
+        due_at = min((pending.due_at for pending in self.queue if pending.due_at > self.now), default=None)
+        muted_until = self.throttling.muted_until
+        return due_at if muted_until <= self.now or (due_at is not None and due_at < muted_until) else muted_until
+
+    @property
+    def muted(self) -> bool:
+        """Whether the client has to wait before it is asked for its next request."""
+        return self.throttling.muted_until > self.now
 
     def pop_commands(self) -> list[Command]:
-        if self._waking:
+        if self._waking or self.throttling.anew:
+            self.throttling.anew = False
             # Once, however many requests of an event asked for it: the driver keeps one time only.
             self._waking = False
             if (due_at := self.next_wakeup()) is not None:
@@ -292,6 +305,8 @@ class ConnectionState:
     ) -> None:
         """An answer made here, in its turn."""
         self.shared.counts.requests[request.api_key, outcome] += 1
+        if self.throttling.timed:
+            message = self.throttling.replied(request, message, self.now)
         self.queue.append(Ready(request, request.answer(message), due_at, lifts_with=fence))
         self._readied(due_at)
 
@@ -362,6 +377,10 @@ class ConnectionState:
 
     def complete(self, pending: Pending, ready: Ready) -> None:
         """The answer of `pending` is there."""
+        if self.throttling.quotas is not None:
+            ready = self.throttling.made(pending, ready, self.now)
+            if ready.due_at > self.now and ready.basis is not None and self.stands(ready.basis):
+                ready.vouched = True
         self.queue[self.queue.index(pending)] = ready
         self._readied(ready.due_at)
 
@@ -378,7 +397,7 @@ class ConnectionState:
             ready = queue[0]
             if not isinstance(ready, Ready) or ready.due_at > self.now:
                 return
-            if ready.basis is not None and not self.vouch(ready.basis):
+            if ready.basis is not None and not ready.vouched and not self.vouch(ready.basis):
                 return
             queue.popleft()
             if ready.frame and self.life.connected:

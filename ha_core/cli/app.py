@@ -27,6 +27,7 @@ GROUPS = {
     "users": "Who may log in; and entries of the users files of gateways.",
     "rights": "Who may do what.",
     "quotas": "How much each may use.",
+    "client-quotas": "What gateways enforce of that.",
     "mirror": "Copies of topics in another cluster.",
 }
 

@@ -15,7 +15,14 @@ from ha_core.operations.errors import MoveError, RefusedError
 from ha_core.plan.revision import MoveDamagedError
 from ha_core.plan.verdict import Verdict
 from ha_core.registry.errors import DatabaseAwayError, RegistryError
-from ha_core.store.errors import LockedError, NoStateError, StillHeldError, StoreError, StoreUnavailableError
+from ha_core.store.errors import (
+    LockedError,
+    NoStateError,
+    QuotaNameTakenError,
+    StillHeldError,
+    StoreError,
+    StoreUnavailableError,
+)
 
 SUCCESS = 0
 FAILURE = 1
@@ -42,7 +49,7 @@ IN_SHORT = (
 _FAILURES: tuple[tuple[tuple[type[Exception], ...], int, str], ...] = (
     ((LockedError,), BUSY, "refused"),
     ((StoreUnavailableError, DatabaseAwayError), OUT_OF_REACH, "refused"),
-    ((RegistryError,), BAD_INPUT, "refused"),
+    ((RegistryError, QuotaNameTakenError), BAD_INPUT, "refused"),
     ((NoStateError, DeclaredError, SecurityProfileError), BAD_INPUT, "refused"),
     ((ClusterUnreachableError,), OUT_OF_REACH, "failed"),
     ((MoveError, MoveDamagedError, StoreError, KafkaAdminError, UnreadableDocumentError), FAILURE, "failed"),

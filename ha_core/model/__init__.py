@@ -26,6 +26,7 @@ from ha_core.model.operation import (
     SingleOperation,
     SwitchOperation,
 )
+from ha_core.model.quota_use import QuotaUse
 from ha_core.model.scope import Scope
 from ha_core.model.topic import Crossing, Fence, LastSequences, Topic, legal_name
 from ha_core.model.usage import Usage, Use

@@ -212,6 +212,10 @@ class Rights:
         known = self._users.get(user)
         return known is not None and known.super_user
 
+    def names(self, user: str) -> bool:
+        """Whether something is said of this user."""
+        return user in self._users or f"User:{user}" in self._rules
+
     def rules(self, principal: str | None = None) -> Iterator[AccessRule]:
         """Those of one principal, or all."""
         hosts = {number: host for host, number in self._hosts.items()}

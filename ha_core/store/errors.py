@@ -57,6 +57,16 @@ class TooLargeError(StoreError):
     """A write that ZooKeeper would refuse by closing the connection. Nothing was sent."""
 
 
+class QuotaNameTakenError(StoreError):
+    """A quota would lie where another one does: a user and a topic with dots between them, or a client id."""
+
+    def __init__(self, path: str, found: str, wanted: str) -> None:
+        super().__init__(
+            f"{path} holds the quota for {found}, and that for {wanted} would lie there too, because names have dots. "
+            "Nothing was written: remove that one first, or limit the user, or an instance of the user, instead."
+        )
+
+
 class UnknownOperationError(StoreError):
     """There is no such operation."""
 

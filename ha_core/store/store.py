@@ -17,6 +17,8 @@ from ha_core.store.gateways import Registration, record_at
 from ha_core.store.known import Known
 from ha_core.store.mirroring import Mirroring
 from ha_core.store.operations import Operations
+from ha_core.store.quota_nodes import FOLDERS as QUOTA_FOLDERS
+from ha_core.store.quotas import QuotaNodes
 from ha_core.store.tree import Create, State, Tree, existing, once
 from ha_core.store.usage import Usages
 from ha_core.store.watching import Replica, Watcher
@@ -25,7 +27,7 @@ D = TypeVar("D", bound=Document)
 P = TypeVar("P", bound="Watcher | Registration[Any]")
 
 
-class Store(Commits, Operations, Allocation, Usages, Known, Mirroring):
+class Store(Commits, Operations, Allocation, Usages, Known, Mirroring, QuotaNodes):
     """The state tree over one session. Synchronous and thread-safe.
 
     Every method may raise StoreUnavailableError; `ha_core.store.errors` has the others.
@@ -127,6 +129,7 @@ def _create_skeleton(tree: Tree) -> None:
         paths.CLUSTER_ID: allocation.new_cluster_id(),
         paths.CHANGES: revision_to_bytes(0),
         paths.CLOCK: b"",
+        **dict.fromkeys(QUOTA_FOLDERS, b""),
     }
 
     def write() -> None:

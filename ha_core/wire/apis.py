@@ -73,6 +73,8 @@ class ErrorShape(NamedTuple):
     """Fields that are taken over from the request."""
     each: tuple[str, str] | None = None
     """A list of the request, and one of the answer that has an error for each of its elements."""
+    each_echo: tuple[str, ...] = ()
+    """Fields of those elements that are taken over."""
     worded: bool = False
     """Whether there is room for words beside the code."""
     null: tuple[str, int] | None = None
@@ -125,7 +127,10 @@ class Api:
         answer = self._refusal(shape, request, error)
         if shape is not None and shape.each is not None:
             asked, answered = shape.each
-            answer[answered] = [{"error_code": int(error), "error_message": words} for _ in request[asked]]
+            answer[answered] = [
+                {"error_code": int(error), "error_message": words, **{name: one[name] for name in shape.each_echo}}
+                for one in request[asked]
+            ]
         if shape is not None and shape.null is not None and version >= shape.null[1]:
             answer[shape.null[0]] = None
         return {"error_message": words, **answer} if shape is not None and shape.worded else answer
@@ -323,6 +328,11 @@ _OFFERED = (
     _composed(_K.OFFSET_DELETE, 0, 0, NEVER, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True,
         denial=ErrorShape(),
         asks=Asks((Need("DELETE", "GROUP", "group_id"),), (Each("READ", "TOPIC", "topics", partitions="partitions"),))),
+    _composed(_K.DESCRIBE_CLIENT_QUOTAS, 0, 1, 1, effect=_READS_TOPICS,
+        denial=ErrorShape(worded=True, null=("entries", 0)), asks=Asks((Need("DESCRIBE_CONFIGS", "CLUSTER"),))),
+    _composed(_K.ALTER_CLIENT_QUOTAS, 0, 1, 1,
+        denial=ErrorShape(False, each=("entries", "entries"), each_echo=("entity",)),
+        asks=Asks((Need("ALTER_CONFIGS", "CLUSTER"),))),
     _composed(_K.DESCRIBE_CLUSTER, 0, 1, 0, "2 lists fenced brokers (KIP-1073)", effect=_READS_TOPICS,
         asks=Asks(told=(Told("CLUSTER", "cluster_authorized_operations"),))),
     _composed(_K.DESCRIBE_PRODUCERS, 0, 0, 0, effect=_READS_LOGS,
@@ -358,7 +368,6 @@ _HIDDEN: Mapping[str, tuple[ApiKey, ...]] = {
     "leaders of one cluster are its operator's": (_K.ELECT_LEADERS,),
     "replicas of one cluster are its operator's": (_K.ALTER_PARTITION_REASSIGNMENTS,),
     "names real broker ids, which clients never see": (_K.LIST_PARTITION_REASSIGNMENTS,),
-    "quotas (KIP-546) are kept per cluster by its operator": (_K.DESCRIBE_CLIENT_QUOTAS, _K.ALTER_CLIENT_QUOTAS),
     "the gateway authenticates; a cluster's users are not its users": (
         _K.DESCRIBE_USER_SCRAM_CREDENTIALS, _K.ALTER_USER_SCRAM_CREDENTIALS,
     ),

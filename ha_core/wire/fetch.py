@@ -1,5 +1,6 @@
 """What the gateway looks at in a fetch request, and patches in an answer while it is forwarded, chunk by chunk."""
 
+from collections import Counter
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from struct import Struct
@@ -161,11 +162,18 @@ class FetchPatcher:
     The preferred read replica stays: see `FetchScan.rack_at`.
     """
 
-    def __init__(self, version: int, frame_bytes: int, shifts: Mapping[tuple[bytes, int], FetchShift]) -> None:
+    def __init__(
+        self,
+        version: int,
+        frame_bytes: int,
+        shifts: Mapping[tuple[bytes, int], FetchShift],
+        read: Counter[bytes] | None = None,
+    ) -> None:
+        """:param read: is told how many bytes of records there are of each topic, as far as they were fed."""
         if not _VERSIONS[0] <= version <= _VERSIONS[1]:
             raise RemoteProtocolError(f"Fetch version {version}: {_VERSIONS[0]} to {_VERSIONS[1]} are patched")
         self.left = frame_bytes  # bytes of the frame that were not yet released
-        self._walk = _walk(version, shifts)
+        self._walk = _walk(version, shifts, read)
         next(self._walk)
 
     @property
@@ -202,7 +210,7 @@ class FetchPatcher:
 Walk = Generator[int, Feed, int]
 
 
-def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift]) -> Walk:
+def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift], read: Counter[bytes] | None) -> Walk:
     """The frame as a coroutine: it yields how far it is, and is sent (buffer, position, end) from there on.
 
     An empty tagged section, the usual one, is passed here without the cost of another coroutine.
@@ -247,6 +255,8 @@ def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift]) -> Walk:
                     b, p, end = yield p
                 p += 4
             size, (b, p, end) = yield from _count(b, p, end, tagged)
+            if read is not None:
+                read[name] += size
             while size > 0:
                 step = size
                 if shift and size >= PREFIX_BYTES:

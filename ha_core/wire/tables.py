@@ -4,8 +4,8 @@ An API begins with a line `NAME first-last`, which says what versions are known,
 `response` follow, each with a table of one line for each field, in wire order:
 `name type [versions] [null [versions]] [tag n] [= default]`.
 
-- type: int8, int16, int32, int64, bool, string, bytes, uuid, records; `[]int32` is an array of one of them, `[]` an
-  array of structs and `{}` one struct, whose fields follow, indented by two more spaces.
+- type: int8, int16, int32, int64, bool, float64, string, bytes, uuid, records; `[]int32` is an array of one of them,
+  `[]` an array of structs and `{}` one struct, whose fields follow, indented by two more spaces.
 - versions: `3` (only this), `3-5`, `3+` (up to the last that the API lists); without them all that the API lists, or
   those of the struct around it.
 - null: the field may be null in these versions (all of its versions if none are given); a struct that may be has one
@@ -23,8 +23,8 @@ from typing import Any
 
 from ha_core.wire.codes import ApiKey
 
-FIXED = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "bool": "?"}
-WIDTH = {"b": 1, "?": 1, "h": 2, "i": 4, "q": 8}
+FIXED = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "bool": "?", "float64": "d"}
+WIDTH = {"b": 1, "?": 1, "h": 2, "i": 4, "q": 8, "d": 8}
 SIZED = ("string", "bytes", "records", "uuid")
 _FOREVER = 1 << 15
 

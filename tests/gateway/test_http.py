@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.counts import Counts
 from gateway.metrics import Metrics
+from gateway.quotas.charges import Meters
 from gateway.session.snapshot import Lease, Snapshot
 from gateway.topology import ClusterTopology, Topology
 from ha_core.metrics.http import HttpServer
@@ -37,6 +38,8 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
         shared=SimpleNamespace(authentication=SimpleNamespace(brake=SimpleNamespace(braked=4))),
         judges=SimpleNamespace(waiting=1),
         rules=None,
+        meters=Meters(),
+        quotas=SimpleNamespace(unreadable={"/config/users/x": "why"}, throttled=2),
         unready=reasons,
         counts=counts,
         unreadable={},
@@ -107,6 +110,8 @@ def test_metrics_show_state_clients_clusters_and_traffic(address: str, counts: C
     assert found["connections_ended_total", "idle"] == 2
     assert (found["cluster_reachable", "east"], found["cluster_reachable", "west"]) == (1, 0)
     assert found["cluster_masked", "west"] == 1
+    assert (found["quotas",], found["quotas_unreadable",], found["quotas_throttled",]) == (0, 1, 2)
+    assert found["quota_used_total", "produce"] == 0
     assert (found["logins_braked_total",], found["logins_waiting",], found["access_rules",]) == (4, 1, 0)
     assert found["records_facts",] == 1
     assert [key[1:] for key in found if key[0] == "facts_recorded_timestamp_seconds"] == [("east",)]

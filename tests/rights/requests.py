@@ -40,6 +40,10 @@ def _numbers(field: str) -> Callable[[Names], Message]:
 _PRODUCER = {"producer_id": _UNKNOWN, "producer_epoch": 0}
 _COMMITTED = {"committed_offset": 0, "committed_metadata": ""}
 _ACL = {"resource_type": 2, "resource_name": "new", "principal": "User:x", "host": "*", "operation": 3}
+_QUOTA = {
+    "entity": [{"entity_type": "user", "entity_name": "somebody"}],
+    "ops": [{"key": "producer_byte_rate", "value": 0.0, "remove": False}],
+}
 
 
 def _produce(transactional_id: str | None, transactional: bool, names: Names) -> Message:
@@ -237,6 +241,8 @@ MADE: dict[int, Maker] = {
     K.DESCRIBE_ACLS: lambda names: iter([("", _FILTER)]),
     K.CREATE_ACLS: lambda names: iter([("", {"creations": [{**_ACL, "permission_type": 3}]})]),
     K.DELETE_ACLS: lambda names: iter([("", {"filters": [_FILTER]})]),
+    K.DESCRIBE_CLIENT_QUOTAS: lambda names: iter([("", {"components": [], "strict": False})]),
+    K.ALTER_CLIENT_QUOTAS: lambda names: iter([("", {"entries": [_QUOTA], "validate_only": True})]),
     K.DESCRIBE_CONFIGS: _described_configs,
     K.ALTER_CONFIGS: _altered_configs(_SETTING),
     K.INCREMENTAL_ALTER_CONFIGS: _altered_configs({**_SETTING, "config_operation": 0}),

@@ -69,6 +69,8 @@ def scalar(kind: str, rnd: random.Random) -> Any:
         return "".join(rnd.choice("abcXYZ09.-_é漢🐈") for _ in range(rnd.choice((0, 1, 7, 126, 127, 128, 300))))
     if kind in ("bytes", "records"):
         return rnd.randbytes(rnd.choice((0, 1, 126, 127, 128, 1100)))
+    if kind == "float64":
+        return rnd.choice((0.0, -1.5, 1e300, rnd.random()))
     if kind == "uuid":
         return uuid.UUID(bytes=rnd.randbytes(16))
     if kind.startswith("timedelta"):

@@ -60,6 +60,8 @@ AUTHORIZED: Mapping[ApiKey, tuple[str, str]] = {
     ApiKey.DELETE_GROUPS: ("Delete", "Group"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("AlterConfigs", "Topic"),
     ApiKey.OFFSET_DELETE: ("Delete", "Group"),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: ("DescribeConfigs", "Cluster"),
+    ApiKey.ALTER_CLIENT_QUOTAS: ("AlterConfigs", "Cluster"),
     ApiKey.DESCRIBE_CLUSTER: ("Describe", "Cluster"),
     ApiKey.DESCRIBE_PRODUCERS: ("Read", "Topic"),
     ApiKey.DESCRIBE_TRANSACTIONS: ("Describe", "TransactionalId"),

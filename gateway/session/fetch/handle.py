@@ -68,6 +68,8 @@ def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: l
     if scan.rack_bytes:
         # KIP-392: a broker would send this consumer to a replica by its own node id, which is no virtual node.
         request.buf[scan.rack_at : scan.rack_at + scan.rack_bytes] = b"-" * scan.rack_bytes
+    if session.throttling.quotas is not None:
+        session.throttling.cut_fetch(request, reads, session.now)
     session.pass_on(Passed(request, reads=reads, in_session=in_session), session.broker, request.frame)
 
 
@@ -78,6 +80,9 @@ def _empty(error: ErrorCode) -> Message:
 def _read(session: ConnectionState, request: Request, routes: Routes) -> None:
     """Reads topics of which at least one is mapped, or elsewhere, or refuses all of them."""
     message = request.decode()
+    named = [topic["topic"].encode() for topic in message["topics"]]
+    if (most := session.throttling.most_bytes(request, named, session.now)) is not None:
+        message["max_bytes"] = min(message["max_bytes"], most)
     plan = FetchPlan(message, routes, session.gaps, session.shared.copies, session.now)
     if plan.refused:
         session.count_refused(plan.refused.values())

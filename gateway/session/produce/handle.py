@@ -43,6 +43,7 @@ def produce(session: ConnectionState, request: Request) -> None:
         _answer(verdict, scan)
     elif crossing:
         _notice(session, request, scan, verdict.local)
+        session.throttling.wrote(request, scan, session.now)
         exchange.begin(session, request, split(verdict, scan, crossing), verdict.topics)
     else:
         _write(verdict, scan)
@@ -71,6 +72,8 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
     routes = session.routes(request.client_id)
     if scan is None or scan.transactional_id is not None or not session.leased():
         return False
+    if not scan.complete and session.throttling.tells_topics_apart(request, session.now):
+        return False
     topics = {entry[0] for entry in scan.partitions}
     in_order = not session.shared.producer_order.watches(session.now)
     if in_order and (routes.plain or scan.complete) and routes.writes(topics):
@@ -95,6 +98,7 @@ def _scan(request: Request) -> ProduceScan | None:
 def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics: set[bytes]) -> InFlight | None:
     """Sends it as it is. None: it has no answer."""
     _notice(session, request, scan)
+    session.throttling.wrote(request, scan, session.now)
     if scan.acks == 0:
         session.send_unacknowledged(session.broker, request.frame, topics, scan.complete)
         return None
@@ -107,6 +111,7 @@ def _write(verdict: Judgement, scan: ProduceScan) -> InFlight | None:
     """Sends what is not answered here; its answer is made anew, in client offsets. None: it has no answer."""
     session, request = verdict.session, verdict.request
     _notice(session, request, scan, verdict.local)
+    session.throttling.wrote(request, scan, session.now)
     if scan.acks != 0:
         return exchange.begin(session, request, _written(verdict), verdict.topics)
     session.send_unacknowledged(session.broker, verdict.frame(), verdict.topics, complete=True)

@@ -8,12 +8,13 @@ from ha_core.wire.schemas import (
     groups,
     offsets,
     produce_fetch,
+    quotas,
     sasl,
     topics,
     transactions,
 )
 from ha_core.wire.tables import Schema
 
-_MODULES = (produce_fetch, offsets, cluster, groups, group_offsets, transactions, topics, configs, acls, sasl)
+_MODULES = (produce_fetch, offsets, cluster, groups, group_offsets, transactions, topics, configs, acls, quotas, sasl)
 
 SCHEMAS: dict[int, Schema] = {key: schema for module in _MODULES for key, schema in module.SCHEMAS.items()}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply, Target
-from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress
+from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, Step
 from gateway.copies import Copies
 from gateway.topology import ClusterTopology, Topology
 from ha_core.model import Cluster, Extent, Fence, Group, Identity, Mask, Mirror, Topic, UserBindings, View
@@ -32,7 +32,7 @@ class Playbook:
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self._step: tuple[Ask, ...] | NeedNodes | None = None
+        self._step: Step | None = None
         self._result: dict[str, Any] | None = None
         self._go(None)
 
@@ -43,7 +43,7 @@ class Playbook:
         return self._step
 
     @property
-    def step(self) -> tuple[Ask, ...] | NeedNodes | None:
+    def step(self) -> Step | None:
         """What the handler waits for; None: it is done."""
         return self._step
 
@@ -80,6 +80,11 @@ class Playbook:
         assert isinstance(self._step, NeedNodes), f"the handler wants no nodes: {self._step or self._result}"
         assert sorted(self._step.brokers) == sorted(expected)
         self._go({broker: address(broker) for broker in self._step.brokers})
+        return self
+
+    def gives(self, sent: Any) -> Playbook:
+        """Feeds what a wish of another kind is answered with."""
+        self._go(sent)
         return self
 
     def answers_all(self, replies: Mapping[str, Any]) -> Playbook:

@@ -56,7 +56,7 @@ class FakeHost:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int = MANY) -> None:
         self.clusters = Answers(said(count))
-        self.composer = Composer(cast(Clusters, self.clusters), cast(NodeBook, Book()))
+        self.composer = Composer(cast(Clusters, self.clusters), cast(NodeBook, Book()), lambda wanted: [])
         self.view = View(1, {"east": Cluster(name="east", bootstrap="h:1", default=True)})
         known = ClusterTopology("east", True, {1: ("h", 1), 2: ("h", 2)}, {f"t{n}": {0: 1} for n in range(count)})
         self.topology = Topology({"east": known})

@@ -10,6 +10,7 @@ from gateway.authenticating.phantoms import Phantoms
 from gateway.authenticating.users import accounts
 from gateway.copies import Copies
 from gateway.counts import Counts
+from gateway.quotas.charges import Meters
 from gateway.session.brake import Brake
 from gateway.session.commands import BrokerLane, Close, Command, Judge, ToClient, ToUpstream, Wake
 from gateway.session.open_transactions import Holders
@@ -20,6 +21,7 @@ from gateway.session.reading import Turn, Verdict
 from gateway.session.session import Session
 from gateway.session.shared import Authentication, Shared
 from gateway.session.snapshot import Lease, Port, Snapshot, fences
+from gateway.session.throttling import Throttled
 from gateway.topology import ClusterTopology, Topology
 from ha_core.model import Cluster, View
 from ha_core.wire import (
@@ -111,6 +113,7 @@ class Talk:
         producer_order: ProducerOrder | None = None,
         holders: Holders | None = None,
         address: str = "10.0.0.1",
+        meters: Meters | None = None,
     ) -> None:
         self.now = 100.0
         self.lease = Lease(1e9 if lease else 0.0)
@@ -134,6 +137,7 @@ class Talk:
             NODES,
             Holders() if holders is None else holders,
             self.copies,
+            Meters() if meters is None else meters,
         )
         self.session = Session(port, shared, state or snapshot(), address)
         self.accounts = shared.authentication.accounts
@@ -237,6 +241,6 @@ class Talk:
                 self.woken.append(command.at)
             else:
                 self.others.append(command)
-        if isinstance(self.session.waits_for, Turn | Verdict) and self.session.may_go_on:
+        if isinstance(self.session.waits_for, Turn | Verdict | Throttled) and self.session.may_go_on:
             buf = bytearray(self.session.carry)
             self.take(self.session.receive(buf, len(buf), self.now))

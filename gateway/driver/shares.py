@@ -1,0 +1,82 @@
+"""Tells the other gateways what clients here use of their quotas, and hears it of them, once a second: so quotas are
+shared (`gateway/quotas/sharing`).
+
+Nothing is written or read where nobody is limited, or where there is one gateway. What nobody uses is told once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+
+from gateway import clock
+from gateway.quotas.charges import Charge, Meters
+from gateway.quotas.sharing import Shares, Telling, Use
+from ha_core.model import QuotaUse
+from ha_core.store.errors import StoreError
+from ha_core.store.gateways import Registration
+from ha_core.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+EVERY_S = 1.0
+MAX_TOLD = 500
+"""Scopes, those nearest to their quota: of what lies beyond each gateway has an equal share."""
+_Uses = Mapping[str, tuple[float, float]]
+
+
+class Sharing:
+    def __init__(self, own_id: str, store: Store, meters: Meters, shares: Shares, gateways: Callable[[], int]) -> None:
+        """:param gateways: how many live; 0: nobody is limited."""
+        self._own_id, self._store, self._meters, self._shares, self._gateways = own_id, store, meters, shares, gateways
+        self._since = secrets.token_hex(8)
+        self._registration: Registration[QuotaUse] | None = None
+        self._told: _Uses = {}
+        self._settled = False
+        """All that stands there is as it was before."""
+        self._complained = False
+
+    async def keep(self) -> None:
+        """For ever."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """One round."""
+        gateways = self._gateways()
+        if gateways < 2:
+            self._shares.alone()
+        else:
+            try:
+                await self._tell()
+                heard = await asyncio.to_thread(self._store.quota_uses)
+            except StoreError as error:
+                if not self._complained:
+                    _log.warning("what other gateways use of quotas is not known; the last shares stay: %s", error)
+                self._complained = True
+                return
+            self._complained = False
+            self._shares.learn([_telling(one) for one in heard], gateways)
+        self._meters.share()
+
+    async def _tell(self) -> None:
+        now = clock.now()
+        nearest = sorted(self._meters.kept(), key=lambda charge: charge.meter.rate(now), reverse=True)[:MAX_TOLD]
+        uses = {charge.scope.key: _used(charge) for charge in nearest}
+        use = QuotaUse(id=self._own_id, since=self._since, at_s=now, uses=uses)
+        if self._registration is None:
+            self._registration = await asyncio.to_thread(self._store.register, use)
+        elif not self._settled or uses != self._told:
+            self._registration.update(use)
+        self._settled, self._told = uses == self._told, uses
+
+
+def _used(charge: Charge) -> tuple[float, float]:
+    return round(charge.meter.used_s, 4), round(charge.meter.waited, 4)
+
+
+def _telling(use: QuotaUse) -> Telling:
+    return Telling(use.id, use.since, use.at_s, {key: Use(*amounts) for key, amounts in use.uses.items()})

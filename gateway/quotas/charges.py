@@ -1,0 +1,167 @@
+"""What counts for a client, and the meters of all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from gateway.quotas.meter import Meter
+from gateway.quotas.sharing import Shares
+from ha_core.model import Identity
+from ha_core.model.quota import QuotaKind
+from ha_core.plan.quotas import Quota, Quotas, Scope
+
+MAX_REQUEST_S = 1.0
+"""Of time that requests took: as a broker bounds it."""
+MAX_METERS = 100_000
+"""A client chooses its client id, and a default quota has a meter for each: above that all is forgotten."""
+
+
+class Tally:
+    """:ivar amount: bytes, or percents of a second, that have counted for a quota."""
+
+    __slots__ = ("amount",)
+
+    def __init__(self) -> None:
+        self.amount = 0.0
+
+
+class Charge:
+    """One scope's meter, and what it may come to."""
+
+    __slots__ = ("_meters", "_tally", "bound", "meter", "scope")
+
+    def __init__(self, scope: Scope, meter: Meter, bound: float, meters: Meters) -> None:
+        self.scope, self.meter, self.bound = scope, meter, bound
+        self._meters, self._tally = meters, meters.used[scope.kind]
+
+    def take(self, amount: float, now: float) -> float:
+        """Counts what was used; for how many seconds nothing more may be."""
+        meter = self.meter
+        wait_s = meter.take(amount, self.bound, now)
+        self._tally.amount += amount
+        if not meter.kept:
+            self._meters.keep(self)
+        if wait_s:
+            if self.scope.kind is QuotaKind.REQUEST:
+                wait_s = min(wait_s, MAX_REQUEST_S)
+            self._meters.throttled[self.scope] = self
+        return wait_s
+
+
+Topics = Mapping[bytes, Charge]
+NO_TOPICS: Topics = {}
+
+
+class Bytes(NamedTuple):
+    """What counts for the bytes of one direction.
+
+    :ivar topics: those that count for a quota of their own, and for nothing else.
+    """
+
+    rest: Charge | None
+    topics: Topics
+
+    def most(self, topics: Iterable[bytes]) -> float:
+        """Bytes a second that may be used in the one of these topics that is limited least."""
+        if not self.topics:
+            return math.inf if self.rest is None else self.rest.bound
+        charges = [self.topics.get(topic, self.rest) for topic in topics] or [self.rest]
+        return max(math.inf if charge is None else charge.bound for charge in charges)
+
+    def take(self, size: int, of_topics: Mapping[bytes, int], now: float) -> float:
+        """:param of_topics: how many of them are of which topic, as far as one has a quota of its own."""
+        wait_s = 0.0
+        for topic, part in of_topics.items():
+            if (charge := self.topics.get(topic)) is not None:
+                size -= part
+                wait_s = max(wait_s, charge.take(part, now))
+        if self.rest is not None:
+            wait_s = max(wait_s, self.rest.take(max(size, 0), now))
+        return wait_s
+
+    def owed_s(self, now: float) -> float:
+        """For how long nothing may be used now, of whatever topic."""
+        charges = (*self.topics.values(), self.rest)
+        return max((one.meter.owed_s(now) for one in charges if one is not None), default=0.0)
+
+
+class Charges(NamedTuple):
+    """What counts for one client."""
+
+    produce: Bytes | None
+    fetch: Bytes | None
+    request: Charge | None
+
+
+class Meters:
+    """Those of a gateway. Two who share a scope share its meter; it is kept while there is something to remember, so
+    that nobody begins anew by connecting anew.
+
+    :ivar throttled: those that somebody was told to wait for, until the audit has told of it.
+    :ivar used: what has counted for quotas.
+    """
+
+    def __init__(self, shares: Shares | None = None) -> None:
+        """:param shares: with other gateways."""
+        self._shares = Shares("") if shares is None else shares
+        self._meters: WeakValueDictionary[Scope, Meter] = WeakValueDictionary()
+        self._kept: dict[Scope, Charge] = {}
+        self.throttled: dict[Scope, Charge] = {}
+        self.used = {kind: Tally() for kind in QuotaKind}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def charges(self, quotas: Quotas, identity: Identity, now: float) -> Charges | None:
+        """None: nothing counts for this client."""
+        user, instance = identity.user, identity.instance
+        produce = self._bytes(quotas, QuotaKind.PRODUCE, user, instance, now)
+        fetch = self._bytes(quotas, QuotaKind.FETCH, user, instance, now)
+        request = self._charge(quotas.of(QuotaKind.REQUEST, user, instance), now)
+        return None if produce is None and fetch is None and request is None else Charges(produce, fetch, request)
+
+    def keep(self, charge: Charge) -> None:
+        """It has something to remember."""
+        if len(self._kept) >= MAX_METERS:
+            for kept in self._kept.values():
+                kept.meter.kept = False
+            self._kept.clear()
+        self._kept[charge.scope] = charge
+        charge.meter.kept = True
+
+    def share(self) -> None:
+        """Shares have changed."""
+        own, first = self._shares.own, self._shares.first
+        for charge in self._kept.values():
+            share = own.get(charge.scope.key)
+            charge.meter.settle(first if share is None else share, share is not None)
+
+    def kept(self) -> tuple[Charge, ...]:
+        return tuple(self._kept.values())
+
+    def forget_idle(self, now: float) -> None:
+        for charge in self.kept():
+            if charge.meter.idle(now):
+                del self._kept[charge.scope]
+                charge.meter.kept = False
+
+    def _bytes(self, quotas: Quotas, kind: QuotaKind, user: str, instance: str, now: float) -> Bytes | None:
+        rest = self._charge(quotas.of(kind, user, instance), now)
+        topics = {
+            topic.encode(): charge
+            for topic, quota in quotas.of_topics(kind, user).items()
+            if (charge := self._charge(quota, now)) is not None
+        }
+        return None if rest is None and not topics else Bytes(rest, topics or NO_TOPICS)
+
+    def _charge(self, quota: Quota | None, now: float) -> Charge | None:
+        if quota is None:
+            return None
+        meter = self._meters.get(quota.scope)
+        if meter is None:
+            shares, key = self._shares, quota.scope.key
+            meter = self._meters[quota.scope] = Meter(now, shares.own.get(key, shares.first), shares.seed_s(key))
+        return Charge(quota.scope, meter, quota.bound, self)

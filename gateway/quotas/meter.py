@@ -1,0 +1,146 @@
+"""How much one scope of a quota uses, and how long it has to wait for it.
+
+The rate is that of a broker: the sum of 11 samples, of a second each, by the time since the oldest began, which counts
+as 10 seconds at least (`Rate`, `SampledStat`, quota.window.num and .size.seconds). A token bucket of ten seconds would
+come to the same in the long run. But clients are told how long they have to wait, and operators compare that with what
+a broker says: with the same samples it is the same number after every request, after a pause too.
+
+Where a broker differs is what is owed for longer than a client can be held: its samples end after 11 seconds, and with
+them what one request of a minute's worth has used. Here that is carried on, for a minute at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+WINDOW_S = 1.0
+FULL_S = 10.0
+"""Of time that count before they are over: who begins may use ten seconds' worth at once."""
+KEPT_S = 11.0
+"""A sample counts so long after the last that was added to it."""
+MAX_SAMPLES = 12
+MAX_OWED_S = 60.0
+"""Nobody has to wait longer than that, whatever he has used."""
+CARRIED_S = 5.0
+"""What is owed for longer is owed also when its samples have ended."""
+
+_BEGAN, _LAST, _USED = 0, 1, 2
+
+
+class Meter:
+    """What was used is kept in seconds of the whole quota, so a quota or a share that changes needs nothing recounted.
+    Used by a gateway that has a third of a quota, it counts three times.
+
+    :ivar share: of the quota, which this gateway has.
+    :ivar settled: whether that is known; else it is a guess.
+    :ivar used_s: in seconds of the whole quota, since it began.
+    :ivar waited: the same, each times the seconds of the wait behind it.
+    :ivar throttled_until: until when somebody was last told to wait.
+    :ivar kept: whether it is to outlive those who have it.
+    """
+
+    __slots__ = (
+        "__weakref__", "_bound", "_carried_until", "_samples", "_seeded_until", "_total_s", "kept", "settled",
+        "share", "throttled_until", "used_s", "waited",
+    )  # fmt: skip
+
+    def __init__(self, now: float, share: float = 1.0, seed_s: float = 0.0) -> None:
+        """:param seed_s: so much of the last ten seconds' quota has been used already."""
+        began = (now - passed for passed in range(int(FULL_S), 0, -1)) if seed_s else ()
+        part_s = seed_s / FULL_S
+        self._samples: deque[list[float]] = deque([at, at + WINDOW_S, part_s] for at in began)
+        self._total_s = part_s * len(self._samples)
+        self._bound = 0.0
+        self._carried_until = now
+        self._seeded_until = now if seed_s else -math.inf
+        self.share = share
+        self.settled = False
+        self.used_s = 0.0
+        self.waited = 0.0
+        self.throttled_until = 0.0
+        self.kept = False
+
+    def take(self, amount: float, bound: float, now: float) -> float:
+        """Counts what was used, and says for how many seconds nothing more may be."""
+        if bound != self._bound:
+            self._change(bound, now)
+        used_s = amount / bound
+        counted_s = used_s / self.share
+        self.used_s += used_s
+        samples = self._samples
+        if samples and now - samples[0][_LAST] >= KEPT_S:
+            self._expire(now)
+        if samples and now - samples[-1][_BEGAN] < WINDOW_S:
+            newest = samples[-1]
+            newest[_LAST] = now
+            newest[_USED] += counted_s
+        else:
+            samples.append([now, now, counted_s])
+            if len(samples) > MAX_SAMPLES:
+                self._total_s -= samples.popleft()[_USED]
+        self._total_s += counted_s
+        elapsed_s = now - samples[0][_BEGAN]
+        wait_s = self._total_s - (elapsed_s if elapsed_s >= FULL_S else FULL_S + elapsed_s % WINDOW_S)
+        if wait_s <= 0.0 and self._carried_until <= now:
+            return 0.0
+        return self._waits(wait_s, used_s, counted_s, now)
+
+    def _waits(self, wait_s: float, used_s: float, counted_s: float, now: float) -> float:
+        wait_s, most = min(wait_s, MAX_OWED_S), now + MAX_OWED_S
+        if self._carried_until > now:
+            self._carried_until = min(self._carried_until + counted_s, most)
+            wait_s = max(wait_s, self._carried_until - now)
+        elif wait_s > CARRIED_S:
+            self._carried_until = now + wait_s
+        self.waited += used_s * min(wait_s, CARRIED_S)
+        self.throttled_until = max(self.throttled_until, now + wait_s)
+        return wait_s
+
+    def owed_s(self, now: float) -> float:
+        """For how many seconds nothing may be used now: what is above the quota, by the quota, times the time
+        (`QuotaUtils.throttleTime`)."""
+        self._expire(now)
+        wait_s = self._total_s - self._elapsed_s(now) if self._samples else 0.0
+        return min(max(wait_s, self._carried_until - now, 0.0), MAX_OWED_S)
+
+    def rate(self, now: float) -> float:
+        """By the share that there is: 1 is all of it."""
+        self._expire(now)
+        return self._total_s / self._elapsed_s(now) if self._samples else 0.0
+
+    def settle(self, share: float, known: bool) -> None:
+        """Its share changes. What was used by a guess is counted by what it should have been."""
+        if known and not self.settled:
+            factor, self._carried_until = self.share / share, -math.inf
+            for sample in self._samples:
+                if sample[_BEGAN] >= self._seeded_until:
+                    self._total_s += sample[_USED] * (factor - 1.0)
+                    sample[_USED] *= factor
+        self.share, self.settled = share, known
+
+    def idle(self, now: float) -> bool:
+        """Whether to forget it would change nothing."""
+        self._expire(now)
+        return not self._samples and now >= max(self._carried_until, self.throttled_until)
+
+    def _change(self, bound: float, now: float) -> None:
+        """Another quota: the bytes that were used count by this one, and nothing of the old one is owed."""
+        if self._bound:
+            for sample in self._samples:
+                sample[_USED] *= self._bound / bound
+            self._total_s *= self._bound / bound
+            self._carried_until = now
+        self._bound = bound
+
+    def _expire(self, now: float) -> None:
+        samples = self._samples
+        while samples and now - samples[0][_LAST] >= KEPT_S:
+            self._total_s -= samples.popleft()[_USED]
+        if not samples:
+            self._total_s = 0.0  # without what rounding has left
+
+    def _elapsed_s(self, now: float) -> float:
+        """Ten seconds at least, and what of the newest second has passed, as long as that is less."""
+        elapsed_s = now - self._samples[0][_BEGAN]
+        return elapsed_s if elapsed_s >= FULL_S else FULL_S + elapsed_s % WINDOW_S

@@ -1,0 +1,248 @@
+"""Flow control of one connection: what its requests use is counted, and no more is taken from it for as long as that
+asks (KIP-13, KIP-124, KIP-219).
+
+Everything is forwarded first. A produce is counted when it is, a fetch when its answer begins to come. If more was used
+than may be, the client's socket is not read for the time that a broker would leave its channel mute: a timer, and
+nothing else. The answer says how long (`throttle_time_ms`). Clients that know by their version that they have to wait
+by themselves get it at once; all others get it when the time is over.
+
+What has been answered holds up nobody: an operation that waits for what is in flight does not wait for the throttled.
+Nobody is mute for longer than `MUTE_S` at a time, so that what he has on its way does not time out: what is owed
+beyond that is asked for again with his next request (`Meter`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from enum import Enum
+from struct import Struct
+
+from gateway.counts import Counts
+from gateway.quotas.charges import Charge, Charges, Meters
+from gateway.session.pending import InFlight, Passed, Pending, Ready
+from gateway.session.request import Message, Request
+from ha_core.model import identify
+from ha_core.model.quota import QuotaKind
+from ha_core.plan.quotas import Quotas
+from ha_core.wire import ApiKey
+from ha_core.wire.fetch import FetchPatcher
+from ha_core.wire.produce import ProduceScan
+from ha_core.wire.throttle import HEAD_BYTES, ThrottleField, client_waits, say_throttle, throttle_field
+
+MUTE_S = 5.0
+"""Clients have up to five requests on their way (`max.in.flight.requests.per.connection` of Java, of all others where
+they are idempotent), and give up after 30 s (`request.timeout.ms`): the last of five that wait for each other is
+answered after 20 s."""
+QUOTA_WINDOW_S = 10.0
+"""No fetch is given more than a quota lets through in that time, as by brokers."""
+MAX_BYTES = 0x7FFF_FFFF
+"""That a fetch can ask for."""
+MAX_CLIENT_IDS = 16
+"""Of one connection, for which it is remembered what counts."""
+_MAX_BYTES_AT = 12
+"""In the body of a fetch."""
+_INT = Struct(">i")
+_FETCH = int(ApiKey.FETCH)
+_PRODUCE = int(ApiKey.PRODUCE)
+_NO_TOPICS: Mapping[bytes, int] = {}
+
+
+class Throttled(Enum):
+    """A request waits because its client has used more than it may."""
+
+    THROTTLED = "throttled"
+
+
+class Throttling:
+    """:ivar quotas: that are in force; None: there are none, and nothing here has to be asked.
+    :ivar muted_until: until when no request is taken.
+    :ivar anew: that has changed since the driver was last told.
+    :ivar timed: the time that is spent for the client counts.
+    :ivar unpaid_s: of it what was not counted yet.
+    """
+
+    __slots__ = ("_by_client", "_counts", "_meters", "anew", "muted_until", "quotas", "timed", "unpaid_s", "user")
+
+    def __init__(self, quotas: Quotas | None, meters: Meters, counts: Counts) -> None:
+        self.quotas = quotas
+        self.user: str | None = None
+        self.muted_until = 0.0
+        self.anew = False
+        self.timed = False
+        self.unpaid_s = 0.0
+        self._meters, self._counts = meters, counts
+        self._by_client: dict[str | None, Charges | None] = {}
+
+    def charges(self, request: Request, now: float) -> Charges | None:
+        """What counts for whoever sends this; None: nothing."""
+        quotas = self.quotas
+        if quotas is None:
+            return None
+        client_id = request.client_id
+        known = self._by_client
+        if client_id in known:
+            return known[client_id]
+        if len(known) >= MAX_CLIENT_IDS:
+            known.clear()
+        found = known[client_id] = self._meters.charges(quotas, identify(self.user, client_id), now)
+        self.timed = any(one is not None and one.request is not None for one in known.values())
+        return found
+
+    def enter(self, user: str) -> None:
+        """The client is this user from now on."""
+        self.user = user
+        self._by_client.clear()
+
+    def follow(self, quotas: Quotas | None, now: float) -> None:
+        """Other quotas than a moment ago count from the next request on, and nobody waits for the old ones."""
+        if quotas is self.quotas:
+            return
+        self.quotas = quotas
+        self._by_client.clear()
+        self.timed = False
+        if self.muted_until > now:
+            self.muted_until = now
+            self.anew = True
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    def tells_topics_apart(self, request: Request, now: float) -> bool:
+        """Whether all topics of a produce have to be known before any of it is forwarded."""
+        found = self.charges(request, now)
+        return found is not None and found.produce is not None and bool(found.produce.topics)
+
+    def wrote(self, request: Request, scan: ProduceScan, now: float) -> None:
+        """A produce is about to be forwarded."""
+        found = self.charges(request, now)
+        if found is None or found.produce is None:
+            return
+        of_topics: Mapping[bytes, int] = _NO_TOPICS
+        if found.produce.topics:
+            of_topics = counter = Counter[bytes]()
+            for topic, _, _, size in scan.partitions:
+                counter[topic] += max(size, 0)
+        size = request.end - request.start + request.missing - _INT.size
+        if wait_s := found.produce.take(size, of_topics, now):
+            self._wait(request, wait_s, QuotaKind.PRODUCE, now)
+
+    def most_bytes(self, request: Request, topics: Iterable[bytes], now: float) -> int | None:
+        """How many bytes a fetch of these topics may be given; None: as many as it asks for."""
+        found = self.charges(request, now)
+        if found is None or found.fetch is None:
+            return None
+        most = found.fetch.most(topics) * QUOTA_WINDOW_S
+        return max(1, int(most)) if most < MAX_BYTES else None
+
+    def cut_fetch(self, request: Request, topics: Iterable[bytes], now: float) -> None:
+        """The same, in the request as it stands."""
+        most = self.most_bytes(request, topics, now)
+        if most is not None:
+            at = request.body_at + _MAX_BYTES_AT
+            if most < _INT.unpack_from(request.buf, at)[0]:
+                _INT.pack_into(request.buf, at, most)
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def needs(self, pending: object, now: float) -> int:
+        """How many bytes of a broker's answer have to be there before it may begin to go."""
+        if self.quotas is None or not isinstance(pending, Passed):
+            return 0
+        request = pending.request
+        if request.charged or self.charges(request, now) is None:
+            return 0
+        at_head = throttle_field(request.api_key, request.api_version) is ThrottleField.HEAD
+        return HEAD_BYTES if at_head else 0
+
+    def begins(self, pending: Passed, frame: memoryview, size: int, now: float) -> Counter[bytes] | None:
+        """An answer of `size` bytes begins to come; its beginning is in `frame`.
+
+        Where the bytes of its topics have to be told apart on the way, for the counter that is returned.
+        """
+        request = pending.request
+        found = self.charges(request, now)
+        if found is None:
+            return None
+        fetch, counter = found.fetch, None
+        if fetch is not None and request.api_key == _FETCH:
+            one_topic = not fetch.topics or len(pending.reads) == 1 or fetch.topics.keys().isdisjoint(pending.reads)
+            if not one_topic:
+                counter = Counter[bytes]()
+            if not request.charged:
+                of_topics = {pending.reads[0]: size} if fetch.topics and pending.reads else _NO_TOPICS
+                if wait_s := fetch.take(size, of_topics, now) if one_topic else fetch.owed_s(now):
+                    self._wait(request, wait_s, QuotaKind.FETCH, now)
+        if request.charged:
+            return counter
+        request.charged = True
+        if found.request is not None:
+            self._pay(request, found.request, now)
+        if request.throttle_ms:
+            if request.api_key != _PRODUCE:
+                say_throttle(frame, 0, len(frame), request.api_key, request.api_version, request.throttle_ms)
+            if request.api_key == _FETCH:
+                pending.due_at = request.held_until
+        return counter
+
+    def read(self, request: Request, size: int, of_topics: Mapping[bytes, int], now: float) -> None:
+        """All of an answer has gone whose bytes were told apart. It is too late to say it there."""
+        found = self.charges(request, now)
+        if found is not None and found.fetch is not None:
+            self._wait(request, found.fetch.take(size, of_topics, now), QuotaKind.FETCH, now)
+
+    def made(self, pending: Pending, ready: Ready, now: float) -> Ready:
+        """An answer that was put together here."""
+        request = pending.request
+        found = self.charges(request, now)
+        if found is None or not ready.frame:
+            return ready
+        if not request.charged:
+            request.charged = True
+            if request.api_key == _FETCH and found.fetch is not None and isinstance(pending, InFlight):
+                of_topics = _told_apart(request, ready.frame) if found.fetch.topics else {}
+                self._wait(request, found.fetch.take(len(ready.frame), of_topics, now), QuotaKind.FETCH, now)
+            self._pay(request, found.request, now)
+        if not request.throttle_ms:
+            return ready
+        frame = bytearray(ready.frame)
+        say_throttle(frame, 0, len(frame), request.api_key, request.api_version, request.throttle_ms)
+        return replace(ready, frame=frame, due_at=max(ready.due_at, request.held_until))
+
+    def replied(self, request: Request, message: Message, now: float) -> Message:
+        """An answer that is made at once."""
+        found = self.charges(request, now)
+        if found is None:
+            return message
+        self._pay(request, found.request, now)
+        if not request.throttle_ms or throttle_field(request.api_key, request.api_version) is None:
+            return message
+        return {**message, "throttle_time_ms": max(message.get("throttle_time_ms", 0), request.throttle_ms)}
+
+    # -- waiting ------------------------------------------------------------------------------------------------------
+
+    def _pay(self, request: Request, charge: Charge | None, now: float) -> None:
+        """Counts the time that was spent for this client since the last answer."""
+        if charge is not None and self.unpaid_s:
+            spent_s, self.unpaid_s = self.unpaid_s, 0.0
+            self._wait(request, charge.take(spent_s * 100, now), QuotaKind.REQUEST, now)
+
+    def _wait(self, request: Request, wait_s: float, kind: QuotaKind, now: float) -> None:
+        """No more is taken from the client for so long."""
+        if not wait_s:
+            return
+        mute_s = min(wait_s, MUTE_S)
+        self.muted_until = max(self.muted_until, now + mute_s)
+        self.anew = True
+        request.throttle_ms = max(request.throttle_ms, round(wait_s * 1000))
+        if not client_waits(request.api_key, request.api_version):
+            request.held_until = max(request.held_until, now + mute_s)
+        self._counts.throttled[kind.label] += 1
+        self._counts.throttled_s[kind.label] += mute_s
+
+
+def _told_apart(request: Request, frame: bytes | bytearray) -> Counter[bytes]:
+    counter = Counter[bytes]()
+    patcher = FetchPatcher(request.api_version, len(frame) - _INT.size, {}, counter)
+    patcher.feed(memoryview(frame), _INT.size, len(frame))
+    return counter

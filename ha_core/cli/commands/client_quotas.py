@@ -1,0 +1,143 @@
+"""`client-quotas`: what gateways enforce, in ZooKeeper; the same as Kafka's own tool changes through a gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from typer import BadParameter
+
+from ha_core.cli.command import Answer, DryRun, Session, Yes, command, option
+from ha_core.cli.platform import Database, opened
+from ha_core.model.quota import KINDS, Limits, QuotaEntity, QuotaKind, check_entity, check_limit, check_limits, named
+from ha_core.present.quotas import QuotaLine, changes_page, quotas_page
+
+_User = Annotated[str | None, option("A user; <default>: each that has no quota of his own.")]
+_Topic = Annotated[str | None, option("One topic of the user.")]
+_Instance = Annotated[str | None, option("A client id, of the user or of all; <default> as for users.")]
+_PAGE = 1000
+
+
+@command("client-quotas list", "What gateways enforce.")
+def list_quotas(session: Session, user: _User = None) -> Answer:
+    store = session.environment.store
+    found = store.quotas()
+    known = store.load().bindings if any(one.entity is None for one in found.readable.values()) else {}
+    quotas = [
+        (named(one.name, known) if one.entity is None else one.entity, one.limits) for one in found.readable.values()
+    ]
+    shown = [_line(entity, limits) for entity, limits in quotas if user in (None, entity.user)]
+    shown.sort(key=lambda line: (line.user or "", line.topic or "", line.instance or ""))
+    document = {"quotas": [line.to_json() for line in shown], "unreadable": found.unreadable}
+    return Answer(document, quotas_page(shown, found.unreadable))
+
+
+@command("client-quotas set", "Limit a user, a user's topic, or an instance; limits that are not said stay.")
+def set_quota(
+    session: Session,
+    user: _User = None,
+    topic: _Topic = None,
+    instance: _Instance = None,
+    producer_byte_rate: Annotated[float | None, option("Bytes a second that are written.")] = None,
+    consumer_byte_rate: Annotated[float | None, option("Bytes a second that are read.")] = None,
+    request_percentage: Annotated[float | None, option("Of one thread's time.")] = None,
+    dry_run: DryRun = False,
+) -> Answer:
+    said = {
+        QuotaKind.PRODUCE: producer_byte_rate,
+        QuotaKind.FETCH: consumer_byte_rate,
+        QuotaKind.REQUEST: request_percentage,
+    }
+    limits = {kind: value for kind, value in said.items() if value is not None}
+    entity = QuotaEntity(user, instance, topic)
+    _check(entity, limits)
+    after = limits if dry_run else session.environment.store.change_quota(entity, limits)
+    return _changed([(entity, after)], dry_run)
+
+
+@command("client-quotas remove", "Limit it no more, or not in this.")
+def remove(
+    session: Session,
+    user: _User = None,
+    topic: _Topic = None,
+    instance: _Instance = None,
+    limit: Annotated[list[str] | None, option("Of its limits this one only. Repeatable.")] = None,
+    dry_run: DryRun = False,
+) -> Answer:
+    entity = QuotaEntity(user, instance, topic)
+    _check(entity, None)
+    if unknown := set(limit or ()) - KINDS.keys():
+        raise BadParameter(f"--limit {min(unknown)}: {', '.join(KINDS)} are known")
+    gone = dict.fromkeys([KINDS[name] for name in limit] if limit else QuotaKind)
+    after = {} if dry_run else session.environment.store.change_quota(entity, gone)
+    return _changed([(entity, after)], dry_run)
+
+
+@command("client-quotas publish", "Have gateways enforce the quotas of the platform; others stay unless --prune.")
+def publish(
+    session: Session,
+    prune: Annotated[bool, option("Remove those that the platform does not have.", "--prune")] = False,
+    database: Database = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> Answer:
+    store = session.environment.store
+    wanted = dict(_registered(session, database))
+    found = store.quotas()
+    standing = {
+        (named(one.name, {user for user, _, _ in wanted if user}) if one.entity is None else one.entity): one.limits
+        for one in found.readable.values()
+    }
+    changes: list[tuple[QuotaEntity, dict[QuotaKind, float | None]]] = [
+        (entity, {kind: limits.get(kind) for kind in QuotaKind})
+        for entity, limits in wanted.items()
+        if standing.get(entity) != limits
+    ]
+    if prune:
+        changes += [(entity, dict.fromkeys(QuotaKind)) for entity in standing.keys() - wanted.keys()]
+    if changes and not dry_run:
+        session.confirm(yes, f"Change {len(changes)} of the quotas that gateways enforce?")
+    after = [
+        (entity, {kind: value for kind, value in change.items() if value is not None})
+        if dry_run
+        else (entity, store.change_quota(entity, change))
+        for entity, change in changes
+    ]
+    return _changed(after, dry_run)
+
+
+def _registered(session: Session, database: str | None) -> Iterator[tuple[QuotaEntity, Limits]]:
+    reading, after = opened(session, database).read, ""
+    while True:
+        page = reading.page("quotas", after, _PAGE, {}).to_json()
+        for item in page["items"]:
+            value: Mapping[str, Any] = item["value"]
+            limits = {kind: value[kind.value] for kind in QuotaKind if value.get(kind.value) is not None}
+            yield QuotaEntity(value["user"], value["instance"], value["topic"]), limits
+        if not (after := page.get("after") or ""):
+            return
+
+
+def _check(entity: QuotaEntity, limits: Limits | None) -> None:
+    """:raises BadParameter: no quota can be so."""
+    try:
+        for what, name in (("user", entity.user), ("instance", entity.instance)):
+            if name is not None and not name.isprintable():
+                raise ValueError(f"{what} {name!r} has characters that nobody sees; leave them out")  # noqa: TRY301
+        check_entity(entity)
+        if limits is not None:
+            for kind, value in limits.items():
+                check_limit(kind.value, value)
+            check_limits(entity, limits)
+    except ValueError as error:
+        raise BadParameter(str(error)) from None
+
+
+def _changed(changes: list[tuple[QuotaEntity, Limits]], dry_run: bool) -> Answer:
+    lines = [_line(entity, limits) for entity, limits in changes]
+    document = {"result": "dry run" if dry_run else "succeeded", "changes": [line.to_json() for line in lines]}
+    return Answer(document, changes_page(lines, dry_run))
+
+
+def _line(entity: QuotaEntity, limits: Limits) -> QuotaLine:
+    return QuotaLine(entity.user, entity.topic, entity.instance, {kind.value: value for kind, value in limits.items()})

@@ -1,0 +1,108 @@
+"""Quotas: for whom each is, what it limits, and which names of nodes mean whom."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from ha_core.model.topic import legal_name
+
+DEFAULT = "<default>"
+"""As Kafka writes it: whoever has none of his own."""
+MAX_BYTE_RATE = 1 << 53
+"""Kafka keeps rates as floating-point numbers: up to here they are whole."""
+MAX_PERCENTAGE = 100_000.0
+"""Of one thread's time: that of a thousand threads."""
+MAX_NAME = 255
+"""Characters of a user or a client id."""
+
+
+class QuotaKind(Enum):
+    """What is limited, by Kafka's names; each is counted by itself."""
+
+    PRODUCE = "producer_byte_rate"
+    FETCH = "consumer_byte_rate"
+    REQUEST = "request_percentage"
+
+    @property
+    def label(self) -> str:
+        """In metrics and in the audit."""
+        return self.name.lower()
+
+
+Limits = Mapping[QuotaKind, float]
+"""Bytes a second, and percents of one thread's time; never empty."""
+KINDS: Mapping[str, QuotaKind] = {kind.value: kind for kind in QuotaKind}
+
+
+class QuotaEntity(NamedTuple):
+    """For whom a quota is: a user, an instance (client id), an instance of a user, or one topic of a user.
+
+    `DEFAULT` in the place of a user or an instance means whoever has none of his own.
+    """
+
+    user: str | None = None
+    instance: str | None = None
+    topic: str | None = None
+
+    def __str__(self) -> str:
+        said = (("user", self.user), ("instance", self.instance), ("topic", self.topic))
+        return ", ".join(f"{what} {name!r}" for what, name in said if name is not None)
+
+
+def check_entity(entity: QuotaEntity) -> None:
+    """:raises ValueError: no quota can be for it."""
+    if entity.user is None and entity.instance is None:
+        raise ValueError("a quota is for nobody: name a user, or an instance")
+    for what, name in (("user", entity.user), ("instance", entity.instance)):
+        if name is not None and not 0 < len(name) <= MAX_NAME:
+            raise ValueError(f"{what} of {len(name)} characters: a quota is for names of 1 to {MAX_NAME}")
+    if entity.topic is None:
+        return
+    if entity.user in (None, DEFAULT) or entity.instance is not None:
+        raise ValueError("a quota for a topic is for one user there: name a user, and no instance")
+    if not legal_name(entity.topic):
+        raise ValueError(f"topic {entity.topic!r}: no topic can have this name")
+
+
+def check_limit(key: str, value: float) -> QuotaKind:
+    """What it limits, in the words of a broker that refuses it.
+
+    :raises ValueError: there is no such quota, or it would let nothing through.
+    """
+    kind = KINDS.get(key)
+    if kind is None:
+        raise ValueError(f"Invalid configuration key {key}: {', '.join(KINDS)} are known")
+    if not value > 0:
+        raise ValueError(f"Quota {key} must be greater than 0")
+    most = MAX_PERCENTAGE if kind is QuotaKind.REQUEST else MAX_BYTE_RATE
+    if not value <= most or math.isnan(value):
+        raise ValueError(f"Quota {key} must be {most:.0f} at most")
+    if kind is not QuotaKind.REQUEST and abs(value % 1.0) > 1e-6:
+        raise ValueError(f"{key} cannot be a fractional value.")
+    return kind
+
+
+def check_limits(entity: QuotaEntity, limits: Limits) -> None:
+    """:raises ValueError: the quota cannot be."""
+    check_entity(entity)
+    if not limits:
+        raise ValueError(f"a quota limits nothing: give {', '.join(KINDS)}, or remove it")
+    for kind, value in limits.items():
+        check_limit(kind.value, value)
+    if entity.topic is not None and QuotaKind.REQUEST in limits:
+        raise ValueError(f"of a topic only bytes are counted: leave {QuotaKind.REQUEST.value} out")
+
+
+def named(name: str, users: Container[str]) -> QuotaEntity:
+    """Whom a name below `clients` means that does not say so itself: `USER.TOPIC`, or a client id.
+
+    Both a user and a topic may have dots, so known users decide; of several the one with the longest name.
+    """
+    at = len(name)
+    while (at := name.rfind(".", 0, at)) > 0:
+        if name[:at] in users and legal_name(name[at + 1 :]):
+            return QuotaEntity(user=name[:at], topic=name[at + 1 :])
+    return QuotaEntity(instance=name)

@@ -1,0 +1,211 @@
+"""Quotas in the tree: changed one by one, each with a note, and followed by the notes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
+
+from ha_core.model import QuotaUse, UnreadableDocumentError
+from ha_core.model.quota import Limits, QuotaEntity, QuotaKind, check_entity, check_limits
+from ha_core.store import quota_nodes
+from ha_core.store.documents import readable
+from ha_core.store.errors import QuotaNameTakenError, StoreError
+from ha_core.store.quota_nodes import CHANGES, CLIENTS, USERS, Stored, note_path, number_of, parents_of, path_of
+from ha_core.store.tree import Create, Node, OnTree, Op, Reads, Remove, State, Tree, once, placed
+
+log = logging.getLogger(__name__)
+
+KEPT_MS = 15 * 60 * 1000
+"""Notes that are older than the newest one by that are taken away by who writes the next: as by brokers."""
+MAX_NOTES = 1000
+"""Of those that are younger no more are kept."""
+MAX_PURGED = 200
+"""At once."""
+POLL_S = 10.0
+Change = Mapping[QuotaKind, float | None]
+"""None: it is limited no more."""
+
+
+class QuotasFound:
+    """:ivar readable: path → the quota.
+    :ivar unreadable: path → why this version cannot read it.
+    """
+
+    def __init__(self) -> None:
+        self.readable: dict[str, Stored] = {}
+        self.unreadable: dict[str, str] = {}
+
+    def place(self, path: str, node: Node | None) -> None:
+        """What cannot be read any more stays as it was."""
+        self.unreadable.pop(path, None)
+        try:
+            found = None if node is None else quota_nodes.from_bytes(path, node.data)
+        except UnreadableDocumentError as error:
+            self.unreadable[path] = str(error)
+            return
+        if found is None:
+            self.readable.pop(path, None)
+        else:
+            self.readable[path] = found
+
+
+class QuotaNodes(OnTree):
+    def quotas(self) -> QuotasFound:
+        """All of them, as they are now."""
+        found = QuotasFound()
+        _read_all(self._tree, found)
+        return found
+
+    def change_quota(self, entity: QuotaEntity, change: Change) -> Limits:
+        """Sets some limits of a quota and takes others away; what it limits then, nothing if it is gone.
+
+        :raises ValueError: no quota can be so.
+        :raises QuotaNameTakenError: another quota lies where this one would, because names have dots.
+        :raises UnreadableDocumentError: what lies there is none that this version can read.
+        """
+        check_entity(entity)
+        path = path_of(entity)
+
+        def write() -> Limits:
+            node = self._tree.get(path)
+            stored = None if node is None else quota_nodes.from_bytes(path, node.data)
+            if stored is not None and stored.entity not in (None, entity):
+                raise QuotaNameTakenError(path, str(stored.entity), str(entity))
+            before: Limits = {} if stored is None else stored.limits
+            after = {kind: value for kind, value in {**before, **change}.items() if value is not None}
+            if after:
+                check_limits(entity, after)
+            data = quota_nodes.to_bytes(entity, after)
+            if after == before and (node is None or not after or node.data == data):
+                return after
+            self._tree.write([*self._placing(path, data, node, gone=not after), *self._noting(path)])
+            return after
+
+        return once(self._tree, f"the quota for {entity}", write)
+
+    def quota_uses(self) -> list[QuotaUse]:
+        """What each live gateway says that its clients have used."""
+        return list(readable(self._tree.impatient(), QuotaUse))
+
+    def watch_quotas(self, told: Callable[[QuotasFound], None]) -> QuotaWatcher:
+        """Delivers all quotas, and again whenever one has changed, from a thread of its own. Returns at once."""
+        return QuotaWatcher(self._tree, told)
+
+    def _placing(self, path: str, data: bytes, node: Node | None, gone: bool) -> list[Op]:
+        if gone and node is not None and not self._tree.children(path):
+            return [Remove(path, node.version)]
+        parents = parents_of(path) if node is None else ()
+        above = zip(parents, self._tree.get_many(parents), strict=True)
+        return [*(Create(parent) for parent, found in above if found is None), placed(path, data, node)]
+
+    def _noting(self, path: str) -> list[Op]:
+        """A note behind the newest, and those that are old no more."""
+        numbers = sorted(number for name in self._tree.children(CHANGES) if (number := number_of(name)) is not None)
+        create = Create(note_path(numbers[-1] + 1 if numbers else 0), quota_nodes.note_to_bytes(path))
+        if not numbers:
+            return [create]
+        oldest = numbers[:MAX_PURGED]
+        *nodes, newest = self._tree.get_many([*map(note_path, oldest), note_path(numbers[-1])])
+        surplus = len(numbers) - MAX_NOTES
+        old = [
+            Remove(note_path(number), node.version)
+            for place, (number, node) in enumerate(zip(oldest, nodes, strict=True))
+            if node is not None
+            and newest is not None
+            and number != numbers[-1]
+            and (place < surplus or newest.written_ms - node.written_ms > KEPT_MS)
+        ]
+        return [create, *old]
+
+
+def _read_all(tree: Reads, found: QuotasFound) -> None:
+    users = [f"{USERS}/{name}" for name in tree.children(USERS)]
+    paths = [f"{CLIENTS}/{name}" for name in tree.children(CLIENTS)] + users
+    for user in users:
+        paths += [f"{user}/clients/{name}" for name in tree.children(f"{user}/clients")]
+    for gone in (found.readable.keys() | found.unreadable.keys()) - set(paths):
+        found.place(gone, None)
+    for path, node in zip(paths, tree.get_many(paths), strict=True):
+        found.place(path, node)
+
+
+class FollowedQuotas:
+    """What was read, brought up to date by the notes; read anew where some of them may be missing."""
+
+    def __init__(self, tree: Reads) -> None:
+        self._tree = tree
+        self._newest: int | None = None
+        self.found = QuotasFound()
+
+    def read(self, wake: Callable[[], None], anew: bool) -> bool:
+        """Whether something may have changed. `wake` is called when it is worth to read again."""
+        # Before what they are of: what is changed afterwards wakes again.
+        notes = sorted(number for name in self._tree.children(CHANGES, wake) if (number := number_of(name)) is not None)
+        newest, before = notes[-1] if notes else -1, self._newest
+        if anew or before is None or newest < before or (notes and notes[0] > before + 1):
+            _read_all(self._tree, self.found)
+        elif newest == before:
+            return False
+        else:
+            nodes = self._tree.get_many([note_path(number) for number in notes if number > before])
+            paths = [None if node is None else quota_nodes.note_from_bytes(node.data) for node in nodes]
+            changed = [path for path in dict.fromkeys(paths) if path is not None and quota_nodes.entity_at(path)]
+            if None in paths:
+                _read_all(self._tree, self.found)
+            else:
+                for path, node in zip(changed, self._tree.get_many(changed), strict=True):
+                    self.found.place(path, node)
+        self._newest = newest
+        return True
+
+
+class QuotaWatcher:
+    """One thread that reads and tells. What was read last stays in force while ZooKeeper is away."""
+
+    def __init__(self, tree: Tree, told: Callable[[QuotasFound], None], poll_s: float = POLL_S) -> None:
+        self._followed = FollowedQuotas(tree.impatient())
+        self._told, self._poll_s = told, poll_s
+        self._events: SimpleQueue[State | None] = SimpleQueue()
+        self._connected, self._anew, self._closing = False, True, False
+        self._unlisten = tree.listen(self._events.put)
+        self._thread = threading.Thread(target=self._run, name="store-quotas", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """No call to `told` after it has returned."""
+        self._closing = True
+        self._unlisten()
+        self._events.put(None)
+        self._thread.join()
+
+    def _wake(self) -> None:
+        self._events.put(None)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                event = self._events.get(timeout=self._poll_s)
+            except Empty:
+                event = None
+            if self._closing:
+                return
+            if event is not None:
+                self._connected = event == "connected"
+                self._anew = self._anew or event == "lost"
+            if self._connected:
+                self._read()
+
+    def _read(self) -> None:
+        try:
+            changed = self._followed.read(self._wake, self._anew)
+            self._anew = False
+        except StoreError as error:
+            log.warning("quotas not read, those that were read last stay in force: %s", error)
+            return
+        if changed:
+            try:
+                self._told(self._followed.found)
+            except Exception:
+                log.exception("a follower of quotas failed")

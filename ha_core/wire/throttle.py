@@ -1,0 +1,60 @@
+"""Where an answer says for how long its client was, or is to be, held back: `throttle_time_ms`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cache
+from struct import Struct
+
+from ha_core.wire.apis import APIS, flexible
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.header import response_body_at
+from ha_core.wire.schemas import SCHEMAS
+
+_INT = Struct(">i")
+_FIELD = "throttle_time_ms"
+HEAD_BYTES = 13
+"""Of an answer up to behind the field at its head: size, correlation id, no tags, the field."""
+MAX_MS = 0x7FFF_FFFF
+
+
+class ThrottleField(Enum):
+    HEAD = "the first of the answer's fields"
+    TAIL = "the last one; no tags of that answer are known"
+
+
+@cache
+def throttle_field(api_key: int, version: int) -> ThrottleField | None:
+    """None: answers of that version do not say it."""
+    if api_key not in APIS or api_key not in SCHEMAS:
+        return None
+    fields = [field.name for field in SCHEMAS[api_key].fields("response") if field.at(version) and field.tag is None]
+    if _FIELD not in fields:
+        return None
+    if fields[0] == _FIELD:
+        return ThrottleField.HEAD
+    return ThrottleField.TAIL if fields[-1] == _FIELD else None
+
+
+_WAITS_FROM = {int(ApiKey.PRODUCE): 6, int(ApiKey.FETCH): 8}
+
+
+def client_waits(api_key: int, version: int) -> bool:
+    """Whether a client of this version is to wait by itself for as long as it is told (KIP-219)."""
+    return version >= _WAITS_FROM.get(api_key, 0)
+
+
+def say_throttle(buf: bytearray | memoryview, at: int, end: int, api_key: int, version: int, ms: int) -> None:
+    """Writes it into the frame `buf[at:end]`, size first, unless more is said there. Of an answer that says it at its
+    head the first `HEAD_BYTES` are enough."""
+    field = throttle_field(api_key, version)
+    if field is None:
+        return
+    if field is ThrottleField.HEAD:
+        place = response_body_at(api_key, version, buf, at + 4, end)
+    else:
+        place = end - _INT.size - flexible(api_key, version)
+        if flexible(api_key, version) and buf[end - 1]:
+            return
+    if at + 8 <= place <= end - _INT.size and _INT.unpack_from(buf, place)[0] < ms:
+        _INT.pack_into(buf, place, min(ms, MAX_MS))

@@ -1,0 +1,174 @@
+"""Quotas followed, changed for clients, and told of in the audit."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from gateway import clock
+from gateway.composed.handlers import ChangeQuotas, QuotaChange
+from gateway.driver import quotas as driven
+from gateway.driver.audit import Audit
+from gateway.driver.quotas import FollowingQuotas
+from gateway.driver.shares import Sharing
+from gateway.quotas.charges import Meters
+from gateway.quotas.sharing import Shares
+from ha_core.model import Identity
+from ha_core.model.quota import QuotaEntity, QuotaKind
+from ha_core.plan.quotas import Quotas
+from ha_core.store.tree import Create
+from ha_core.wire import ErrorCode
+from stack.memory_store import MemoryStore
+
+BYTES = {QuotaKind.PRODUCE: 1000.0}
+ALICE = QuotaEntity("alice")
+
+
+def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(*arguments: Any, **named: Any) -> None:
+        asyncio.run(test(*arguments, **named))
+
+    return run
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = clock.now() + 30
+    while not condition():
+        assert clock.now() < deadline
+        await asyncio.sleep(0.01)
+
+
+class Following:
+    """A follower of a store, with what it has told."""
+
+    def __init__(self, store: MemoryStore, users: frozenset[str] = frozenset()) -> None:
+        self.told: list[Quotas | None] = []
+        self.meters, self.audit = Meters(), Audit()
+        self.quotas = FollowingQuotas(store, users, self.meters, self.audit, self.told.append)
+        self.quotas.begin()
+
+    @property
+    def limits(self) -> dict[QuotaEntity, Any]:
+        return {} if not self.told or self.told[-1] is None else dict(self.told[-1].limits)
+
+
+@on_a_loop
+async def test_quotas_are_followed_and_gone_when_the_last_one_is() -> None:
+    store = MemoryStore()
+    other = store.client()
+    following = Following(store)
+    other.change_quota(ALICE, BYTES)
+    await until(lambda: following.limits == {ALICE: BYTES})
+    other.change_quota(ALICE, dict.fromkeys(QuotaKind))
+    await until(lambda: following.told[-1] is None)
+    following.quotas.close()
+
+
+@on_a_loop
+async def test_what_was_read_last_stays_in_force_while_the_store_is_away() -> None:
+    store = MemoryStore()
+    following = Following(store)
+    store.client().change_quota(ALICE, BYTES)
+    await until(lambda: following.limits == {ALICE: BYTES})
+    store.suspend()
+    await asyncio.sleep(0.1)
+    assert following.limits == {ALICE: BYTES}
+    following.quotas.close()
+
+
+@on_a_loop
+async def test_names_with_dots_mean_whom_known_users_say() -> None:
+    store = MemoryStore()
+    data = b'{"version":1,"config":{"producer_byte_rate":"1000"}}'
+    for name in ("cn.shop.orders.eu", "tool.v1"):
+        store.tree.write([Create(f"/config/clients/{name}", data)])
+    following = Following(store, frozenset({"cn.shop"}))
+    await until(lambda: len(following.limits) == 2)
+    assert set(following.limits) == {QuotaEntity("cn.shop", None, "orders.eu"), QuotaEntity(instance="tool.v1")}
+    following.quotas.close()
+
+
+@on_a_loop
+async def test_changes_are_made_one_by_one_and_each_says_what_came_of_it() -> None:
+    store = MemoryStore()
+    following = Following(store)
+    store.change_quota(QuotaEntity("a", None, "b.c"), BYTES)
+    wanted = ChangeQuotas(
+        (
+            QuotaChange(ALICE, BYTES),
+            QuotaChange(QuotaEntity("a.b", None, "c"), BYTES),
+            QuotaChange(QuotaEntity("bob"), {QuotaKind.PRODUCE: -1.0}),
+        )
+    )
+    said = await asyncio.to_thread(following.quotas.change, wanted)
+    assert [one["error_code"] for one in said] == [0, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST]
+    await until(lambda: ALICE in following.limits)
+    following.quotas.close()
+
+
+@on_a_loop
+async def test_the_audit_tells_when_somebody_is_throttled_and_when_no_more(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driven, "LOOK_S", 0.01)
+    monkeypatch.setattr(driven, "CALM_S", 0.0)
+    following = Following(MemoryStore())
+    keeping = asyncio.create_task(following.quotas.keep())
+    with caplog.at_level(logging.INFO, "gateway.audit"):
+        # When somebody has to wait for a moment
+        charges = following.meters.charges(Quotas({ALICE: BYTES}), Identity("alice", "app"), clock.now())
+        assert charges is not None
+        assert charges.produce is not None
+        assert charges.produce.take(10_100, {}, clock.now()) > 0
+        # Then it is told once, and that it is over
+        await until(lambda: len(caplog.records) == 2)
+    keeping.cancel()
+    begun, ended = (json.loads(record.message) for record in caplog.records)
+    assert begun.items() >= {"event": "throttled", "quota": "user 'alice'", "cause": "produce", "limit": "1000"}.items()
+    assert ended["event"] == "throttled_no_more"
+    following.quotas.close()
+
+
+@on_a_loop
+async def test_gateways_hear_of_each_other_what_is_used_and_share_it() -> None:
+    # Given two gateways, and clients of one user at both
+    store = MemoryStore()
+    gateways = []
+    for name in ("gw-1", "gw-2"):
+        shares = Shares(name)
+        meters = Meters(shares)
+        gateways.append((Sharing(name, store.client(), meters, shares, lambda: 2), shares, meters))
+    quotas, identity = Quotas({ALICE: BYTES}), Identity("alice", "app")
+    # When one uses twice as much as the other, and time passes
+    for _ in range(20):
+        for number, (sharing, _, meters) in enumerate(gateways):
+            charges = meters.charges(quotas, identity, clock.now())
+            assert charges is not None
+            assert charges.produce is not None
+            charges.produce.take(5_000 * (number + 1), {}, clock.now())
+            await sharing.look()
+        await asyncio.sleep(0.05)
+    # Then both have come to the same shares, and the larger one has more
+    (first,), (second,) = (list(shares.own.values()) for _, shares, _ in gateways)
+    assert first + second == pytest.approx(1.0, abs=0.05)
+    assert second > first
+    # and when there is one gateway only, it has all
+    gateways[0][1].alone()
+    gateways[0][2].share()
+    assert [charge.meter.share for charge in gateways[0][2].kept()] == [1.0]
+
+
+@on_a_loop
+async def test_nothing_is_written_where_nobody_is_limited() -> None:
+    store = MemoryStore()
+    shares = Shares("gw-1")
+    sharing = Sharing("gw-1", store, Meters(shares), shares, lambda: 0)
+    await sharing.look()
+    assert store.tree.children("/quota_use") == []

@@ -1,0 +1,126 @@
+"""Rates, and how long they make somebody wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.quotas.meter import CARRIED_S, MAX_OWED_S, Meter
+
+
+@dataclass
+class Sample:
+    began: float
+    last: float
+    value: float = 0.0
+
+
+@dataclass
+class KafkasRate:
+    """As `Rate` and `SampledStat` say it, sample by sample: 11 samples of a second."""
+
+    samples: list[Sample] = field(default_factory=list)
+
+    def take(self, amount: float, bound: float, now: float) -> float:
+        if not self.samples or now - self.samples[-1].began >= 1.0:
+            self.samples.append(Sample(now, now))
+        self.samples[-1].value += amount
+        self.samples[-1].last = now
+        self.samples = [sample for sample in self.samples if now - sample.last < 11.0]
+        elapsed = now - min(sample.began for sample in self.samples)
+        full = int(elapsed)
+        window = elapsed + max(0, 10 - full)
+        rate = sum(sample.value for sample in self.samples) / window
+        return (rate - bound) / bound * window if rate > bound else 0.0
+
+
+@given(st.lists(st.tuples(st.floats(0.001, 4.0), st.integers(1, 400)), min_size=1, max_size=80))
+def test_what_is_to_be_waited_is_what_a_broker_says_as_long_as_it_is_short(uses: list[tuple[float, int]]) -> None:
+    # Given a quota of 100 a second, and any use of it
+    meter, broker, now = Meter(0.0), KafkasRate(), 0.0
+    for pause_s, amount in uses:
+        now += pause_s
+        # When it is counted here and there
+        ours, theirs = meter.take(amount, 100.0, now), broker.take(amount, 100.0, now)
+        if max(ours, theirs) > CARRIED_S:
+            return  # from here on more is remembered than by a broker
+        # Then both ask for the same
+        assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+def test_whoever_begins_may_use_ten_seconds_at_once_and_then_waits_for_each_use() -> None:
+    meter = Meter(50.0)
+    assert meter.take(1000.0, 100.0, 50.0) == 0.0
+    assert meter.take(50.0, 100.0, 50.0) == pytest.approx(0.5)
+
+
+def test_what_is_owed_for_longer_than_samples_live_is_owed_still() -> None:
+    # Given a use of a minute's worth
+    meter = Meter(0.0)
+    assert meter.take(6000.0, 100.0, 0.0) == pytest.approx(50.0)
+    # When the samples have ended
+    # Then the next one waits for the rest of it
+    assert meter.take(1.0, 100.0, 20.0) == pytest.approx(30.01)
+
+
+def test_nobody_owes_more_than_a_minute() -> None:
+    meter = Meter(0.0)
+    assert meter.take(1e12, 1.0, 0.0) == MAX_OWED_S
+    assert meter.owed_s(MAX_OWED_S + 1) == 0.0
+
+
+def test_another_quota_forgets_what_was_owed_by_the_old_one() -> None:
+    meter = Meter(0.0)
+    meter.take(6000.0, 100.0, 0.0)
+    assert meter.take(1.0, 1e6, 20.0) == 0.0
+
+
+def test_a_share_is_used_up_sooner() -> None:
+    # Given a third of a quota of 300
+    meter = Meter(0.0, share=1 / 3)
+    # When what the share allows in ten seconds is used, and a tenth more
+    assert meter.take(999.0, 300.0, 0.0) == 0.0
+    # Then it is waited for
+    assert meter.take(101.0, 300.0, 0.0) == pytest.approx(1.0)
+
+
+def test_nobody_waits_longer_at_once_because_a_share_has_changed() -> None:
+    meter = Meter(0.0)
+    meter.settle(1.0, known=True)
+    meter.take(1050.0, 100.0, 0.0)
+    before = meter.owed_s(0.1)
+    meter.settle(0.2, known=True)
+    assert meter.owed_s(0.1) == before
+    # but for what he uses from then on
+    assert meter.take(10.0, 100.0, 0.1) == pytest.approx(before + 0.5)
+
+
+def test_what_was_used_by_a_guess_counts_by_the_share_that_it_was() -> None:
+    # Given a third of the quota, because nobody knows yet who uses it
+    meter = Meter(0.0, share=1 / 3)
+    assert meter.take(600.0, 100.0, 0.0) == pytest.approx(8.0)
+    # When it is known that nobody else does
+    meter.settle(1.0, known=True)
+    # Then ten seconds' worth is what it is
+    assert meter.take(390.0, 100.0, 1.0) == 0.0
+    assert meter.take(30.0, 100.0, 1.5) == 0.0
+    assert meter.take(100.0, 100.0, 1.5) == pytest.approx(0.7)
+
+
+def test_whoever_comes_to_another_gateway_does_not_begin_anew_there() -> None:
+    # Given a quota of which all was used elsewhere
+    meter = Meter(50.0, share=0.5, seed_s=10.0)
+    # When its user comes here
+    # Then he waits at once
+    assert meter.take(50.0, 100.0, 50.0) == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_meter_is_idle_when_there_is_nothing_to_remember() -> None:
+    meter = Meter(0.0)
+    assert meter.idle(0.0)
+    meter.take(1.0, 100.0, 1.0)
+    assert not meter.idle(11.9)
+    assert meter.idle(12.1)

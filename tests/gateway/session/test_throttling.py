@@ -1,0 +1,306 @@
+"""Quotas of one connection, played without I/O."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.quotas.charges import Meters
+from gateway.session.commands import Cause
+from gateway.session.snapshot import Snapshot
+from gateway.session.throttling import MUTE_S
+from ha_core.model import Fence, Topic, View
+from ha_core.model.quota import QuotaEntity, QuotaKind
+from ha_core.plan.quotas import Quotas
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, moved, produce, produced, state
+from tests.gateway.session.talk import CLUSTERS, EAST, Talk, snapshot, topology
+
+METADATA = 3
+ALICE = QuotaEntity(user="alice")
+BYTES = 10_000
+"""Of the records of one request."""
+
+
+def limited(base: Snapshot | None = None, **quotas: float) -> Snapshot:
+    """The user of a client that nobody has authenticated has these limits."""
+    limits = {QuotaKind[kind.upper()]: value for kind, value in quotas.items()}
+    return replace(base or state(), quotas=Quotas({QuotaEntity(user="anonymous"): limits}))
+
+
+def records(size: int = BYTES) -> bytes:
+    return batch(payload=b"x" * size)
+
+
+def write(talk: Talk, version: int = 9, size: int = BYTES, topic: str = "orders", **more: Any) -> None:
+    talk.ask(PRODUCE, version, produce((topic, 0, records(size)), **more))
+
+
+def acknowledge(talk: Talk, topic: str = "orders") -> None:
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, produced((topic, 0, 0, 41)))
+
+
+def use_up(talk: Talk, version: int = 9) -> None:
+    """Ten seconds' worth of a quota of 10,000 bytes a second, nearly."""
+    for _ in range(9):
+        write(talk, version)
+        acknowledge(talk)
+    assert [answer["throttle_time_ms"] for answer in talk.answers()] == [0] * 9
+    assert not talk.session.paused
+
+
+def test_a_produce_above_the_quota_is_forwarded_first_and_answered_with_the_time_to_wait() -> None:
+    # Given a user who has used what he may
+    talk = Talk(limited(produce=BYTES))
+    use_up(talk)
+    # When he writes more
+    write(talk, size=20_000)
+    # Then it goes to the broker, and its answer goes to him at once
+    acknowledge(talk)
+    (answer,) = talk.answers()
+    assert answer["responses"][0]["partition_responses"][0]["base_offset"] == 41
+    # and says for how long nothing more is taken
+    assert answer["throttle_time_ms"] == pytest.approx(1000, rel=0.15)
+    assert talk.session.paused
+    assert talk.woken[-1] - talk.now == pytest.approx(answer["throttle_time_ms"] / 1000, abs=0.001)
+
+
+def test_a_throttled_client_is_asked_for_nothing_until_its_time_is_over() -> None:
+    # Given a client that has to wait for a second
+    talk = Talk(limited(produce=BYTES))
+    use_up(talk)
+    write(talk, size=20_000)
+    acknowledge(talk)
+    # When it sends more, which is in the buffer already
+    write(talk)
+    # Then that is not looked at
+    assert not talk.asked(EAST)
+    talk.wait(0.5)
+    assert not talk.asked(EAST)
+    # until the time is over
+    talk.wait(0.7)
+    assert len(talk.asked(EAST)) == 1
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_who_does_not_know_that_he_has_to_wait_gets_his_answer_when_the_time_is_over(version: int) -> None:
+    # Given a client of before KIP-219
+    talk = Talk(limited(produce=BYTES))
+    use_up(talk, version)
+    # When it writes more than it may
+    write(talk, version, size=20_000)
+    acknowledge(talk)
+    # Then its answer is held
+    assert talk.answers() == []
+    talk.wait(0.5)
+    assert talk.answers() == []
+    talk.wait(0.7)
+    (answer,) = talk.answers()
+    assert answer["throttle_time_ms"] > 900
+
+
+def test_no_operation_waits_for_an_answer_that_is_held() -> None:
+    # Given an answer that is held for its client
+    base = limited(produce=BYTES)
+    talk = Talk(base)
+    use_up(talk, 5)
+    write(talk, 5, size=20_000)
+    acknowledge(talk)
+    # When a fence is published
+    fenced = Topic(name="orders", writer="east", fence=Fence(operation="op-1", since="now"))
+    view = View(2, CLUSTERS, topics={"orders": fenced})
+    talk.follow(limited(snapshot(view, topology(east={"orders": {0: 1}})), produce=BYTES))
+    # Then nothing is in flight for it
+    assert not talk.session.holds_back(frozenset({b"orders"}), frozenset(), 2)
+    assert not talk.session.busy
+
+
+def test_what_was_pipelined_behind_a_throttled_request_waits_for_its_turn_each() -> None:
+    # Given a client that may not use any more
+    talk = Talk(limited(produce=BYTES))
+    use_up(talk)
+    # When it sends three requests of a second each
+    for _ in range(3):
+        write(talk, size=20_000)
+    # Then one goes on a time, as on a broker
+    assert len(talk.asked(EAST)) == 1
+    talk.wait(1.3)
+    assert len(talk.asked(EAST)) == 1
+    talk.wait(3.0)
+    assert len(talk.asked(EAST)) == 1
+
+
+def test_nobody_is_mute_for_longer_than_his_requests_live() -> None:
+    # Given a client that uses half a minute's worth at once
+    talk = Talk(limited(produce=BYTES))
+    write(talk, size=400_000)
+    acknowledge(talk)
+    # Then it is told so
+    assert talk.answers()[0]["throttle_time_ms"] == pytest.approx(30_000, rel=0.02)
+    # When it does not wait, it is listened to again soon enough
+    write(talk)
+    assert not talk.asked(EAST)
+    talk.wait(MUTE_S + 0.01)
+    acknowledge(talk)
+    # and told what it still owes, in the numbers of a broker
+    assert talk.answers()[0]["throttle_time_ms"] == pytest.approx(31_000, rel=0.02)
+    # also when a broker has forgotten it
+    talk.wait(12.0)
+    write(talk)
+    acknowledge(talk)
+    assert talk.answers()[0]["throttle_time_ms"] == pytest.approx(15_000, rel=0.02)
+
+
+def test_a_produce_without_answer_is_counted_and_waited_for_too() -> None:
+    talk = Talk(limited(produce=BYTES))
+    write(talk, size=120_000, acks=0)
+    assert talk.session.paused
+    talk.wait(3.0)
+    assert not talk.session.paused
+
+
+@pytest.mark.parametrize("version", range(4, 13))
+def test_a_fetch_above_the_quota_says_in_its_head_how_long_is_to_be_waited(version: int) -> None:
+    # Given a quota of which ten seconds are used
+    talk = Talk(limited(fetch=BYTES))
+    talk.ask(FETCH, version, fetch(("orders", 0, 0)))
+    # When more is read
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, fetched(("orders", 0, 7, records(120_000))))
+    # Then the answer has all of it
+    waits = version < 8
+    assert talk.answers() == [] if waits else True
+    talk.wait(2.5 if waits else 0.0)
+    if not waits:
+        assert talk.session.paused
+
+
+@pytest.mark.parametrize("version", [8, 11, 12])
+def test_what_was_read_arrives_as_it_was(version: int) -> None:
+    talk = Talk(limited(fetch=BYTES))
+    talk.ask(FETCH, version, fetch(("orders", 0, 0)))
+    (asked,) = talk.asked(EAST)
+    sent = fetched(("orders", 0, 7, records(120_000)))
+    talk.answer(EAST, asked, sent)
+    (answer,) = talk.answers()
+    assert answer["throttle_time_ms"] == pytest.approx(2_000, rel=0.02)
+    assert answer["responses"][0]["partitions"][0]["records"] == sent["responses"][0]["partitions"][0]["records"]
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_the_answer_may_come_byte_by_byte(version: int) -> None:
+    talk = Talk(limited(fetch=BYTES), chunks=lambda data: [data[at : at + 1] for at in range(len(data))])
+    talk.ask(FETCH, version, fetch(("orders", 0, 0)))
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, fetched(("orders", 0, 7, records(500))))
+    (answer,) = talk.answers()
+    assert answer["throttle_time_ms"] == 0
+
+
+def test_a_fetch_is_given_no_more_than_ten_seconds_of_its_quota() -> None:
+    talk = Talk(limited(fetch=BYTES))
+    talk.ask(FETCH, 11, fetch(("orders", 0, 0)))
+    (asked,) = talk.asked(EAST)
+    assert asked.body["max_bytes"] == 10 * BYTES
+    # and where it is mapped as well
+    talk = Talk(limited(state(moved()), fetch=BYTES))
+    talk.ask(FETCH, 11, fetch(("orders", 0, 0)))
+    (asked,) = talk.asked(EAST)
+    assert asked.body["max_bytes"] <= 10 * BYTES
+
+
+def test_a_topic_with_a_quota_of_its_own_counts_for_no_other() -> None:
+    # Given a small quota in one topic, and a large one of the user
+    own, other = QuotaEntity("anonymous", None, "orders"), QuotaEntity("anonymous")
+    quotas = Quotas({own: {QuotaKind.PRODUCE: BYTES}, other: {QuotaKind.PRODUCE: 100 * BYTES}})
+    meters = Meters()
+    talk = Talk(replace(state(), quotas=quotas), meters=meters)
+    # When both are written to in one request
+    talk.ask(PRODUCE, 9, produce(("orders", 0, records(110_000)), ("other", 0, records(200_000))))
+    # Then each has its own part
+    used = {charge.scope.topic: charge.meter.used_s * charge.bound for charge in meters.kept()}
+    assert used["orders"] == pytest.approx(110_000, rel=0.01)
+    assert used[None] == pytest.approx(200_000, rel=0.01)
+    # and the small one makes the client wait
+    assert talk.session.paused
+
+
+def test_bytes_of_several_topics_in_one_fetch_are_told_apart() -> None:
+    # Given quotas in two topics
+    entities = [QuotaEntity("anonymous", None, topic) for topic in ("orders", "other")]
+    meters = Meters()
+    talk = Talk(replace(state(), quotas=Quotas({one: {QuotaKind.FETCH: BYTES} for one in entities})), meters=meters)
+    # When both are read at once
+    talk.ask(FETCH, 11, fetch(("orders", 0, 0), ("other", 0, 0)))
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, fetched(("orders", 0, 7, records(30_000)), ("other", 0, 7, records(150_000))))
+    # Then each counts for its own, and the client waits for the one that is used up
+    used = {charge.scope.topic: charge.meter.used_s * charge.bound for charge in meters.kept()}
+    assert used == {"orders": pytest.approx(30_000, rel=0.01), "other": pytest.approx(150_000, rel=0.01)}
+    assert talk.session.paused
+    # and is told with the next answer
+    talk.answers()
+    talk.wait(1.0)
+    assert talk.session.paused
+    talk.wait(4.1)
+    assert not talk.session.paused
+
+
+def test_a_quota_that_is_taken_away_holds_nobody_any_longer() -> None:
+    talk = Talk(limited(produce=BYTES))
+    write(talk, size=200_000)
+    assert talk.session.paused
+    talk.follow(state())
+    assert not talk.session.paused
+    write(talk, size=200_000)
+    assert not talk.session.paused
+
+
+def test_time_that_requests_take_is_counted_and_waited_for_a_second_at_most() -> None:
+    # Given a hundredth of a thread's time
+    talk = Talk(limited(request=1.0))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, records())))
+    talk.answers()
+    # When the gateway has worked for three seconds for this client
+    talk.session.throttling.unpaid_s = 3.0
+    acknowledge(talk)
+    # Then it waits, as on a broker
+    assert talk.answers()[0]["throttle_time_ms"] == 1000
+    assert talk.session.paused
+    talk.wait(1.01)
+    assert not talk.session.paused
+
+
+def test_who_connects_anew_goes_on_where_he_was() -> None:
+    # Given a client that has used its quota
+    meters = Meters()
+    talk = Talk(limited(produce=BYTES), meters=meters)
+    write(talk, size=150_000)
+    # When it comes again
+    del talk
+    again = Talk(limited(produce=BYTES), meters=meters)
+    write(again, size=1)
+    # Then it still has to wait
+    assert again.session.paused
+
+
+def test_where_nobody_is_limited_nothing_is_counted() -> None:
+    meters = Meters()
+    talk = Talk(replace(state(), quotas=Quotas({ALICE: {QuotaKind.PRODUCE: 1.0}})), meters=meters)
+    write(talk, size=500_000)
+    acknowledge(talk)
+    assert talk.answers()[0]["throttle_time_ms"] == 0
+    assert not len(meters)
+    assert talk.closed is None
+
+
+def test_a_throttled_client_that_leaves_is_let_go() -> None:
+    talk = Talk(limited(produce=BYTES))
+    write(talk, size=200_000)
+    acknowledge(talk)
+    talk.take(talk.session.client_left(talk.now))
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.CLIENT_LEFT

@@ -1,0 +1,120 @@
+"""Which quota counts for whom."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.model.quota import (
+    DEFAULT,
+    Limits,
+    QuotaEntity,
+    QuotaKind,
+    check_entity,
+    check_limit,
+    check_limits,
+    named,
+)
+from ha_core.plan.quotas import Quota, Quotas, Scope
+
+P = QuotaKind.PRODUCE
+ORDER = (
+    (QuotaEntity("alice", "app"), Scope(P, "alice", "app")),
+    (QuotaEntity("alice", DEFAULT), Scope(P, "alice", "app")),
+    (QuotaEntity("alice"), Scope(P, "alice", None)),
+    (QuotaEntity(DEFAULT, "app"), Scope(P, "alice", "app")),
+    (QuotaEntity(DEFAULT, DEFAULT), Scope(P, "alice", "app")),
+    (QuotaEntity(DEFAULT), Scope(P, "alice", None)),
+    (QuotaEntity(None, "app"), Scope(P, None, "app")),
+    (QuotaEntity(None, DEFAULT), Scope(P, None, "app")),
+)
+"""From the most specific to the least, as Kafka documents it, and whose use is counted together by each."""
+
+
+def limits(rate: float) -> Limits:
+    return {P: rate}
+
+
+@given(st.sets(st.integers(0, len(ORDER) - 1)))
+def test_of_the_quotas_that_fit_the_most_specific_one_counts(given_ones: set[int]) -> None:
+    quotas = Quotas({ORDER[place][0]: limits(place + 1.0) for place in given_ones})
+    expected = None if not given_ones else Quota(ORDER[min(given_ones)][1], min(given_ones) + 1.0)
+    assert quotas.of(P, "alice", "app") == expected
+
+
+def test_a_quota_that_does_not_limit_this_is_none_for_it() -> None:
+    quotas = Quotas({QuotaEntity("alice", "app"): {QuotaKind.FETCH: 5.0}, QuotaEntity("alice"): limits(7.0)})
+    assert quotas.of(P, "alice", "app") == Quota(Scope(P, "alice", None), 7.0)
+    assert quotas.of(QuotaKind.REQUEST, "alice", "app") is None
+
+
+def test_a_default_counts_for_each_user_by_himself() -> None:
+    quotas = Quotas({QuotaEntity(DEFAULT): limits(7.0)})
+    assert quotas.of(P, "alice", "app") == Quota(Scope(P, "alice", None), 7.0)
+    assert quotas.of(P, "bob", "app") == Quota(Scope(P, "bob", None), 7.0)
+
+
+def test_topics_with_a_quota_of_their_own_are_told() -> None:
+    quotas = Quotas({QuotaEntity("alice", None, "orders"): limits(7.0), QuotaEntity("bob", None, "o"): limits(1.0)})
+    assert quotas.of_topics(P, "alice") == {"orders": Quota(Scope(P, "alice", None, "orders"), 7.0)}
+    assert quotas.of_topics(QuotaKind.FETCH, "alice") == {}
+    assert quotas.of(P, "alice", "app") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "users", "expected"),
+    [
+        ("alice.orders", {"alice"}, QuotaEntity("alice", None, "orders")),
+        ("alice.orders.eu", {"alice"}, QuotaEntity("alice", None, "orders.eu")),
+        ("cn.shop.orders.eu", {"cn.shop"}, QuotaEntity("cn.shop", None, "orders.eu")),
+        ("a.b.c", {"a", "a.b"}, QuotaEntity("a.b", None, "c")),
+        ("alice.orders", {"bob"}, QuotaEntity(instance="alice.orders")),
+        ("alice", {"alice"}, QuotaEntity(instance="alice")),
+        ("alice.", {"alice"}, QuotaEntity(instance="alice.")),
+        (".orders", {""}, QuotaEntity(instance=".orders")),
+        ("alice.or\nders", {"alice"}, QuotaEntity(instance="alice.or\nders")),
+        ("alice.a b", {"alice"}, QuotaEntity(instance="alice.a b")),
+    ],
+)
+def test_a_name_with_dots_means_what_known_users_say(name: str, users: set[str], expected: QuotaEntity) -> None:
+    assert named(name, users) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("producer_byte_rate", 0.0, "must be greater than 0"),
+        ("consumer_byte_rate", -1.0, "must be greater than 0"),
+        ("consumer_byte_rate", float("nan"), "must be greater than 0"),
+        ("producer_byte_rate", float("inf"), "at most"),
+        ("producer_byte_rate", 1.5, "fractional"),
+        ("request_percentage", 1e9, "at most"),
+        ("controller_mutation_rate", 1.0, "Invalid configuration key"),
+    ],
+)
+def test_a_limit_that_cannot_be_is_refused(key: str, value: float, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        check_limit(key, value)
+
+
+@pytest.mark.parametrize(
+    ("entity", "words"),
+    [
+        (QuotaEntity(), "for nobody"),
+        (QuotaEntity(user=""), "of 0 characters"),
+        (QuotaEntity(user="x" * 256), "of 256 characters"),
+        (QuotaEntity(topic="orders"), "for nobody"),
+        (QuotaEntity(DEFAULT, None, "orders"), "one user"),
+        (QuotaEntity("alice", "app", "orders"), "one user"),
+        (QuotaEntity("alice", None, "or/ders"), "no topic"),
+    ],
+)
+def test_a_quota_for_nobody_is_refused(entity: QuotaEntity, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        check_entity(entity)
+
+
+def test_of_a_topic_only_bytes_are_counted() -> None:
+    with pytest.raises(ValueError, match="request_percentage"):
+        check_limits(QuotaEntity("alice", None, "orders"), {QuotaKind.REQUEST: 5.0})

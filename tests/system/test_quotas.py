@@ -1,0 +1,194 @@
+"""Quotas that gateways keep, beside those of a real broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from statistics import mean
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from ha_core.model.quota import QuotaEntity, QuotaKind
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
+from stack.harness import Stack
+from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, create_topic
+from tests.system.used_by_hand import Place, Used, brokers_place, gateways_places, limit, read, write
+
+pytestmark = pytest.mark.stack
+
+RATE = 400_000
+SIZE = 150_000
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2"}, gateways=3) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def store(stack: Stack) -> Iterator[Store]:
+    opened = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def topic(stack: Stack, name: str) -> str:
+    create_topic(bootstrap(stack, "east"), name, 1)
+    return name
+
+
+def side_by_side(*works: Callable[[], Used]) -> list[Used]:
+    with ThreadPoolExecutor(len(works)) as pool:
+        return [future.result() for future in [pool.submit(work) for work in works]]
+
+
+def limit_both(stack: Stack, store: Store, user: str, **limits: float) -> tuple[str, str]:
+    """The client ids that have the same quota: through gateways, by user, and at the broker. It sees the former too."""
+    direct = f"direct-{user}"
+    assert limit(brokers_place(stack), {"client-id": direct}, **limits)[0]["error_code"] == 0
+    store.change_quota(QuotaEntity(user=user), {QuotaKind(key): value for key, value in limits.items()})
+    time.sleep(1.0)
+    return f"HA#{user}#orders", direct
+
+
+def alike(ours: Any, theirs: Any) -> bool:
+    return bool(ours == pytest.approx(theirs, rel=0.1))
+
+
+def test_clients_are_throttled_as_by_a_broker_with_the_same_quota(stack: Stack, store: Store, topic: str) -> None:
+    # Given the same quotas at a broker and at the gateways; of writers that know that they have to wait, of such that
+    # do not, and of readers
+    broker, gateway = brokers_place(stack), gateways_places(stack, store, topic)[0]
+    write(broker, "filler", topic, SIZE, 0.2)
+    pace_s = 1.1 * SIZE / RATE
+    works: list[Callable[[], Used]] = []
+    for user, version in (("newer", 9), ("older", 5)):
+        for place, who in zip((gateway, broker), limit_both(stack, store, user, producer_byte_rate=RATE), strict=True):
+            works.append(partial(write, place, who, topic, SIZE, 9.0, pace_s, version))
+    for place, who in zip((gateway, broker), limit_both(stack, store, "reader", consumer_byte_rate=RATE), strict=True):
+        works.append(partial(read, place, who, topic, SIZE, 9.0, pace_s))
+    # When clients write and read as fast as they are let, here and there
+    used = side_by_side(*works)
+    # Then they are told the same, and have used as much. (A broker gives nothing with the answer that throttles a
+    # fetch, and is asked for the same again: of what is told the zeros differ.)
+    for ours, theirs in zip(used[::2], used[1::2], strict=True):
+        assert len(theirs.throttled) > 10
+        assert alike(ours.waited_ms, theirs.waited_ms), (ours, theirs)
+        assert alike(mean(ours.throttled), mean(theirs.throttled)), (ours, theirs)
+        assert alike(ours.size, theirs.size), (ours, theirs)
+
+
+def test_a_quota_holds_over_three_gateways_as_at_one_broker(stack: Stack, store: Store, topic: str) -> None:
+    # Given a quota, and a writer at each of three gateways; beside them three at the broker
+    places = gateways_places(stack, store, topic)
+    through, direct = limit_both(stack, store, "spread", producer_byte_rate=RATE)
+    works = [(place, through) for place in places] + [(brokers_place(stack), direct)] * len(places)
+    size = 50_000
+    # When all write as fast as they are let
+    used = side_by_side(
+        *(partial(write, place, who, topic, size, 20.0, 1.1 * len(places) * size / RATE) for place, who in works)
+    )
+    ours, theirs = used[: len(places)], used[len(places) :]
+    # Then they have written as much
+    said = [(one.size, one.throttle_ms) for one in used]
+    assert alike(*(sum(one.size for one in side) for side in (ours, theirs))), said
+    # and are told to wait for as long
+    assert alike(*(mean(ms for one in side for ms in one.throttle_ms) for side in (ours, theirs))), said
+    # and none of them has written much more than the others
+    assert max(one.size for one in ours) < 1.3 * min(one.size for one in ours), said
+
+
+def test_unmodified_clients_at_a_quota_never_time_out(stack: Stack, store: Store, topic: str) -> None:
+    # Given a producer and a consumer that may use 300 kB a second
+    user = QuotaEntity(user="unmodified")
+    store.change_quota(user, {QuotaKind.PRODUCE: 300_000, QuotaKind.FETCH: 300_000})
+    time.sleep(1.0)
+    wrong: list[Any] = []
+    common = {
+        "bootstrap.servers": stack.bootstrap,
+        "client.id": f"HA#unmodified#{topic}",
+        "error_cb": wrong.append,
+        "socket.timeout.ms": 15_000,
+    }
+    producer = Producer(common | {"enable.idempotence": True, "queue.buffering.max.kbytes": 4096})
+    reader = Consumer(common | {"group.id": topic, "auto.offset.reset": "earliest"})
+    reader.subscribe([topic])
+    written = read = 0
+
+    def told(error: Any, _message: Any) -> None:
+        nonlocal written
+        if error is None:
+            written += 1
+        else:
+            wrong.append(error)
+
+    # When it writes as fast as it is let, for many times its burst
+    began = time.monotonic()
+    while time.monotonic() - began < 30:
+        with suppress(BufferError):
+            producer.produce(topic, b"x" * 10_000, on_delivery=told)
+        producer.poll(0)
+        for message in reader.consume(500, 0.02):
+            assert message.error() is None, message.error()
+            read += 1
+    # Then nothing has gone wrong
+    assert not wrong, wrong
+    assert 300 < read <= written
+    assert written * 10_000 < 300_000 * (10 + 30) * 1.1
+    # When nobody limits it any more
+    store.change_quota(user, dict.fromkeys(QuotaKind))
+    # Then the rest goes at once
+    assert producer.flush(20) == 0
+    reader.close()
+    assert not wrong, wrong
+
+
+def test_a_change_takes_effect_within_a_second_while_clients_write(stack: Stack, store: Store, topic: str) -> None:
+    # Given a writer that nobody limits
+    gateway = gateways_places(stack, store, topic)[0]
+    user, client_id = QuotaEntity(user="changing"), f"HA#changing#{topic}"
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write, gateway, client_id, topic, SIZE, 6.0)
+        time.sleep(2.0)
+        # When a quota is set
+        store.change_quota(user, {QuotaKind.PRODUCE: 100_000})
+        time.sleep(2.0)
+        # and taken away
+        store.change_quota(user, {QuotaKind.PRODUCE: None})
+        used = writing.result()
+    # Then it was throttled in between, and not in the last second
+    told = used.throttle_ms
+    first, last = next(at for at, ms in enumerate(told) if ms), max(at for at, ms in enumerate(told) if ms)
+    assert first > 50
+    assert len(told) - last > 50
+    assert last - first < 10
+
+
+@pytest.mark.parametrize("place", ["one gateway", "the broker"])
+def test_kafkas_own_tool_changes_what_is_limited(stack: Stack, store: Store, topic: str, place: str) -> None:
+    at: Place = gateways_places(stack, store, topic)[0] if place == "one gateway" else brokers_place(stack)
+    for entity, limits, code in (
+        ({"user": "tool"}, {"producer_byte_rate": 1000.0}, 0),
+        ({"user": "tool", "client-id": "app"}, {"request_percentage": 12.5}, 0),
+        ({"user": None}, {"consumer_byte_rate": 1e6}, 0),
+        ({"user": "tool"}, {"producer_byte_rate": 0.0}, 42),
+        ({"user": "tool"}, {"producer_byte_rate": -5.0}, 42),
+        ({"user": "tool"}, {"producer_byte_rate": 1.5}, 42),
+        ({"user": "tool"}, {"bytes": 1.0}, 42),
+        ({"user": ""}, {"producer_byte_rate": 1.0}, 42),
+        ({"nobody": "x"}, {"producer_byte_rate": 1.0}, 42),
+        ({}, {"producer_byte_rate": 1.0}, 42),
+        ({"user": "tool"}, {"producer_byte_rate": None, "no_such": None}, 0),
+        ({"user": "tool", "client-id": "app"}, {"request_percentage": None}, 0),
+        ({"user": None}, {"consumer_byte_rate": None}, 0),
+    ):
+        (said,) = limit(at, dict(entity), **limits)
+        assert said["error_code"] == code, (entity, limits, said)
