@@ -17,6 +17,9 @@ from gateway.authenticating.phantoms import Phantoms
 from gateway.authenticating.users import UsersError, accounts, with_keys
 from gateway.rules_file import RulesFile, RulesFileError, parse
 from gateway.session.certificate import parse_rule
+from gateway.session.rates import Settings
+from gateway.settings_file import SettingsError
+from gateway.settings_file import parse as parse_settings
 from gateway.tls_server import TlsServer, tls_server
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
@@ -286,6 +289,36 @@ class Authorisation(_Section):
         return {} if said is False or said == "off" else said  # to YAML `off` is false
 
 
+class Discovery(_Section):
+    """How often clients may ask who leads, who coordinates and for producer ids."""
+
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """As `settings_file` has them (`settings_file`), where they do not change while the gateway runs."""
+    settings_file: Path | None = None
+    """YAML; relative to the configuration file, and read again when it changes."""
+    _read: Settings = PrivateAttr(default=Settings())
+
+    @property
+    def read(self) -> Settings:
+        """As they were at the start."""
+        return self._read
+
+    @field_validator("settings")
+    @classmethod
+    def _can_be_read(cls, said: dict[str, Any]) -> dict[str, Any]:
+        try:
+            parse_settings(said)
+        except SettingsError as error:
+            raise ValueError("; ".join(error.faults)) from None
+        return said
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.settings and self.settings_file is not None:
+            raise ValueError("settings and settings_file both say how often clients may ask; leave one out")
+        return self
+
+
 class Limits(_Section):
     """Bounds on what clients can make the gateway hold."""
 
@@ -330,6 +363,7 @@ class Config(_Section):
     """How the gateway itself logs in to clusters, as in a security file (`ha_core/kafka/security`), but with passwords
     in files only."""
     limits: Limits = Limits()
+    discovery: Discovery = Discovery()
     zone: Annotated[str, Field(max_length=255)] = ""
     record_facts_s: Annotated[int, Field(ge=0, le=86_400)] = 60
     """How often one of the gateways records what each cluster holds; 0: never this one."""
@@ -347,6 +381,12 @@ class Config(_Section):
     def rules_file(self) -> Path | None:
         """Where access rules are kept; None: there are none."""
         named = self.authorisation.rules_file
+        return None if named is None else self._folder / named
+
+    @property
+    def settings_file(self) -> Path | None:
+        """Where discovery's settings are kept that change while the gateway runs; None: nowhere."""
+        named = self.discovery.settings_file
         return None if named is None else self._folder / named
 
     @field_validator("security_profiles")
@@ -409,6 +449,10 @@ def load(path: Path | str) -> Config:
     config._folder = folder
     if config.rules_file is not None:
         config.authorisation._rules = read_rules(config.rules_file, f"{file}: authorisation.rules_file")
+    if config.settings_file is None:
+        config.discovery._read = parse_settings(config.discovery.settings)
+    else:
+        config.discovery._read = read_settings(config.settings_file, f"{file}: discovery.settings_file")
     _read_security(config, file)
     try:
         config._profiles = profiles(config.security_profiles, f"{file}: security_profiles", folder, ("password_file",))
@@ -422,6 +466,14 @@ def read_rules(file: Path, key: str = "the access rules") -> RulesFile:
     try:
         return parse(_yaml(file, key))
     except RulesFileError as error:
+        raise ConfigError("\n".join(f"{file}: {fault}" for fault in error.faults)) from None
+
+
+def read_settings(file: Path, key: str = "the settings of discovery") -> Settings:
+    """:raises ConfigError: one line per fault; nothing of the file is to be used."""
+    try:
+        return parse_settings(_yaml(file, key))
+    except SettingsError as error:
         raise ConfigError("\n".join(f"{file}: {fault}" for fault in error.faults)) from None
 
 

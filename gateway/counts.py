@@ -31,6 +31,9 @@ class Counts:
     """By the label of their `Refusal`: partitions of produce and fetch, and other requests."""
     mirror_fetch_bytes: Counter[str] = field(default_factory=Counter)
     """Of records that readers were given from copies, by the cluster of the copy."""
+    discovery_delayed: Counter[str] = field(default_factory=Counter)
+    """Requests for metadata, coordinators and producer ids that came too often, by the limit that said so."""
+    discovery_delayed_s: float = 0.0
     foreign: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Connections that began with another protocol, by the listener's (`plain`, `tls`) and that."""
     handshakes: Counter[str] = field(default_factory=Counter)

@@ -71,6 +71,10 @@ class Metrics:
         text = "Whether the file of rules is not in force as it is now."
         yield _gauge("access_rules_unreadable", text, rules is not None and bool(rules.unreadable))
 
+        following = gateway.settings
+        text = "Whether the file of discovery's settings is not in force as it is now."
+        yield _gauge("settings_unreadable", text, following is not None and bool(following.unreadable))
+
         counts = gateway.counts
         requests = {(api_label(key), outcome): count for (key, outcome), count in dict(counts.requests).items()}
         data = {
@@ -84,4 +88,8 @@ class Metrics:
         yield _counter("bytes", "Bytes of the data path.", data, "side", "direction")
         text = "Records read from copies of mirrors instead of their source, by the cluster of the copy."
         yield _counter("mirror_fetch_bytes", text, dict(counts.mirror_fetch_bytes), "cluster")
+        text = "Requests for metadata, coordinators and producer ids that were answered later, by the limit."
+        yield _counter("discovery_delayed", text, dict(counts.discovery_delayed), "limit")
+        text = "For how long these were held, all together."
+        yield _counter("discovery_delayed_seconds", text, counts.discovery_delayed_s)
         yield from counts.composed.collect()

@@ -86,6 +86,11 @@ class Clients:
             user, port = connection.session.entry.user, connection.session.port
             _log.info("closed a connection: cause=%s user=%s port=%s %s", cause.value, user, port, detail)
 
+    def say(self, kind: str, text: str) -> None:
+        """Writes a line that one cause can write by the thousand; kinds are few."""
+        if self._damped.lets(kind, clock.now()):
+            _log.info("%s: %s", kind, text)
+
     async def sweep(self) -> None:
         """Ends those that are overdue or idle, for ever."""
         while True:

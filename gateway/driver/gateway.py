@@ -30,15 +30,17 @@ from gateway.driver.peers import addresses
 from gateway.driver.producer_ids import ProducerIds
 from gateway.driver.rounds import Rounds
 from gateway.driver.rules import FollowingRules
+from gateway.driver.settings import FollowingSettings
 from gateway.driver.sightings import Sightings
 from gateway.nodes import NodeBook, gateway_key
 from gateway.rights import Denied
 from gateway.session import commands
-from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Judge, Refresh, Saw, Wish
+from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Delays, Judge, Refresh, Saw, Wish
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms, changed_topics
+from gateway.session.rates import DiscoveryRates, Settings
 from gateway.session.refusal import Refusal
 from gateway.session.session import Session
 from gateway.session.shared import Shared
@@ -80,6 +82,11 @@ class Gateway:
         self.terms = Terms()
         self.recalled = Recalled()
         self.copies = Copies()
+        self.discovery = DiscoveryRates(config.discovery.read)
+        followed = config.settings_file
+        self.settings = (
+            None if followed is None else FollowingSettings(followed, self.discovery.settings, self.follow_settings)
+        )
         self.following_copies = FollowingCopies(
             store.follow_mirror_copies().read, self.copies, lambda: self.snapshot.view, clock.now
         )
@@ -127,6 +134,7 @@ class Gateway:
             nodes=self.nodes,
             transactions=transactions,
             copies=self.copies,
+            discovery=self.discovery,
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         # What connections need (`ConnectionHost`) and a part does by itself:
@@ -164,6 +172,8 @@ class Gateway:
         )
         if self.rules is not None:
             self._spawn(self.rules.keep())
+        if self.settings is not None:
+            self._spawn(self.settings.keep())
         await self._loaded.wait()
         self._spawn(cycles.keep())
         with suppress(TimeoutError):
@@ -259,6 +269,10 @@ class Gateway:
         self.snapshot = replace(self.snapshot, rights=rights)
         self.following.begin(self.clients.open)
 
+    def follow_settings(self, settings: Settings) -> None:
+        """Others are in force: from the next request on."""
+        self.discovery.settings = settings
+
     def _follows(self, connection: ClientConnection) -> None:
         connection.follow()
         self.drains.progressed(connection)
@@ -330,6 +344,10 @@ class Gateway:
                 self.judges.ask(connection, question)
             case AwaitLease():
                 self._without_lease.add(connection)
+            case Delays():
+                user = connection.session.entry.user or ANONYMOUS
+                text = f"user={user} address={connection.address} asks more than {wish.per_s} times a second"
+                self.clients.say(f"requests answered later, limit={wish.limit}", text)
             case Saw():
                 self.sightings.saw(wish)
             case commands.Audit():

@@ -67,6 +67,13 @@ class AwaitLease(NamedTuple):
     """Call `Session.tick` when the lease holds again."""
 
 
+class Delays(NamedTuple):
+    """The client asks more often than it may, and has to wait; `per_s` is what the limit lets through."""
+
+    limit: str
+    per_s: int
+
+
 class Wake(NamedTuple):
     """Call `Session.tick` at this time (seconds on the driver's monotonic clock)."""
 
@@ -161,6 +168,6 @@ class Close(NamedTuple):
 
 Inquiry = Inquire | LookUp | LookAfter
 """To clusters, about what all sessions share."""
-Wish = Compose | Judge | AwaitLease | Saw | Audit | Refresh | Inquiry
+Wish = Compose | Judge | AwaitLease | Delays | Saw | Audit | Refresh | Inquiry
 """What the gateway around a connection does; all else the connection does itself."""
 Command = ToClient | ToUpstream | Shut | Drop | Wake | Close | Wish

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.session import authentication, groups, streaming, transactions, turns
+from gateway.session import authentication, discovery, groups, streaming, transactions, turns
 from gateway.session.commands import Cause
 from gateway.session.entry import Judging, Proving
 from gateway.session.fetch.handle import fetch
@@ -64,7 +64,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             break
         request = Request(header, buf, pos, stop, limits, frame_end - stop)
         if not request.missing:
-            if not turns.admit(session, request):
+            if not (turns.admit(session, request) and discovery.admit(session, request)):
                 break
             _handle(session, request)
             request.forget()
@@ -90,7 +90,7 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
         header = read_request_header(frame, 4, len(frame))
         assert header is not None  # as when its beginning came
         request = Request(header, frame, 0, len(frame), session.shared.limits)
-        if turns.admit(session, request):
+        if turns.admit(session, request) and discovery.admit(session, request):
             session.reading = None
             _handle(session, request)
             request.forget()

@@ -16,7 +16,7 @@ from gateway.session.entry import Judging
 from gateway.session.fetch.handle import forget_gaps, wake_readers
 from gateway.session.life import Leaving
 from gateway.session.pending import Composed, InFlight, Passed, Ready, concerns
-from gateway.session.reading import Full, HalfSent, Verdict
+from gateway.session.reading import Delayed, Full, HalfSent, Verdict
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
 from ha_core.wire import ApiKey, ForeignProtocolError, RemoteProtocolError, WireError
@@ -191,11 +191,13 @@ class Session(ConnectionState):
             return False
         if self.waits_for is Verdict.AWAITED:
             return not isinstance(self.entry, Judging)
+        if isinstance(self.waits_for, Delayed):
+            return self.now >= self.waits_for.until
         return not self.full(share=2) if self.waits_for is Full.FULL else turns.has_come(self, self.waits_for)
 
     @property
     def idle(self) -> bool:
-        return not self.queue
+        return not self.queue and self.waits_for is None
 
     @property
     def busy(self) -> bool:

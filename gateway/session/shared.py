@@ -14,6 +14,7 @@ from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
+from gateway.session.rates import DiscoveryRates
 from gateway.session.snapshot import Lease
 from ha_core.model.producer import issued_id, issuer
 from ha_core.wire import Limits
@@ -72,6 +73,7 @@ class Shared(NamedTuple):
     nodes: VirtualNodes
     transactions: Holders
     copies: Copies
+    discovery: DiscoveryRates
     max_in_flight: int = 100
 
     def issued(self, client_id: int) -> Issued:

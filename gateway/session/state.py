@@ -24,7 +24,7 @@ from gateway.session.fetch.plan import Gap
 from gateway.session.life import Life, Open, Over
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
-from gateway.session.reading import Beginning, Full, HalfSent, Turn, Verdict
+from gateway.session.reading import Beginning, Delayed, Full, HalfSent, Turn, Verdict
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
@@ -61,6 +61,7 @@ class ConnectionState:
         "client_id",
         "composed",
         "damping",
+        "delayed",
         "entry",
         "fetch_session",
         "gaps",
@@ -114,8 +115,10 @@ class ConnectionState:
         """Something was sent that has no answer."""
         self.reading: Beginning | HalfSent | None = None
         """What the next client bytes belong to; None: the next request."""
-        self.waits_for: Turn | Full | Verdict | None = None
+        self.waits_for: Turn | Full | Verdict | Delayed | None = None
         """What the first request in `carry` waits for."""
+        self.delayed: Delayed | None = None
+        """That request was counted already, and has to wait or had to (`discovery`)."""
         self.routes_by_client: dict[str | None, Routes] = {}
         self.client_id: str | None = None
         """Of the newest request that a verdict was looked up for."""
@@ -232,7 +235,10 @@ class ConnectionState:
 
     def next_wakeup(self) -> float | None:
         """When the next thing that waits for its time is due."""
-        return min((pending.due_at for pending in self.queue if pending.due_at > self.now), default=None)
+        due = [pending.due_at for pending in self.queue if pending.due_at > self.now]
+        if self.delayed is not None and self.delayed.until > self.now:
+            due.append(self.delayed.until)
+        return min(due, default=None)
 
     def pop_commands(self) -> list[Command]:
         if self._waking:

@@ -16,7 +16,8 @@ from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
-from gateway.session.reading import Turn, Verdict
+from gateway.session.rates import DiscoveryRates
+from gateway.session.reading import Delayed, Turn, Verdict
 from gateway.session.session import Session
 from gateway.session.shared import Authentication, Shared
 from gateway.session.snapshot import Lease, Port, Snapshot, fences
@@ -110,6 +111,7 @@ class Talk:
         limits: Limits | None = None,
         producer_order: ProducerOrder | None = None,
         holders: Holders | None = None,
+        discovery: DiscoveryRates | None = None,
         address: str = "10.0.0.1",
     ) -> None:
         self.now = 100.0
@@ -134,6 +136,7 @@ class Talk:
             NODES,
             Holders() if holders is None else holders,
             self.copies,
+            DiscoveryRates() if discovery is None else discovery,
         )
         self.session = Session(port, shared, state or snapshot(), address)
         self.accounts = shared.authentication.accounts
@@ -237,6 +240,6 @@ class Talk:
                 self.woken.append(command.at)
             else:
                 self.others.append(command)
-        if isinstance(self.session.waits_for, Turn | Verdict) and self.session.may_go_on:
+        if isinstance(self.session.waits_for, Turn | Verdict | Delayed) and self.session.may_go_on:
             buf = bytearray(self.session.carry)
             self.take(self.session.receive(buf, len(buf), self.now))
