@@ -326,6 +326,8 @@ class Limits(_Section):
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     max_connections_per_user: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Of those, of one user. Default: half, or all where only one user can log in."""
+    max_connections_per_address: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Of those, from one address. Default: all, since behind a load balancer all clients come from one."""
     max_in_flight_per_connection: Annotated[int, Field(ge=1, le=10_000)] = 100
     idle_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 600_000
     handshake_ms: Annotated[int, Field(ge=100, le=86_400_000)] = 10_000
@@ -337,9 +339,34 @@ class Limits(_Section):
     max_logins: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     """Clients that have not logged in yet, at once: the next ones wait until some have, or were ended for it."""
 
+    max_login_bytes: Annotated[int, Field(ge=1024, le=2_147_483_647)] = 131_072
+    """Of a request of a client that has not logged in yet."""
+    frame_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 60_000
+    """How long the rest of a request may take; of a produce that is sent on as it comes, the next bytes of it."""
+    max_elements: Annotated[int, Field(ge=1000, le=1_000_000)] = 100_000
+    """Of one request: all that its lists have, together."""
+    max_partitions: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
+    """Of one produce, and as many topics; of a fetch twice as many of both together."""
+    max_held_bytes: Annotated[int, Field(ge=1024)] = 1 << 30
+    """Of requests of all clients that are not whole yet."""
+
+    @model_validator(mode="after")
+    def _one_request_fits(self) -> Self:
+        if self.max_held_bytes < self.max_request_bytes:
+            raise ValueError(
+                f"max_held_bytes={self.max_held_bytes} is less than one request may have "
+                f"(max_request_bytes={self.max_request_bytes}); raise it, or lower that"
+            )
+        return self
+
     def wire(self) -> WireLimits:
         """The codec's limits under this configuration."""
-        return WireLimits(max_request_bytes=self.max_request_bytes)
+        return WireLimits(
+            max_request_bytes=self.max_request_bytes,
+            max_login_bytes=self.max_login_bytes,
+            max_partitions=self.max_partitions,
+            max_inline=self.max_elements,
+        )
 
 
 class Log(_Section):

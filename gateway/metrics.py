@@ -39,7 +39,9 @@ class Metrics:
         clients = gateway.clients
         yield _gauge("connections", "Open client connections.", len(clients.open))
         yield _counter("connections_accepted", "Client connections accepted.", clients.accepted)
-        yield _counter("connections_turned_away", "Client connections above the limit.", clients.turned_away)
+        yield _counter(
+            "connections_turned_away", "Client connections above a limit.", dict(clients.turned_away), "limit"
+        )
         yield _counter("connections_ended", "Client connections ended.", dict(clients.ended), "cause")
 
         text = "Connections that began with another protocol than the listener's."
@@ -74,6 +76,9 @@ class Metrics:
         following = gateway.settings
         text = "Whether the file of discovery's settings is not in force as it is now."
         yield _gauge("settings_unreadable", text, following is not None and bool(following.unreadable))
+
+        text = "Bytes held of requests that are not whole yet."
+        yield _gauge("held_request_bytes", text, gateway.shared.held.bytes)
 
         counts = gateway.counts
         requests = {(api_label(key), outcome): count for (key, outcome), count in dict(counts.requests).items()}

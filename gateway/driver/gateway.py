@@ -36,6 +36,7 @@ from gateway.nodes import NodeBook, gateway_key
 from gateway.rights import Denied
 from gateway.session import commands
 from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Delays, Judge, Refresh, Saw, Wish
+from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
@@ -135,6 +136,7 @@ class Gateway:
             transactions=transactions,
             copies=self.copies,
             discovery=self.discovery,
+            held=HeldBytes(config.limits.max_held_bytes),
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         # What connections need (`ConnectionHost`) and a part does by itself:

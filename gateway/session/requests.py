@@ -60,6 +60,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         header = read_request_header(buf, pos + 4, stop)
         if (header is None and end >= frame_end) or (header is not None and header.body_at > frame_end):
             raise RemoteProtocolError(f"a request of {size} bytes ends inside its header")
+        session.headers_read += header is not None
         if header is None or authentication.expired(session, header.api_key):
             break
         request = Request(header, buf, pos, stop, limits, frame_end - stop)
@@ -76,6 +77,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         streams = header.api_key == ApiKey.PRODUCE and entry.entered and low <= header.api_version <= high
         if not (streams and stream_produce(session, request)):
             session.reading = Beginning(bytearray(request.frame), 4 + size)
+            session.hold(stop - pos)
         request.forget()
         return
     if session.life.goes_on and pos < end:
@@ -85,6 +87,8 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
 def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -> int:
     frame = beginning.frame
     taken = min(beginning.size - len(frame), len(chunk))
+    if not session.hold(taken):
+        return taken
     frame += chunk[:taken]
     if len(frame) == beginning.size:
         header = read_request_header(frame, 4, len(frame))
@@ -92,6 +96,7 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
         request = Request(header, frame, 0, len(frame), session.shared.limits)
         if turns.admit(session, request) and discovery.admit(session, request):
             session.reading = None
+            session.let_go()
             _handle(session, request)
             request.forget()
     return taken

@@ -196,6 +196,16 @@ class Session(ConnectionState):
         return not self.full(share=2) if self.waits_for is Full.FULL else turns.has_come(self, self.waits_for)
 
     @property
+    def partial(self) -> tuple[int, int] | None:
+        """Which request has begun to come and is not there yet, and of one that streams how much is missing. None:
+        none is, or it is not for the client to go on."""
+        if self.waits_for is not None or not self.life.receives:
+            return None
+        if isinstance(self.reading, HalfSent):
+            return self.headers_read, self.reading.missing
+        return (self.headers_read, -1) if self.reading is not None or self.carry else None
+
+    @property
     def idle(self) -> bool:
         return not self.queue and self.waits_for is None
 

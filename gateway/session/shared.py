@@ -10,6 +10,7 @@ from gateway.copies import Copies
 from gateway.counts import Counts
 from gateway.session.brake import Brake
 from gateway.session.commands import BrokerLane
+from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
@@ -74,6 +75,7 @@ class Shared(NamedTuple):
     transactions: Holders
     copies: Copies
     discovery: DiscoveryRates
+    held: HeldBytes
     max_in_flight: int = 100
 
     def issued(self, client_id: int) -> Issued:

@@ -66,6 +66,8 @@ class ConnectionState:
         "fetch_session",
         "gaps",
         "given_bytes",
+        "headers_read",
+        "held_bytes",
         "here",
         "life",
         "line",
@@ -128,6 +130,10 @@ class ConnectionState:
         """Answers in `out`."""
         self._waking = False
         self.transactions = OpenTransactions(shared.transactions)
+        self.headers_read = 0
+        """Requests of which so much has come that it is known what they are."""
+        self.held_bytes = 0
+        """Of a request that is not whole yet."""
         self.line: list[Gathered] = []
         """Exchanges that go on one after the other (`exchange`)."""
         self.buffered_bytes = 0
@@ -220,6 +226,20 @@ class ConnectionState:
     def may_yet_append(self) -> bool:
         """Whether a broker has something that may change a log or a group, and has not told what became of it."""
         return self.unsure() or any(isinstance(pending, InFlight) and pending.changes() for pending in self.queue)
+
+    def hold(self, count: int) -> bool:
+        """So many more bytes of a request that is not whole yet are kept. False: there is no room, and it ends."""
+        self.held_bytes += count
+        if self.shared.held.add(count):
+            return True
+        why = f"with {self.held_bytes} bytes of a request {self.shared.held.bytes} bytes would be held of all clients"
+        self.close(Cause.HELD_TOO_MUCH, f"{why}, above {self.shared.held.most} (limits.max_held_bytes)")
+        return False
+
+    def let_go(self) -> None:
+        """What was kept of a request is needed no more."""
+        self.shared.held.let_go(self.held_bytes)
+        self.held_bytes = 0
 
     def full(self, share: int = 1) -> bool:
         """Whether as much is under way as one connection may have, or one `share`th of it."""

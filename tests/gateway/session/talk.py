@@ -12,6 +12,7 @@ from gateway.copies import Copies
 from gateway.counts import Counts
 from gateway.session.brake import Brake
 from gateway.session.commands import BrokerLane, Close, Command, Judge, ToClient, ToUpstream, Wake
+from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
@@ -112,6 +113,7 @@ class Talk:
         producer_order: ProducerOrder | None = None,
         holders: Holders | None = None,
         discovery: DiscoveryRates | None = None,
+        max_held: int = 1 << 30,
         address: str = "10.0.0.1",
     ) -> None:
         self.now = 100.0
@@ -137,6 +139,7 @@ class Talk:
             Holders() if holders is None else holders,
             self.copies,
             DiscoveryRates() if discovery is None else discovery,
+            HeldBytes(max_held),
         )
         self.session = Session(port, shared, state or snapshot(), address)
         self.accounts = shared.authentication.accounts
