@@ -63,6 +63,15 @@ class Metrics:
         recorded = {name: ended_s for name, ended_s in dict(recorder.looked_at).items() if name in clusters}
         text = "When this gateway has last recorded what is known of a cluster."
         yield _gauge("cluster_reachable", "Whether the cluster answers.", reachable, "cluster")
+        waiting = {name: gateway.upstream.waiting[name] for name in clusters}
+        yield _gauge(
+            "questions_waiting", "Questions of clients that a cluster has not answered yet.", waiting, "cluster"
+        )
+        text = "Questions of clients that were not put: as many waited for the cluster as may."
+        yield _counter("questions_turned_away", text, dict(gateway.upstream.turned_away), "cluster")
+        text = "For how long what is served of a cluster has not been seen: of those that do not answer."
+        ages = {name: max(0.0, clock.wall() - at) for name, at in gateway.upstream.out_of_date.items()}
+        yield _gauge("cluster_out_of_date_seconds", text, ages, "cluster")
         yield _gauge("cluster_masked", "Whether operators took it away.", masked, "cluster")
         yield _counter("upstream_dials", "Connections dialled.", dials, "cluster", "outcome")
         yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.running)

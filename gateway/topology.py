@@ -61,6 +61,11 @@ class Topology:
         found = self.clusters.get(cluster)
         return found is not None and found.reachable
 
+    @property
+    def away(self) -> frozenset[str]:
+        """Clusters that are out of reach."""
+        return frozenset(name for name, cluster in self.clusters.items() if not cluster.reachable)
+
     def apis(self) -> tuple[Mapping[int, ApiRange], ...]:
         """What each cluster offers. A cluster that was never reached is left out: it cannot narrow what is unknown."""
         return tuple(c.api_versions for _, c in sorted(self.clusters.items()) if c.api_versions)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 from gateway import clock, cycles
@@ -28,6 +29,7 @@ from gateway.driver.judges import Judges
 from gateway.driver.membership import Membership
 from gateway.driver.peers import addresses
 from gateway.driver.producer_ids import ProducerIds
+from gateway.driver.recalling import recall
 from gateway.driver.rounds import Rounds
 from gateway.driver.rules import FollowingRules
 from gateway.driver.settings import FollowingSettings
@@ -47,7 +49,7 @@ from gateway.session.session import Session
 from gateway.session.shared import Shared
 from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
 from gateway.topology import Topology
-from gateway.upstream.clusters import Clusters
+from gateway.upstream.clusters import MOST_WAITING, Clusters
 from gateway.upstream.dial import BrokerSocket
 from ha_core.model import ANONYMOUS, GatewayRecord, View
 from ha_core.model.access import address
@@ -99,6 +101,7 @@ class Gateway:
             client_id=f"switchyard-{config.id}",
             on_topology=self._topology,
             limits=config.limits.wire(),
+            most_waiting=lambda cluster: self.discovery.settings.most_queued(cluster, MOST_WAITING),
         )
         self.nodes = NodeBook(
             store,
@@ -180,6 +183,7 @@ class Gateway:
         self._spawn(cycles.keep())
         with suppress(TimeoutError):
             await asyncio.wait_for(self.upstream.refresh(), FIRST_LOOK_S)
+        await recall(self.upstream, self.store)
         await self._allocated()
         await self.nodes.ensure(
             (name, broker) for name, known in self.upstream.topology.clusters.items() for broker in known.brokers
@@ -263,8 +267,10 @@ class Gateway:
 
     def _topology(self, topology: Topology) -> None:
         apis = tuple(advertised(topology.apis()))
-        self.snapshot = replace(self.snapshot, topology=topology, apis=apis)
+        before, self.snapshot = self.snapshot, replace(self.snapshot, topology=topology, apis=apis)
         self.following.begin(self.clients.open)
+        if before.topology.away != topology.away:
+            self.members.report()
 
     def follow_rights(self, rights: Rights) -> None:
         """Others are in force: from the next request of each connection on, and for the readers that wait."""
@@ -297,6 +303,10 @@ class Gateway:
             crossings=True,
             records_facts=self.members.recorder.able,
             takes_care=self.members.caretaker.able,
+            out_of_date={
+                name: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+                for name, at in sorted(self.upstream.out_of_date.items())
+            },
             lease_ms=config.zookeeper.lease_ms,
             first_node_port=config.nodes.first_port,
             nodes=tuple(sorted(self._bound)),
