@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -21,13 +22,25 @@ from tests.kit.running import ZOOKEEPER_ROOT
 
 START_S = 60.0
 _NODE_PORTS = 50
-_FIRST = 61_000
-"""Above what the kernel hands out for outgoing connections."""
+_RANGES = range(4_000, 12_000, _NODE_PORTS)
+"""Below the ports of stacks, and below what the kernel hands out for outgoing connections."""
 
 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
+
+
+def free_range() -> int:
+    """The first of so many ports, none of which anybody listens on."""
+    for first in random.sample(_RANGES, len(_RANGES)):
+        try:
+            for port in range(first, first + _NODE_PORTS):
+                socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return first
+    raise AssertionError("no range of ports is free")
 
 
 class OwnGateway:
@@ -36,10 +49,8 @@ class OwnGateway:
     :ivar log: the file that it writes its log to.
     """
 
-    def __init__(self, stack: Stack, folder: Path, name: str = "gw-own", place: int = 0, **sections: Any) -> None:
-        """:param place: another one of each that runs at the same time.
-        :param sections: of the configuration, in place of those that are given here.
-        """
+    def __init__(self, stack: Stack, folder: Path, name: str = "gw-own", **sections: Any) -> None:
+        """:param sections: of the configuration, in place of those that are given here."""
         folder.mkdir(parents=True, exist_ok=True)
         self.name, self.port, self.http_port = name, free_port(), free_port()
         self.file, self.log = folder / f"{name}.yaml", folder / f"{name}.log"
@@ -47,7 +58,7 @@ class OwnGateway:
             "id": name,
             "zookeeper": {"hosts": stack.zookeeper, "root": ZOOKEEPER_ROOT, "session_timeout_ms": 6000},
             "listen": {"port": self.port},
-            "nodes": {"first_port": _FIRST + place * _NODE_PORTS, "count": _NODE_PORTS},
+            "nodes": {"first_port": free_range(), "count": _NODE_PORTS},
             "http": {"port": self.http_port},
             "authentication": {"anonymous": True},
             "security_profiles": {"none": {}},

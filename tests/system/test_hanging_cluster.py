@@ -125,7 +125,7 @@ def test_a_gateway_that_starts_while_a_cluster_hangs_serves_what_was_recorded_of
     stack.pause("cluster/west")
     try:
         # When a gateway starts
-        with gateway(stack, tmp_path, name="gw-late", place=1) as running:
+        with gateway(stack, tmp_path, name="gw-late") as running:
             admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
             found = admin.list_topics(timeout=20).topics
             # Then an unmodified client is told of its topics, and how many partitions they have

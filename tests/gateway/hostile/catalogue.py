@@ -79,7 +79,7 @@ def _produce(records: bytes, acks: int = 1, index: int = 0, topic: str = "orders
 
 def _fetch(**more: Any) -> bytes:
     asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 100, **more.pop("partition", {})}
-    body = {"replica_id": -1, "max_wait_ms": 10, "min_bytes": 1, "max_bytes": 1000, "session_id": 0}
+    body: dict[str, Any] = {"replica_id": -1, "max_wait_ms": 10, "min_bytes": 1, "max_bytes": 1000, "session_id": 0}
     body |= {"session_epoch": -1, "topics": [{"topic": "orders", "partitions": [asked]}], **more}
     return request(K.FETCH, 11, **body)
 

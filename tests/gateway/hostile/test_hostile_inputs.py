@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 import yaml
@@ -50,7 +51,7 @@ def gateway(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder = tmp_path_factory.mktemp("gateway")
     (folder / "users.yaml").write_text(yaml.safe_dump({USER: PASSWORD, "healthy": "b-secret"}))
     (folder / "phantoms").write_text("nobody is to see this secret")
-    sections = {
+    sections: dict[str, Any] = {
         "authentication": {
             "mechanisms": ["PLAIN", "SCRAM-SHA-256"],
             "users_file": str(folder / "users.yaml"),
