@@ -103,6 +103,13 @@ class Listen(_Section):
     """Name under which clients reach this gateway: of all its listeners."""
 
 
+class ListenDiscovery(_Section):
+    """A listener that names real brokers, to clients that go on to these by themselves."""
+
+    host: Host = "127.0.0.1"
+    port: Port
+
+
 class Tls(_Section):
     """Of all listeners of clients: with this section they speak TLS only. Files are relative to the configuration's,
     and read again when they change."""
@@ -380,6 +387,7 @@ class Config(_Section):
     """This gateway's name; unique among all gateways of the tree."""
     zookeeper: ZooKeeper
     listen: Listen = Listen()
+    listen_discovery: ListenDiscovery | None = None
     nodes: NodePorts = NodePorts()
     http: Http = Http()
     tls: Tls | None = None
@@ -440,7 +448,12 @@ class Config(_Section):
     @model_validator(mode="after")
     def _ports_do_not_collide(self) -> Self:
         nodes = range(self.nodes.first_port, self.nodes.first_port + self.nodes.count)
-        for key, port in (("listen.port", self.listen.port), ("http.port", self.http.port)):
+        discovery = [] if self.listen_discovery is None else [("listen_discovery.port", self.listen_discovery.port)]
+        if discovery and discovery[0][1] in (self.listen.port, self.http.port):
+            raise ValueError(
+                f"listen_discovery.port={discovery[0][1]} is another listener's too; give it one of its own"
+            )
+        for key, port in (("listen.port", self.listen.port), ("http.port", self.http.port), *discovery):
             if port in nodes:
                 raise ValueError(
                     f"{key}={port} lies among the ports of virtual nodes ({nodes.start} to {nodes.stop - 1}); "

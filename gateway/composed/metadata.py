@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from gateway.composed import places
+from gateway.composed import direct, places
 from gateway.composed.ask import Asking, ClusterUnavailableError, Message, Reply, ask_each, grouped
 from gateway.composed.cluster import cluster_operations, node_list
 from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handles
@@ -49,6 +49,8 @@ class _Chosen(NamedTuple):
 
 @handles(ApiKey.METADATA)
 def metadata(context: Context, version: int, request: Message) -> Handler:
+    if context.direct:
+        return (yield from direct.metadata(context, version, request))
     topics = request["topics"]
     if topics is None or (version == 0 and not topics):
         chosen, racks = yield from _all_topics(context, request)

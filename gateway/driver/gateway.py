@@ -37,7 +37,18 @@ from gateway.driver.sightings import Sightings
 from gateway.nodes import NodeBook, gateway_key
 from gateway.rights import Denied
 from gateway.session import commands
-from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Delays, Judge, Refresh, Saw, Wish
+from gateway.session.commands import (
+    AwaitLease,
+    BrokerLane,
+    Cause,
+    Compose,
+    Delays,
+    Judge,
+    NotServed,
+    Refresh,
+    Saw,
+    Wish,
+)
 from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
@@ -190,6 +201,9 @@ class Gateway:
         )
         self.clients.listeners.listen(config.listen.host, config.listen.port, Port())
         _log.info("serving clients on %s:%d", config.listen.host, config.listen.port)
+        if (discovery := config.listen_discovery) is not None:
+            self.clients.listeners.listen(discovery.host, discovery.port, Port(direct=True))
+            _log.info("naming real brokers to clients on %s:%d", discovery.host, discovery.port)
 
     async def stop(self) -> None:
         """Takes nothing more from clients, answers what is in flight, then ends everything."""
@@ -360,6 +374,10 @@ class Gateway:
                 user = connection.session.entry.user or ANONYMOUS
                 text = f"user={user} address={connection.address} asks more than {wish.per_s} times a second"
                 self.clients.say(f"requests answered later, limit={wish.limit}", text)
+            case NotServed(api_key):
+                user = connection.session.entry.user or ANONYMOUS
+                text = f"api={api_label(api_key)} user={user} address={connection.address}"
+                self.clients.say("not served at the listener for discovery", text)
             case Saw():
                 self.sightings.saw(wish)
             case commands.Audit():
@@ -406,6 +424,7 @@ class Gateway:
             self_node=self.self_node,
             cluster_id=self.cluster_id,
             nodes=self.nodes.ids,
+            direct=port.direct,
             limits=self.shared.limits,
             zone=self.config.zone,
             copies=self.copies,

@@ -74,6 +74,12 @@ class Delays(NamedTuple):
     per_s: int
 
 
+class NotServed(NamedTuple):
+    """The listener for discovery was asked for something else."""
+
+    api_key: int
+
+
 class Wake(NamedTuple):
     """Call `Session.tick` at this time (seconds on the driver's monotonic clock)."""
 
@@ -172,6 +178,6 @@ class Close(NamedTuple):
 
 Inquiry = Inquire | LookUp | LookAfter
 """To clusters, about what all sessions share."""
-Wish = Compose | Judge | AwaitLease | Delays | Saw | Audit | Refresh | Inquiry
+Wish = Compose | Judge | AwaitLease | Delays | NotServed | Saw | Audit | Refresh | Inquiry
 """What the gateway around a connection does; all else the connection does itself."""
 Command = ToClient | ToUpstream | Shut | Drop | Wake | Close | Wish

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.session import authentication, discovery, groups, streaming, transactions, turns
+from gateway.session import authentication, direct, discovery, groups, streaming, transactions, turns
 from gateway.session.commands import Cause
 from gateway.session.entry import Judging, Proving
 from gateway.session.fetch.handle import fetch
@@ -123,6 +123,8 @@ def _handle(session: ConnectionState, request: Request) -> None:
         # any client. So it is sent nowhere, and the client asks for versions anew.
         common = f"the clusters have {low} to {high} in common" if low <= high else "not every cluster has it"
         streaming.leave(session, Cause.UNSUPPORTED, f"API key {key} version {version}: {common}")
+        return
+    if direct.refuse(session, request):
         return
     (HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose))(session, request)
 
