@@ -21,6 +21,8 @@ from tests.system.watching import until
 
 pytestmark = pytest.mark.stack
 
+IDEMPOTENT: dict[str, Any] = {"enable.idempotence": True, "message.timeout.ms": 20_000}
+
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
@@ -46,13 +48,13 @@ def test_a_client_bootstraps_there_and_works_with_the_real_brokers(stack: Stack,
         assert "in-east" in found.topics
         assert "in-west" not in found.topics
         # When it writes and reads, with a group
-        producer = Producer(settings(port, **{"enable.idempotence": True, "message.timeout.ms": 20_000}))
+        producer = Producer(settings(port, **IDEMPOTENT))
         for n in range(10):
             producer.produce("in-east", str(n).encode())
         assert producer.flush(30) == 0
         consumer = Consumer(settings(port, **{"group.id": "readers", "auto.offset.reset": "earliest"}))
         consumer.subscribe(["in-east"])
-        read: list[bytes] = []
+        read: list[bytes | None] = []
         while len(read) < 10:
             message = consumer.poll(20)
             assert message is not None
