@@ -18,6 +18,7 @@ from gateway.driver.farewell import Farewells, part
 from gateway.driver.handshakes import Arrived, Handshakes
 from gateway.driver.listeners import Listeners
 from gateway.driver.rounds import Rounds
+from gateway.session.brake import network
 from gateway.session.commands import Cause
 from gateway.session.snapshot import Port
 from ha_core.model import ANONYMOUS
@@ -44,7 +45,7 @@ class Clients:
         self.turned_away: Counter[str] = Counter()
         """By the limit that was reached."""
         self._from: Counter[str] = Counter()
-        """Connections by the address that they come from."""
+        """Connections by the network that they come from: an address, of IPv6 its first half."""
         self.ended: Counter[str] = Counter()
         self.most = config.limits.max_connections
         self.logins = Logins[ClientConnection](config.limits.max_logins, config.limits.login_ms / 1000)
@@ -83,14 +84,16 @@ class Clients:
         self.open.discard(connection)
         self.logins.entered(connection)
         self._shares.release(connection)
-        self._from[connection.address] -= 1
-        if self._from[connection.address] <= 0:
-            del self._from[connection.address]
+        origin = network(connection.address)
+        self._from[origin] -= 1
+        if self._from[origin] <= 0:
+            del self._from[origin]
         self.ended[cause.value] += 1
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
         if not ordinary and self._damped.lets(f"closed connections, cause={cause.value}", clock.now()):
             user, port = connection.session.entry.user, connection.session.port
-            _log.info("closed a connection: cause=%s user=%s port=%s %s", cause.value, user, port, detail)
+            said = (cause.value, user, connection.address, port, detail)
+            _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *said)
 
     def say(self, kind: str, text: str) -> None:
         """Writes a line that one cause can write by the thousand; kinds are few."""
@@ -149,7 +152,7 @@ class Clients:
 
     def _has_its_share(self, host: str) -> bool:
         most = self._limits.max_connections_per_address
-        return most is not None and self._from[host] >= most
+        return most is not None and self._from[network(host)] >= most
 
     def _turn_away(self, sock: socket.socket, limit: str, most: int | None, host: str) -> None:
         self.turned_away[limit] += 1
@@ -163,7 +166,7 @@ class Clients:
             )
             return
         connection = self._connect(client)
-        self._from[client.host] += 1
+        self._from[network(client.host)] += 1
         self.open.add(connection)
         if connection.session.entry.entered:
             self.entered(connection)

@@ -11,6 +11,8 @@ from enum import Enum
 from operator import attrgetter
 from typing import NamedTuple
 
+from gateway.session.brake import network
+
 EVERYBODY = "*"
 """In settings: for each that has none of its own."""
 BURST_S = 1.0
@@ -82,7 +84,7 @@ class DiscoveryRates:
         if address in addresses:
             return self._take(Limit.NAMED_ADDRESS, address, addresses[address], now)
         of_user = self._take(Limit.USER, user, users.get(EVERYBODY), now)
-        of_address = self._take(Limit.ADDRESS, address, addresses.get(EVERYBODY), now)
+        of_address = self._take(Limit.ADDRESS, network(address), addresses.get(EVERYBODY), now)
         return max((wait for wait in (of_user, of_address) if wait is not None), default=None, key=_SECONDS)
 
     def _take(self, limit: Limit, name: str, per_s: int | None, now: float) -> Wait | None:

@@ -77,6 +77,13 @@ def test_users_of_one_address_share_its_limit_and_other_addresses_have_their_own
     assert rates.take("user-9", "10.0.0.2", 100.0) is None
 
 
+def test_addresses_that_one_host_can_choose_from_share_a_limit() -> None:
+    rates = DiscoveryRates(Settings(address_rate={EVERYBODY: 2}))
+    found = [rates.take("bob", f"2001:db8::{n:x}", 100.0) for n in range(4)]
+    assert [wait is None for wait in found] == [True, True, False, False]
+    assert len(rates) == 1
+
+
 def test_other_settings_count_from_the_next_request_on() -> None:
     rates = DiscoveryRates(Settings(user_rate={EVERYBODY: 1}))
     assert waits(rates, 2)[1] is not None
