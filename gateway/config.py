@@ -18,6 +18,9 @@ from gateway.authenticating.users import UsersError, accounts, with_keys
 from gateway.platform.section import Platform, PlatformError
 from gateway.rules_file import RulesFile, RulesFileError, parse
 from gateway.session.certificate import parse_rule
+from gateway.session.rates import Settings
+from gateway.settings_file import SettingsError
+from gateway.settings_file import parse as parse_settings
 from gateway.tls_server import TlsServer, tls_server
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
@@ -100,6 +103,13 @@ class Listen(_Section):
     port: Port = 19_092
     advertised_host: Host = "127.0.0.1"
     """Name under which clients reach this gateway: of all its listeners."""
+
+
+class ListenDiscovery(_Section):
+    """A listener that names real brokers, to clients that go on to these by themselves."""
+
+    host: Host = "127.0.0.1"
+    port: Port
 
 
 class Tls(_Section):
@@ -295,6 +305,36 @@ class Authorisation(_Section):
         return {} if said is False or said == "off" else said  # to YAML `off` is false
 
 
+class Discovery(_Section):
+    """How often clients may ask who leads, who coordinates and for producer ids."""
+
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """As `settings_file` has them (`settings_file`), where they do not change while the gateway runs."""
+    settings_file: Path | None = None
+    """YAML; relative to the configuration file, and read again when it changes."""
+    _read: Settings = PrivateAttr(default=Settings())
+
+    @property
+    def read(self) -> Settings:
+        """As they were at the start."""
+        return self._read
+
+    @field_validator("settings")
+    @classmethod
+    def _can_be_read(cls, said: dict[str, Any]) -> dict[str, Any]:
+        try:
+            parse_settings(said)
+        except SettingsError as error:
+            raise ValueError("; ".join(error.faults)) from None
+        return said
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.settings and self.settings_file is not None:
+            raise ValueError("settings and settings_file both say how often clients may ask; leave one out")
+        return self
+
+
 class Limits(_Section):
     """Bounds on what clients can make the gateway hold."""
 
@@ -302,6 +342,8 @@ class Limits(_Section):
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     max_connections_per_user: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Of those, of one user. Default: half, or all where only one user can log in."""
+    max_connections_per_address: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Of those, from one address. Default: all, since behind a load balancer all clients come from one."""
     max_in_flight_per_connection: Annotated[int, Field(ge=1, le=10_000)] = 100
     idle_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 600_000
     handshake_ms: Annotated[int, Field(ge=100, le=86_400_000)] = 10_000
@@ -313,9 +355,34 @@ class Limits(_Section):
     max_logins: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     """Clients that have not logged in yet, at once: the next ones wait until some have, or were ended for it."""
 
+    max_login_bytes: Annotated[int, Field(ge=1024, le=2_147_483_647)] = 131_072
+    """Of a request of a client that has not logged in yet."""
+    frame_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 60_000
+    """How long the rest of a request may take; of a produce that is sent on as it comes, the next bytes of it."""
+    max_elements: Annotated[int, Field(ge=1000, le=1_000_000)] = 100_000
+    """Of one request: all that its lists have, together."""
+    max_partitions: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
+    """Of one produce, and as many topics; of a fetch twice as many of both together."""
+    max_held_bytes: Annotated[int, Field(ge=1024)] = 1 << 30
+    """Of requests of all clients that are not whole yet."""
+
+    @model_validator(mode="after")
+    def _one_request_fits(self) -> Self:
+        if self.max_held_bytes < self.max_request_bytes:
+            raise ValueError(
+                f"max_held_bytes={self.max_held_bytes} is less than one request may have "
+                f"(max_request_bytes={self.max_request_bytes}); raise it, or lower that"
+            )
+        return self
+
     def wire(self) -> WireLimits:
         """The codec's limits under this configuration."""
-        return WireLimits(max_request_bytes=self.max_request_bytes)
+        return WireLimits(
+            max_request_bytes=self.max_request_bytes,
+            max_login_bytes=self.max_login_bytes,
+            max_partitions=self.max_partitions,
+            max_inline=self.max_elements,
+        )
 
 
 class Log(_Section):
@@ -329,6 +396,7 @@ class Config(_Section):
     """This gateway's name; unique among all gateways of the tree."""
     zookeeper: ZooKeeper
     listen: Listen = Listen()
+    listen_discovery: ListenDiscovery | None = None
     nodes: NodePorts = NodePorts()
     http: Http = Http()
     tls: Tls | None = None
@@ -341,6 +409,7 @@ class Config(_Section):
     """How the gateway itself logs in to clusters, as in a security file (`ha_core/kafka/security`), but with passwords
     in files only."""
     limits: Limits = Limits()
+    discovery: Discovery = Discovery()
     zone: Annotated[str, Field(max_length=255)] = ""
     record_facts_s: Annotated[int, Field(ge=0, le=86_400)] = 60
     """How often one of the gateways records what each cluster holds; 0: never this one."""
@@ -362,6 +431,12 @@ class Config(_Section):
     def rules_file(self) -> Path | None:
         """Where access rules are kept; None: there are none."""
         named = self.authorisation.rules_file
+        return None if named is None else self._folder / named
+
+    @property
+    def settings_file(self) -> Path | None:
+        """Where discovery's settings are kept that change while the gateway runs; None: nowhere."""
+        named = self.discovery.settings_file
         return None if named is None else self._folder / named
 
     @field_validator("security_profiles")
@@ -404,7 +479,12 @@ class Config(_Section):
     @model_validator(mode="after")
     def _ports_do_not_collide(self) -> Self:
         nodes = range(self.nodes.first_port, self.nodes.first_port + self.nodes.count)
-        for key, port in (("listen.port", self.listen.port), ("http.port", self.http.port)):
+        discovery = [] if self.listen_discovery is None else [("listen_discovery.port", self.listen_discovery.port)]
+        if discovery and discovery[0][1] in (self.listen.port, self.http.port):
+            raise ValueError(
+                f"listen_discovery.port={discovery[0][1]} is another listener's too; give it one of its own"
+            )
+        for key, port in (("listen.port", self.listen.port), ("http.port", self.http.port), *discovery):
             if port in nodes:
                 raise ValueError(
                     f"{key}={port} lies among the ports of virtual nodes ({nodes.start} to {nodes.stop - 1}); "
@@ -441,6 +521,10 @@ def load(path: Path | str) -> Config:
     config._folder = folder
     if config.rules_file is not None:
         config.authorisation._rules = read_rules(config.rules_file, f"{file}: authorisation.rules_file")
+    if config.settings_file is None:
+        config.discovery._read = parse_settings(config.discovery.settings)
+    else:
+        config.discovery._read = read_settings(config.settings_file, f"{file}: discovery.settings_file")
     _read_security(config, file)
     if config.platform is not None:
         try:
@@ -459,6 +543,14 @@ def read_rules(file: Path, key: str = "the access rules") -> RulesFile:
     try:
         return parse(_yaml(file, key))
     except RulesFileError as error:
+        raise ConfigError("\n".join(f"{file}: {fault}" for fault in error.faults)) from None
+
+
+def read_settings(file: Path, key: str = "the settings of discovery") -> Settings:
+    """:raises ConfigError: one line per fault; nothing of the file is to be used."""
+    try:
+        return parse_settings(_yaml(file, key))
+    except SettingsError as error:
         raise ConfigError("\n".join(f"{file}: {fault}" for fault in error.faults)) from None
 
 

@@ -35,6 +35,9 @@ class Counts:
     """Requests whose client had to wait behind them, by what it had used too much of: `produce`, `fetch`, `request`."""
     throttled_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """For how long no request was taken for that reason."""
+    discovery_delayed: Counter[str] = field(default_factory=Counter)
+    """Requests for metadata, coordinators and producer ids that came too often, by the limit that said so."""
+    discovery_delayed_s: float = 0.0
     foreign: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Connections that began with another protocol, by the listener's (`plain`, `tls`) and that."""
     handshakes: Counter[str] = field(default_factory=Counter)

@@ -40,7 +40,9 @@ class Metrics:
         clients = gateway.clients
         yield _gauge("connections", "Open client connections.", len(clients.open))
         yield _counter("connections_accepted", "Client connections accepted.", clients.accepted)
-        yield _counter("connections_turned_away", "Client connections above the limit.", clients.turned_away)
+        yield _counter(
+            "connections_turned_away", "Client connections above a limit.", dict(clients.turned_away), "limit"
+        )
         yield _counter("connections_ended", "Client connections ended.", dict(clients.ended), "cause")
 
         text = "Connections that began with another protocol than the listener's."
@@ -62,6 +64,15 @@ class Metrics:
         recorded = {name: ended_s for name, ended_s in dict(recorder.looked_at).items() if name in clusters}
         text = "When this gateway has last recorded what is known of a cluster."
         yield _gauge("cluster_reachable", "Whether the cluster answers.", reachable, "cluster")
+        waiting = {name: gateway.upstream.waiting[name] for name in clusters}
+        yield _gauge(
+            "questions_waiting", "Questions of clients that a cluster has not answered yet.", waiting, "cluster"
+        )
+        text = "Questions of clients that were not put: as many waited for the cluster as may."
+        yield _counter("questions_turned_away", text, dict(gateway.upstream.turned_away), "cluster")
+        text = "For how long what is served of a cluster has not been seen: of those that do not answer."
+        ages = {name: max(0.0, clock.wall() - at) for name, at in gateway.upstream.out_of_date.items()}
+        yield _gauge("cluster_out_of_date_seconds", text, ages, "cluster")
         yield _gauge("cluster_masked", "Whether operators took it away.", masked, "cluster")
         yield _counter("upstream_dials", "Connections dialled.", dials, "cluster", "outcome")
         yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.running)
@@ -73,6 +84,13 @@ class Metrics:
         yield _gauge("access_rules_unreadable", text, rules is not None and bool(rules.unreadable))
 
         yield from self._platform()
+
+        following = gateway.settings
+        text = "Whether the file of discovery's settings is not in force as it is now."
+        yield _gauge("settings_unreadable", text, following is not None and bool(following.unreadable))
+
+        text = "Bytes held of requests that are not whole yet."
+        yield _gauge("held_request_bytes", text, gateway.shared.held.bytes)
 
         counts = gateway.counts
         requests = {(api_label(key), outcome): count for (key, outcome), count in dict(counts.requests).items()}
@@ -99,6 +117,10 @@ class Metrics:
         yield _counter("throttled_requests", "Requests behind which a client waits.", dict(counts.throttled), "cause")
         text = "For how long no request was taken from clients, because of quotas."
         yield _counter("throttled_seconds", text, dict(counts.throttled_s), "cause")
+        text = "Requests for metadata, coordinators and producer ids that were answered later, by the limit."
+        yield _counter("discovery_delayed", text, dict(counts.discovery_delayed), "limit")
+        text = "For how long these were held, all together."
+        yield _counter("discovery_delayed_seconds", text, counts.discovery_delayed_s)
         yield from counts.composed.collect()
 
     def _platform(self) -> Iterable[Metric]:

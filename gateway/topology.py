@@ -51,8 +51,12 @@ class Topology:
     def coordinator(self, cluster: str, group: str) -> int | None:
         """Broker id of a group's coordinator, which leads the partition of __consumer_offsets that the group's name
         falls on; None while that is not known."""
+        return self.last_coordinator(cluster, group) if self.reachable(cluster) else None
+
+    def last_coordinator(self, cluster: str, group: str) -> int | None:
+        """The same, as last seen."""
         found = self.clusters.get(cluster)
-        leaders = found.topics.get(_GROUPS_TOPIC) if found is not None and found.reachable else None
+        leaders = found.topics.get(_GROUPS_TOPIC) if found is not None else None
         if not leaders:
             return None
         return self.leader(cluster, _GROUPS_TOPIC, _java_hash(group) % len(leaders))
@@ -60,6 +64,11 @@ class Topology:
     def reachable(self, cluster: str) -> bool:
         found = self.clusters.get(cluster)
         return found is not None and found.reachable
+
+    @property
+    def away(self) -> frozenset[str]:
+        """Clusters that are out of reach."""
+        return frozenset(name for name, cluster in self.clusters.items() if not cluster.reachable)
 
     def apis(self) -> tuple[Mapping[int, ApiRange], ...]:
         """What each cluster offers. A cluster that was never reached is left out: it cannot narrow what is unknown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.composed import places
+from gateway.composed import direct, places
 from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError, Message, ask_once
 from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handles
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -16,6 +16,8 @@ _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 
 @handles(ApiKey.FIND_COORDINATOR)
 def find_coordinator(context: Context, version: int, request: Message) -> Handler:
+    if context.direct:
+        return (yield from direct.find_coordinator(context, version, request))
     kind, key = request["key_type"], request["key"]
     cluster = _cluster(context, kind, key)
     if not isinstance(cluster, str):

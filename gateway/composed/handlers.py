@@ -83,6 +83,8 @@ class Context:
     """Of this installation: what clients take all clusters together for."""
     nodes: Mapping[BrokerKey, int] = field(default_factory=dict)
     """(cluster, broker id) → virtual node id."""
+    direct: bool = False
+    """Asked at the listener for discovery: real brokers are named."""
     limits: Limits = DEFAULT_LIMITS
     zone: str = ""
     """Where this gateway runs."""

@@ -1,5 +1,8 @@
 """METADATA: every topic once, from the cluster that serves it to this identity, with the gateway's own nodes.
 
+Of a cluster that does not answer what was last known is told: its topics with their partitions, and that none of them
+has a leader now. Without them Java's and other consumers would give partitions away, and producers place keys anew.
+
 Invariants: a topic is never said to be unknown while a cluster that may hold it is out of reach; it is never created
 while any cluster holds it; no broker id or address of a cluster leaves this module untranslated.
 """
@@ -10,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from gateway.composed import places
+from gateway.composed import direct, places
 from gateway.composed.ask import Asking, ClusterUnavailableError, Message, Reply, ask_each, grouped
 from gateway.composed.cluster import cluster_operations, node_list
 from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handles
@@ -19,6 +22,7 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 _NO_EPOCH = -1
 _NO_LEADER = -1
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 _REPLICAS = ("replica_nodes", "isr_nodes", "offline_replicas")
 _Racks = dict[BrokerKey, str | None]
 
@@ -45,6 +49,8 @@ class _Chosen(NamedTuple):
 
 @handles(ApiKey.METADATA)
 def metadata(context: Context, version: int, request: Message) -> Handler:
+    if context.direct:
+        return (yield from direct.metadata(context, version, request))
     topics = request["topics"]
     if topics is None or (version == 0 and not topics):
         chosen, racks = yield from _all_topics(context, request)
@@ -158,7 +164,7 @@ def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubt
     described = {c for c, topics in seen.topics.items() if topics.get(name, {}).get("partitions")}
     if mapped and cluster not in described:
         cluster = min(described, default=cluster)
-    topic = seen.topics.get(cluster, {}).get(name)
+    topic = seen.topics.get(cluster, {}).get(name) or _last_known(context, cluster, name)
     if topic is None:
         return _Chosen(cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE))
     holders = described.union(context.topology.existing(name))
@@ -173,6 +179,21 @@ def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubt
         partitions = [partition | {"leader_epoch": _NO_EPOCH} for partition in topic["partitions"]]
         return _Chosen(cluster, topic | {"partitions": partitions})
     return _Chosen(cluster, topic)
+
+
+def _last_known(context: Context, cluster: str, name: str) -> Message | None:
+    """A topic of a cluster that does not answer, as it was last seen there; None: it never was."""
+    found = context.topology.clusters.get(cluster)
+    leaders = found.topics.get(name) if found is not None else None
+    if not leaders:
+        return None
+    partitions = []
+    for index, leader in sorted(leaders.items()):
+        led = [leader] if leader >= 0 else []
+        partition: Message = {"partition_index": index, "leader_id": _NO_LEADER, "leader_epoch": _NO_EPOCH}
+        partition |= {"replica_nodes": led, "isr_nodes": [], "offline_replicas": led}
+        partitions.append(partition | {"error_code": ErrorCode.LEADER_NOT_AVAILABLE})
+    return {"error_code": 0, "name": name, "is_internal": name in _INTERNAL, "partitions": partitions}
 
 
 def _moved(context: Context, topic: Message, cluster: str, seen: _Seen) -> _Chosen:

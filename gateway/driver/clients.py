@@ -18,6 +18,7 @@ from gateway.driver.farewell import Farewells, part
 from gateway.driver.handshakes import Arrived, Handshakes
 from gateway.driver.listeners import Listeners
 from gateway.driver.rounds import Rounds
+from gateway.session.brake import network
 from gateway.session.commands import Cause
 from gateway.session.snapshot import Port
 from ha_core.model import ANONYMOUS
@@ -41,7 +42,10 @@ class Clients:
         self._auth, self._limits, self._connect = config.authentication, config.limits, connect
         self.open: set[ClientConnection] = set()
         self.accepted = 0
-        self.turned_away = 0
+        self.turned_away: Counter[str] = Counter()
+        """By the limit that was reached."""
+        self._from: Counter[str] = Counter()
+        """Connections by the network that they come from: an address, of IPv6 its first half."""
         self.ended: Counter[str] = Counter()
         self.most = config.limits.max_connections
         self.logins = Logins[ClientConnection](config.limits.max_logins, config.limits.login_ms / 1000)
@@ -82,11 +86,21 @@ class Clients:
         self.open.discard(connection)
         self.logins.entered(connection)
         self._shares.release(connection)
+        origin = network(connection.address)
+        self._from[origin] -= 1
+        if self._from[origin] <= 0:
+            del self._from[origin]
         self.ended[cause.value] += 1
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
         if not ordinary and self._damped.lets(f"closed connections, cause={cause.value}", clock.now()):
             user, port = connection.session.entry.user, connection.session.port
-            _log.info("closed a connection: cause=%s user=%s port=%s %s", cause.value, user, port, detail)
+            said = (cause.value, user, connection.address, port, detail)
+            _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *said)
+
+    def say(self, kind: str, text: str) -> None:
+        """Writes a line that one cause can write by the thousand; kinds are few."""
+        if self._damped.lets(kind, clock.now()):
+            _log.info("%s: %s", kind, text)
 
     async def sweep(self) -> None:
         """Ends those that are overdue or idle, for ever."""
@@ -127,8 +141,10 @@ class Clients:
     def _arrived(self, sock: socket.socket, place: Port, host: str) -> None:
         shaking_hands = 0 if self.handshakes is None else len(self.handshakes)
         if len(self.open) + shaking_hands >= self.most:
-            self.turned_away += 1
-            sock.close()
+            self._turn_away(sock, "max_connections", self.most, host)
+            return
+        if self._has_its_share(host):
+            self._turn_away(sock, "max_connections_per_address", self._limits.max_connections_per_address, host)
             return
         self.accepted += 1
         client = Arrived(sock, place, host)
@@ -137,8 +153,23 @@ class Clients:
         else:
             self.handshakes.begin(client)
 
+    def _has_its_share(self, host: str) -> bool:
+        most = self._limits.max_connections_per_address
+        return most is not None and self._from[network(host)] >= most
+
+    def _turn_away(self, sock: socket.socket, limit: str, most: int | None, host: str) -> None:
+        self.turned_away[limit] += 1
+        self.say("connections turned away", f"limits.{limit}={most} is reached address={host}")
+        sock.close()
+
     def _admit(self, client: Arrived) -> None:
+        if self._has_its_share(client.host):  # others have come from there while it shook hands
+            self._turn_away(
+                client.sock, "max_connections_per_address", self._limits.max_connections_per_address, client.host
+            )
+            return
         connection = self._connect(client)
+        self._from[network(client.host)] += 1
         self.open.add(connection)
         if connection.session.entry.entered:
             self.entered(connection)
@@ -146,6 +177,7 @@ class Clients:
             self.logins.came(connection, clock.now())
 
     def _end_idle(self, connection: ClientConnection) -> None:
+        connection.end_if_late(self._limits.frame_ms / 1000)
         idle_s = clock.now() - connection.used_at
         if idle_s > self._limits.idle_ms / 1000 and connection.session.idle:
             connection.end(Cause.IDLE)

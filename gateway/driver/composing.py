@@ -113,17 +113,18 @@ class Composer:
                 key, version, limits = command.api_key, command.api_version, inline(context.limits)
                 request = await beside(decode, key, version, "request", command.request, limits=limits)
             command = command._replace(request=request)
+        lists = lists_all(command) and not context.direct  # which are lists of another kind, and short ones
         work = compose(context, command.api_key, command.api_version, command.request)
         if heavy(command.request):
             return await self._long(command, work, None, placing)
         step = _advance(work, None)
         while not isinstance(step, _Done):
-            if lists_all(command) and not isinstance(step, NeedNodes):
+            if lists and not isinstance(step, NeedNodes):
                 answer: Any = await asyncio.gather(*map(self._topics, step))
             else:
                 answer = await self._answer(step, placing)
             if isinstance(answer, list) and any(_long(reply) for reply in answer):
-                if lists_all(command):
+                if lists:
                     return await self._all(context, command, work, answer, placing)
                 return await self._long(command, work, answer, placing)
             step = _advance(work, answer)

@@ -70,6 +70,8 @@ class ClientConnection:
         self.came_at = clock.wall()
         self.used_at = clock.now()
         self.ended = False
+        self.partial: tuple[tuple[int, int], float] | None = None
+        """The request that has begun to come (`Session.partial`), and since when it is waited for."""
         self._wake: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._going_on = False
@@ -215,6 +217,17 @@ class ClientConnection:
             self._client_gone()
         self._feed(self.session.hurry)
         self.host.progressed(self)
+
+    def end_if_late(self, frame_s: float) -> None:
+        """Ends it where the rest of a request has not come for so long; of one that streams, where nothing has. Time in
+        which the client is not read does not count. To be called now and then."""
+        partial, now = self.session.partial, clock.now()
+        if partial is None or self.session.paused or self._clogged():
+            self.partial = None
+        elif self.partial is None or self.partial[0] != partial:
+            self.partial = partial, now
+        elif now - self.partial[1] >= frame_s:
+            self.end(Cause.LATE, f"the rest of a request did not come within {frame_s:g} s")
 
     def give_up(self, cluster: str) -> None:
         """An operation that takes the cluster for dead waits for what is in flight here. A client for whom that waits
@@ -378,6 +391,7 @@ class ClientConnection:
         if self.ended:
             return
         self.ended = True
+        self.session.let_go()
         for timer in (self._wake, self._linger):
             if timer is not None:
                 timer.cancel()

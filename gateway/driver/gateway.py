@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 from gateway import clock, cycles
@@ -29,8 +30,10 @@ from gateway.driver.membership import Membership
 from gateway.driver.peers import addresses
 from gateway.driver.producer_ids import ProducerIds
 from gateway.driver.quotas import FollowingQuotas, KnownUsers
+from gateway.driver.recalling import recall
 from gateway.driver.rounds import Rounds
 from gateway.driver.rules import FollowingRules
+from gateway.driver.settings import FollowingSettings
 from gateway.driver.shares import Sharing
 from gateway.driver.sightings import Sightings
 from gateway.nodes import NodeBook, gateway_key
@@ -39,17 +42,30 @@ from gateway.quotas.charges import Meters
 from gateway.quotas.sharing import Shares
 from gateway.rights import Denied
 from gateway.session import commands
-from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Judge, Refresh, Saw, Wish
+from gateway.session.commands import (
+    AwaitLease,
+    BrokerLane,
+    Cause,
+    Compose,
+    Delays,
+    Judge,
+    NotServed,
+    Refresh,
+    Saw,
+    Wish,
+)
+from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms, changed_topics
+from gateway.session.rates import DiscoveryRates, Settings
 from gateway.session.refusal import Refusal
 from gateway.session.session import Session
 from gateway.session.shared import Shared
 from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
 from gateway.topology import Topology
-from gateway.upstream.clusters import Clusters
+from gateway.upstream.clusters import MOST_WAITING, Clusters
 from gateway.upstream.dial import BrokerSocket
 from ha_core.model import ANONYMOUS, GatewayRecord, View
 from ha_core.model.access import address
@@ -94,6 +110,11 @@ class Gateway:
         self.copies = Copies()
         shares = Shares(config.id)
         self.meters = Meters(shares)
+        self.discovery = DiscoveryRates(config.discovery.read)
+        followed = config.settings_file
+        self.settings = (
+            None if followed is None else FollowingSettings(followed, self.discovery.settings, self.follow_settings)
+        )
         self.following_copies = FollowingCopies(
             store.follow_mirror_copies().read, self.copies, lambda: self.snapshot.view, clock.now
         )
@@ -105,6 +126,7 @@ class Gateway:
             client_id=f"switchyard-{config.id}",
             on_topology=self._topology,
             limits=config.limits.wire(),
+            most_waiting=lambda cluster: self.discovery.settings.most_queued(cluster, MOST_WAITING),
         )
         self.nodes = NodeBook(
             store,
@@ -146,6 +168,8 @@ class Gateway:
             transactions=transactions,
             copies=self.copies,
             meters=self.meters,
+            discovery=self.discovery,
+            held=HeldBytes(config.limits.max_held_bytes),
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         # What connections need (`ConnectionHost`) and a part does by itself:
@@ -184,6 +208,8 @@ class Gateway:
             self._spawn(self.rules.keep())
         self.quotas.begin()
         self._spawn(self.quotas.keep(), self.sharing.keep())
+        if self.settings is not None:
+            self._spawn(self.settings.keep())
         await self._loaded.wait()
         if self.platform is not None:
             await asyncio.to_thread(self.platform.begin)
@@ -191,12 +217,16 @@ class Gateway:
         self._spawn(cycles.keep())
         with suppress(TimeoutError):
             await asyncio.wait_for(self.upstream.refresh(), FIRST_LOOK_S)
+        await recall(self.upstream, self.store)
         await self._allocated()
         await self.nodes.ensure(
             (name, broker) for name, known in self.upstream.topology.clusters.items() for broker in known.brokers
         )
         self.clients.listeners.listen(config.listen.host, config.listen.port, Port())
         _log.info("serving clients on %s:%d", config.listen.host, config.listen.port)
+        if (discovery := config.listen_discovery) is not None:
+            self.clients.listeners.listen(discovery.host, discovery.port, Port(direct=True))
+            _log.info("naming real brokers to clients on %s:%d", discovery.host, discovery.port)
 
     async def stop(self) -> None:
         """Takes nothing more from clients, answers what is in flight, then ends everything."""
@@ -279,8 +309,10 @@ class Gateway:
 
     def _topology(self, topology: Topology) -> None:
         apis = tuple(advertised(topology.apis()))
-        self.snapshot = replace(self.snapshot, topology=topology, apis=apis)
+        before, self.snapshot = self.snapshot, replace(self.snapshot, topology=topology, apis=apis)
         self.following.begin(self.clients.open)
+        if before.topology.away != topology.away:
+            self.members.report()
 
     def follow_rights(self, rights: Rights) -> None:
         """Others are in force: from the next request of each connection on, and for the readers that wait."""
@@ -311,6 +343,10 @@ class Gateway:
     def _sharing_gateways(self) -> int:
         return 0 if self.snapshot.quotas is None else len(self.members.peers)
 
+    def follow_settings(self, settings: Settings) -> None:
+        """Others are in force: from the next request on."""
+        self.discovery.settings = settings
+
     def _follows(self, connection: ClientConnection) -> None:
         connection.follow()
         self.drains.progressed(connection)
@@ -340,6 +376,10 @@ class Gateway:
             crossings=True,
             records_facts=self.members.recorder.able,
             takes_care=self.members.caretaker.able,
+            out_of_date={
+                name: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+                for name, at in sorted(self.upstream.out_of_date.items())
+            },
             lease_ms=config.zookeeper.lease_ms,
             first_node_port=config.nodes.first_port,
             nodes=tuple(sorted(self._bound)),
@@ -389,6 +429,14 @@ class Gateway:
                 self.judges.ask(connection, question)
             case AwaitLease():
                 self._without_lease.add(connection)
+            case Delays():
+                user = connection.session.entry.user or ANONYMOUS
+                text = f"user={user} address={connection.address} asks more than {wish.per_s} times a second"
+                self.clients.say(f"requests answered later, limit={wish.limit}", text)
+            case NotServed(api_key):
+                user = connection.session.entry.user or ANONYMOUS
+                text = f"api={api_label(api_key)} user={user} address={connection.address}"
+                self.clients.say("not served at the listener for discovery", text)
             case Saw():
                 self.sightings.saw(wish)
             case commands.Audit():
@@ -435,6 +483,7 @@ class Gateway:
             self_node=self.self_node,
             cluster_id=self.cluster_id,
             nodes=self.nodes.ids,
+            direct=port.direct,
             limits=self.shared.limits,
             zone=self.config.zone,
             copies=self.copies,

@@ -1,8 +1,6 @@
 """Follows the file of access rules: another one is in force a second or two after it was written.
 
-What cannot be read changes nothing: the rules that were read last stay in force, and the log says why. A file is read
-when it has stayed as it is from one look to the next, so that one that is just being written is not taken for half its
-rules. (An editor or a tool that puts a whole file in its place is safe all the same.)
+What cannot be read changes nothing: the rules that were read last stay in force, and the log says why.
 """
 
 from __future__ import annotations
@@ -13,14 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.config import ConfigError, read_rules
+from gateway.driver.settled_file import LOOK_S, SettledFile
 from gateway.rules_file import RulesFile
 from ha_core.plan.rights import Rights
 
 _log = logging.getLogger(__name__)
-
-LOOK_S = 1.0
-
-_Mark = tuple[int, int, int]
 
 
 class FollowingRules:
@@ -35,8 +30,7 @@ class FollowingRules:
         self._told = told
         self._in_force = rules
         self.rights = Rights(rules.users, rules.rules)
-        self._read: _Mark | None = None
-        self._seen: _Mark | None = None
+        self._settled = SettledFile(file)
 
     async def keep(self) -> None:
         """For ever."""
@@ -46,17 +40,12 @@ class FollowingRules:
 
     async def look(self) -> None:
         try:
-            mark = await asyncio.to_thread(self._mark)
+            if not await self._settled.changed():
+                return
+            rules = await asyncio.to_thread(read_rules, self.file)
         except OSError as error:
             self._complain(f"{self.file}: {error.strerror}; the rules that were read last stay in force")
-            self._seen = None
             return
-        settled, self._seen = mark == self._seen, mark
-        if mark == self._read or not settled:
-            return
-        self._read = mark
-        try:
-            rules = await asyncio.to_thread(read_rules, self.file)
         except ConfigError as error:
             self._complain(f"{error}\nthe rules that were read last stay in force")
             return
@@ -66,10 +55,6 @@ class FollowingRules:
             self._in_force = rules
             _log.info("%s: %d access rules are in force", self.file, len(self.rights))
             self._told(self.rights)
-
-    def _mark(self) -> _Mark:
-        found = self.file.stat()
-        return found.st_mtime_ns, found.st_size, found.st_ino
 
     def _changed(self, rules: RulesFile) -> Rights:
         before = self._in_force

@@ -67,6 +67,19 @@ class AwaitLease(NamedTuple):
     """Call `Session.tick` when the lease holds again."""
 
 
+class Delays(NamedTuple):
+    """The client asks more often than it may, and has to wait; `per_s` is what the limit lets through."""
+
+    limit: str
+    per_s: int
+
+
+class NotServed(NamedTuple):
+    """The listener for discovery was asked for something else."""
+
+    api_key: int
+
+
 class Wake(NamedTuple):
     """Call `Session.tick` at this time (seconds on the driver's monotonic clock)."""
 
@@ -140,6 +153,10 @@ class Cause(Enum):
     """Its user has as many as one user may have."""
     USER_GONE = "user_gone"
     """Its user was deleted, or cannot log in any more as it has."""
+    LATE = "late"
+    """The rest of a request did not come within `limits.frame_ms`."""
+    HELD_TOO_MUCH = "held_too_much"
+    """With its request more is held of all clients than may be."""
     REFUSED_WITHOUT_ANSWER = "refused_without_answer"
     UPSTREAM_LOST = "upstream_lost"
     UPSTREAM_MALFORMED = "upstream_malformed"
@@ -163,6 +180,6 @@ class Close(NamedTuple):
 
 Inquiry = Inquire | LookUp | LookAfter
 """To clusters, about what all sessions share."""
-Wish = Compose | Judge | AwaitLease | Saw | Audit | Refresh | Inquiry
+Wish = Compose | Judge | AwaitLease | Delays | NotServed | Saw | Audit | Refresh | Inquiry
 """What the gateway around a connection does; all else the connection does itself."""
 Command = ToClient | ToUpstream | Shut | Drop | Wake | Close | Wish

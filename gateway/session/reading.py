@@ -46,6 +46,13 @@ class Turn(NamedTuple):
     """Where it goes; None: to several brokers, or by connections that are not the client's."""
 
 
+class Delayed(NamedTuple):
+    """It waits because its client asks more often than it may."""
+
+    since: float
+    until: float
+
+
 class Full(Enum):
     """It waits because too much is under way."""
 

@@ -61,6 +61,11 @@ class Refusal(Enum):
         "the next block of producer ids is not there yet",
         {Route.TRANSACTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS},
     )
+    DISCOVERY_ONLY = (
+        "discovery_only",
+        "this listener serves discovery only: METADATA, FIND_COORDINATOR, INIT_PRODUCER_ID and API_VERSIONS",
+        {Route.COMPOSED: ErrorCode.UNSUPPORTED_VERSION, Route.NODE: ErrorCode.UNSUPPORTED_VERSION},
+    )
     DENIED = "denied", "its user lacks the right", {Route.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     DENIED_TRANSACTION = (
         "denied_transaction",

@@ -25,6 +25,8 @@ Message = dict[str, Any]
 OWN_CORRELATION_ID = 0x7FFF_FFFF
 """Of the gateway's own questions on a client's connection to a broker."""
 _NO_BYTES = bytearray()
+_METADATA_SAYS_FROM = 3
+"""The version whose first field is `throttle_time_ms`."""
 
 
 def text(name: bytes) -> str:
@@ -39,8 +41,8 @@ class Request:
     """
 
     __slots__ = (
-        "api_key", "api_version", "body_at", "buf", "charged", "client_id", "correlation_id", "end", "held_until",
-        "limits", "missing", "start", "throttle_ms",
+        "api_key", "api_version", "body_at", "buf", "charged", "client_id", "correlation_id", "delayed_ms", "end",
+        "held_until", "limits", "missing", "start", "throttle_ms",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +60,8 @@ class Request:
         """When its answer may go, where the client would not wait by itself."""
         self.charged = False
         """What its answer uses is counted."""
+        self.delayed_ms = 0
+        """For how long it was delayed because its client asks more often than it may."""
 
     @classmethod
     def own(cls, api_key: ApiKey, api_version: int, limits: Limits) -> Request:
@@ -93,9 +97,18 @@ class Request:
 
     def answer(self, message: Message | bytes) -> bytes:
         """The frame of an answer; its body may be encoded already."""
+        if self.delayed_ms:
+            message = self._says_delayed(message)
         if not isinstance(message, bytes):
             message = encode(self.api_key, self.api_version, "response", message)
         return encode_response(self.api_key, self.api_version, self.correlation_id, message)
+
+    def _says_delayed(self, message: Message | bytes) -> Message | bytes:
+        if not isinstance(message, bytes):
+            return {**message, "throttle_time_ms": self.delayed_ms}
+        if self.api_key == ApiKey.METADATA and self.api_version >= _METADATA_SAYS_FROM:
+            return self.delayed_ms.to_bytes(4, "big") + message[4:]
+        return message
 
     def decode_answer(self, frame: bytearray) -> Message:
         """The body of a broker's answer."""

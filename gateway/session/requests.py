@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.session import authentication, groups, streaming, transactions, turns
+from gateway.session import authentication, direct, discovery, groups, streaming, transactions, turns
 from gateway.session.commands import Cause
 from gateway.session.entry import Judging, Proving
 from gateway.session.fetch.handle import fetch
@@ -64,11 +64,12 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         header = read_request_header(buf, pos + 4, stop)
         if (header is None and end >= frame_end) or (header is not None and header.body_at > frame_end):
             raise RemoteProtocolError(f"a request of {size} bytes ends inside its header")
+        session.headers_read += header is not None
         if header is None or authentication.expired(session, header.api_key):
             break
         request = Request(header, buf, pos, stop, limits, frame_end - stop)
         if not request.missing:
-            if not turns.admit(session, request):
+            if not (turns.admit(session, request) and discovery.admit(session, request)):
                 break
             _handle(session, request)
             request.forget()
@@ -80,6 +81,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         streams = header.api_key == ApiKey.PRODUCE and entry.entered and low <= header.api_version <= high
         if not (streams and stream_produce(session, request)):
             session.reading = Beginning(bytearray(request.frame), 4 + size)
+            session.hold(stop - pos)
         request.forget()
         return
     if session.life.goes_on and pos < end:
@@ -89,13 +91,16 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
 def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -> int:
     frame = beginning.frame
     taken = min(beginning.size - len(frame), len(chunk))
+    if not session.hold(taken):
+        return taken
     frame += chunk[:taken]
     if len(frame) == beginning.size:
         header = read_request_header(frame, 4, len(frame))
         assert header is not None  # as when its beginning came
         request = Request(header, frame, 0, len(frame), session.shared.limits)
-        if turns.admit(session, request):
+        if turns.admit(session, request) and discovery.admit(session, request):
             session.reading = None
+            session.let_go()
             _handle(session, request)
             request.forget()
     return taken
@@ -122,6 +127,8 @@ def _handle(session: ConnectionState, request: Request) -> None:
         # any client. So it is sent nowhere, and the client asks for versions anew.
         common = f"the clusters have {low} to {high} in common" if low <= high else "not every cluster has it"
         streaming.leave(session, Cause.UNSUPPORTED, f"API key {key} version {version}: {common}")
+        return
+    if direct.refuse(session, request):
         return
     (HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose))(session, request)
 

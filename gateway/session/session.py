@@ -16,7 +16,7 @@ from gateway.session.entry import Judging
 from gateway.session.fetch.handle import forget_gaps, wake_readers
 from gateway.session.life import Leaving
 from gateway.session.pending import Composed, InFlight, Passed, Ready, concerns
-from gateway.session.reading import Full, HalfSent, Verdict
+from gateway.session.reading import Delayed, Full, HalfSent, Verdict
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
 from gateway.session.throttling import Throttled
@@ -197,11 +197,23 @@ class Session(ConnectionState):
             return not isinstance(self.entry, Judging)
         if self.waits_for is Throttled.THROTTLED:
             return not self.muted
+        if isinstance(self.waits_for, Delayed):
+            return self.now >= self.waits_for.until
         return not self.full(share=2) if self.waits_for is Full.FULL else turns.has_come(self, self.waits_for)
 
     @property
+    def partial(self) -> tuple[int, int] | None:
+        """Which request has begun to come and is not there yet, and of one that streams how much is missing. None:
+        none is, or it is not for the client to go on."""
+        if self.waits_for is not None or not self.life.receives:
+            return None
+        if isinstance(self.reading, HalfSent):
+            return self.headers_read, self.reading.missing
+        return (self.headers_read, -1) if self.reading is not None or self.carry else None
+
+    @property
     def idle(self) -> bool:
-        return not self.queue
+        return not self.queue and self.waits_for is None
 
     @property
     def busy(self) -> bool:

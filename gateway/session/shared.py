@@ -11,10 +11,12 @@ from gateway.counts import Counts
 from gateway.quotas.charges import Meters
 from gateway.session.brake import Brake
 from gateway.session.commands import BrokerLane
+from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
+from gateway.session.rates import DiscoveryRates
 from gateway.session.snapshot import Lease
 from ha_core.model.producer import issued_id, issuer
 from ha_core.wire import Limits
@@ -74,6 +76,8 @@ class Shared(NamedTuple):
     transactions: Holders
     copies: Copies
     meters: Meters
+    discovery: DiscoveryRates
+    held: HeldBytes
     max_in_flight: int = 100
 
     def issued(self, client_id: int) -> Issued:

@@ -101,6 +101,8 @@ class Port:
 
     cluster: str | None = None
     broker: int | None = None
+    direct: bool = False
+    """The listener for discovery, which names real brokers."""
 
     @property
     def lane(self) -> BrokerLane | None:

@@ -24,7 +24,7 @@ from gateway.session.fetch.plan import Gap
 from gateway.session.life import Life, Open, Over
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
-from gateway.session.reading import Beginning, Full, HalfSent, Turn, Verdict
+from gateway.session.reading import Beginning, Delayed, Full, HalfSent, Turn, Verdict
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
@@ -62,10 +62,13 @@ class ConnectionState:
         "client_id",
         "composed",
         "damping",
+        "delayed",
         "entry",
         "fetch_session",
         "gaps",
         "given_bytes",
+        "headers_read",
+        "held_bytes",
         "here",
         "life",
         "line",
@@ -116,8 +119,10 @@ class ConnectionState:
         """Something was sent that has no answer."""
         self.reading: Beginning | HalfSent | None = None
         """What the next client bytes belong to; None: the next request."""
-        self.waits_for: Turn | Full | Verdict | Throttled | None = None
+        self.waits_for: Turn | Full | Verdict | Throttled | Delayed | None = None
         """What the first request in `carry` waits for."""
+        self.delayed: Delayed | None = None
+        """That request was counted already, and has to wait or had to (`discovery`)."""
         self.routes_by_client: dict[str | None, Routes] = {}
         self.client_id: str | None = None
         """Of the newest request that a verdict was looked up for."""
@@ -127,6 +132,10 @@ class ConnectionState:
         """Answers in `out`."""
         self._waking = False
         self.transactions = OpenTransactions(shared.transactions)
+        self.headers_read = 0
+        """Requests of which so much has come that it is known what they are."""
+        self.held_bytes = 0
+        """Of a request that is not whole yet."""
         self.line: list[Gathered] = []
         """Exchanges that go on one after the other (`exchange`)."""
         self.throttling = Throttling(snapshot.quotas, shared.meters, shared.counts)
@@ -223,6 +232,20 @@ class ConnectionState:
         """Whether a broker has something that may change a log or a group, and has not told what became of it."""
         return self.unsure() or any(isinstance(pending, InFlight) and pending.changes() for pending in self.queue)
 
+    def hold(self, count: int) -> bool:
+        """So many more bytes of a request that is not whole yet are kept. False: there is no room, and it ends."""
+        self.held_bytes += count
+        if self.shared.held.add(count):
+            return True
+        why = f"with {self.held_bytes} bytes of a request {self.shared.held.bytes} bytes would be held of all clients"
+        self.close(Cause.HELD_TOO_MUCH, f"{why}, above {self.shared.held.most} (limits.max_held_bytes)")
+        return False
+
+    def let_go(self) -> None:
+        """What was kept of a request is needed no more."""
+        self.shared.held.let_go(self.held_bytes)
+        self.held_bytes = 0
+
     def full(self, share: int = 1) -> bool:
         """Whether as much is under way as one connection may have, or one `share`th of it."""
         return (
@@ -237,9 +260,11 @@ class ConnectionState:
 
     def next_wakeup(self) -> float | None:
         """When the next thing that waits for its time is due."""
-        due_at = min((pending.due_at for pending in self.queue if pending.due_at > self.now), default=None)
-        muted_until = self.throttling.muted_until
-        return due_at if muted_until <= self.now or (due_at is not None and due_at < muted_until) else muted_until
+        due = [pending.due_at for pending in self.queue if pending.due_at > self.now]
+        due.append(self.throttling.muted_until)
+        if self.delayed is not None:
+            due.append(self.delayed.until)
+        return min((at for at in due if at > self.now), default=None)
 
     @property
     def muted(self) -> bool:

@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 
+from gateway import clock
 from gateway.composed.ask import AnyBroker, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
 from gateway.heavy import beside, heavy
 from gateway.topology import Address, ClusterTopology
@@ -55,6 +57,8 @@ class UpstreamCluster:
     ) -> None:
         self.name = name
         self.topology = ClusterTopology(name)
+        self.seen_at: float | None = None
+        """When it was last seen as a whole, in seconds since 1970; None: never."""
         self._bootstrap = parse_bootstrap(bootstrap)
         self._on_topology = on_topology
         self._masked: str | None = None
@@ -95,6 +99,19 @@ class UpstreamCluster:
         else:
             self._drop_connections("the cluster was masked")
             self._set(replace(self.topology, reachable=False, why=f"masked: {reason}"))
+
+    def recall(self, topics: Mapping[str, int], seen_at: float) -> None:
+        """Takes what others saw of it, topics and their numbers of partitions, for as long as it was never reached.
+
+        Nobody leads anything of it, so nothing is sent there for that; and it does not count as `known`.
+        """
+        if self.seen_at is None and not self.topology.known:
+            self.seen_at = seen_at
+            leaders = {name: dict.fromkeys(range(partitions), -1) for name, partitions in topics.items()}
+            self._set(replace(self.topology, topics=leaders))
+            _log.warning(
+                "cluster %s: %d topics are served as they were known at %s", self.name, len(topics), _at(seen_at)
+            )
 
     def refresh_soon(self) -> None:
         """Surveys the cluster shortly; many calls make one survey."""
@@ -259,6 +276,7 @@ class UpstreamCluster:
             if self._masked is None:
                 now = self.topology if self.topology.reachable else seen
                 offered = self._lanes.common_versions(now.brokers.values()) or now.api_versions
+                self.seen_at = clock.wall()
                 self._set(replace(now, reachable=True, why="", api_versions=offered))
         finally:
             self._surveyed_at = loop.time()
@@ -350,10 +368,15 @@ class UpstreamCluster:
             if topology.reachable:
                 _log.info("cluster %s is reachable: %d brokers", self.name, len(topology.brokers))
             else:
-                _log.warning("cluster %s is out of reach: %s", self.name, topology.why)
+                known = f"; what was known of it at {_at(self.seen_at)} is served" if self.seen_at else ""
+                _log.warning("cluster %s is out of reach: %s%s", self.name, topology.why, known)
         self.topology = topology
         self._on_topology(topology)
 
     def _drop_connections(self, why: str) -> None:
         self._lanes.keep((), why)
         self._coordinators.clear()
+
+
+def _at(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -32,6 +32,8 @@ class GatewayRecord(Document):
     """Can keep what is known of clusters fresh; the first such gateway by id does."""
     takes_care: bool = False
     """Can go on with operations whose executor is gone; the first two such gateways by id do."""
+    out_of_date: dict[str, str] = {}
+    """Clusters that do not answer it → when what it serves of them was seen (UTC, ISO 8601)."""
     lease_ms: int = 0
     first_node_port: int = 0
     """Virtual node n of this gateway listens on `first_node_port + n`."""

@@ -38,6 +38,9 @@ def status_page(
         for g in gateways
     ]
     yield Table(("gateway", "bootstrap", "revision", "behind", "lease ms", "drained"), alive, title="gateways")
+    old = [(g.id, cluster, at) for g in gateways for cluster, at in g.out_of_date.items()]
+    if old:
+        yield Table(("gateway", "cluster", "is served as it was known at"), old, title="out of date")
     if running:
         rows = [(o.id, o.kind, o.state, o.by, o.reason) for o in running]
         yield Table(("operation", "kind", "state", "by", "reason"), rows, title="running operations")

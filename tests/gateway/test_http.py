@@ -30,12 +30,22 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
     return SimpleNamespace(
         snapshot=Snapshot(View(revision=17, clusters=clusters), topology),
         lease=Lease(),
-        clients=SimpleNamespace(open={1, 2}, accepted=5, turned_away=1, ended=Counter({"idle": 2})),
-        upstream=SimpleNamespace(clusters={"east": SimpleNamespace(dialling=SimpleNamespace(begun=4, failed=1))}),
+        clients=SimpleNamespace(
+            open={1, 2}, accepted=5, turned_away=Counter({"max_connections": 1}), ended=Counter({"idle": 2})
+        ),
+        upstream=SimpleNamespace(
+            out_of_date={"west": 1e9},
+            waiting=Counter(east=3),
+            turned_away=Counter(),
+            clusters={"east": SimpleNamespace(dialling=SimpleNamespace(begun=4, failed=1))},
+        ),
         members=SimpleNamespace(
             recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}),
         ),
-        shared=SimpleNamespace(authentication=SimpleNamespace(brake=SimpleNamespace(braked=4))),
+        shared=SimpleNamespace(
+            authentication=SimpleNamespace(brake=SimpleNamespace(braked=4)), held=SimpleNamespace(bytes=7)
+        ),
+        settings=None,
         judges=SimpleNamespace(waiting=1),
         rules=None,
         meters=Meters(),

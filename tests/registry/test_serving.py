@@ -16,22 +16,14 @@ from ha_core.registry.registry import Registry
 from ha_core.registry.remote import HttpSource
 from ha_core.registry.serving import tokens
 from ha_core.registry.serving.answers import MAX_BODY_BYTES
-from ha_core.registry.serving.app import make_app
 from ha_core.registry.serving.server import require_safe
-
-OPERATOR, GATEWAY = "o" * 32, "g" * 32
-KNOWN = f"operator till {OPERATOR}\n# a comment\n\ngateway gw-1 {GATEWAY}\n"
+from tests.registry.rest import GATEWAY, KNOWN, OPERATOR, client_with, failed
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Registry]:
     with Registry.open(f"sqlite:///{tmp_path}/platform.db") as registry:
         yield registry
-
-
-def client_with(registry: Registry, token: str | None) -> TestClient:
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    return TestClient(make_app(registry, tokens.parse(KNOWN, "here")), headers=headers, raise_server_exceptions=False)
 
 
 @pytest.fixture
@@ -46,13 +38,6 @@ def gateway(opened: Registry) -> TestClient:
 
 def user(name: str, **more: Any) -> dict[str, Any]:
     return {"value": {"name": name, **more}, "reason": "a test"}
-
-
-def failed(answer: httpx.Response) -> tuple[int, str]:
-    """Status and code; every error has the one shape."""
-    error = answer.json()["error"]
-    assert set(error) == {"code", "message", "details"}
-    return answer.status_code, error["code"]
 
 
 def test_an_entry_is_made_read_changed_and_deleted(operator: TestClient) -> None:

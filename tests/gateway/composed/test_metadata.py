@@ -139,19 +139,32 @@ def test_all_topics_are_listed_once_each_from_the_cluster_that_serves_them(versi
 
 
 @pytest.mark.parametrize("gone", ["down", "masked"])
-def test_topics_of_a_cluster_that_is_away_have_no_leader_instead_of_being_unknown(gone: str) -> None:
-    context = world(east={"e": {0: 1}}, west={"w": {0: 2}}, **{gone: "west"})  # type: ignore[arg-type]
+def test_topics_of_a_cluster_that_is_away_are_told_as_last_known_without_a_leader(gone: str) -> None:
+    context = world(east={"e": {0: 1}}, west={"w": {0: 2, 1: -1}}, **{gone: "west"})  # type: ignore[arg-type]
     play = NodesGranted(metadata(context, 9, everything()))
 
     play.asked(EAST).answers({"east": cluster("east", e=1)})
 
-    assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("e", 0), ("w", NO_LEADER)]
+    # Then their partitions are all there: a consumer that lost them would give its own away
+    east, west = play.encodes(KEY, 9)["topics"]
+    assert (east["name"], east["error_code"], west["name"], west["error_code"]) == ("e", 0, "w", 0)
+    told = [(p["partition_index"], p["error_code"], p["leader_id"], p["replica_nodes"]) for p in west["partitions"]]
+    assert told == [(0, NO_LEADER, -1, [22]), (1, NO_LEADER, -1, [])]
 
 
-def test_a_named_topic_of_a_cluster_that_is_away_is_refused_without_asking_anyone() -> None:
+def test_a_named_topic_of_a_cluster_that_is_away_has_no_leader_and_nobody_is_asked() -> None:
     play = NodesGranted(metadata(world(west={"w": {0: 2}}, down="west"), 9, ask("w")))
 
-    assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("w", NO_LEADER)]
+    assert only_topic(play.result)["error_code"] == 0
+    assert only_partition(play.result)["error_code"] == NO_LEADER
+
+
+def test_a_topic_of_which_nothing_was_ever_known_is_asked_for_again_later() -> None:
+    bound = UserBindings(user="alice", cluster="west")
+    play = NodesGranted(metadata(world(down="west", bindings=(bound,)), 9, ask("w")))
+    play.answers_all({"east": cluster("east")})
+
+    assert [(t["name"], t["error_code"], t["partitions"]) for t in play.result["topics"]] == [("w", NO_LEADER, [])]
 
 
 def test_a_cluster_that_fails_while_it_is_asked_is_not_taken_for_one_without_the_topic() -> None:
@@ -159,7 +172,8 @@ def test_a_cluster_that_fails_while_it_is_asked_is_not_taken_for_one_without_the
 
     play.asked(EAST, WEST).answers({"east": away("east"), "west": cluster("west")})
 
-    assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("a", NO_LEADER), ("new", NO_LEADER)]
+    assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("a", 0), ("new", NO_LEADER)]
+    assert play.result["topics"][0]["partitions"][0]["error_code"] == NO_LEADER
 
 
 def test_a_topic_whose_copy_was_deleted_a_moment_ago_is_not_unknown_while_another_cluster_has_it() -> None:

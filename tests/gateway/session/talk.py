@@ -13,11 +13,13 @@ from gateway.counts import Counts
 from gateway.quotas.charges import Meters
 from gateway.session.brake import Brake
 from gateway.session.commands import BrokerLane, Close, Command, Judge, ToClient, ToUpstream, Wake
+from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
-from gateway.session.reading import Turn, Verdict
+from gateway.session.rates import DiscoveryRates
+from gateway.session.reading import Delayed, Turn, Verdict
 from gateway.session.session import Session
 from gateway.session.shared import Authentication, Shared
 from gateway.session.snapshot import Lease, Port, Snapshot, fences
@@ -112,6 +114,8 @@ class Talk:
         limits: Limits | None = None,
         producer_order: ProducerOrder | None = None,
         holders: Holders | None = None,
+        discovery: DiscoveryRates | None = None,
+        max_held: int = 1 << 30,
         address: str = "10.0.0.1",
         meters: Meters | None = None,
     ) -> None:
@@ -138,6 +142,8 @@ class Talk:
             Holders() if holders is None else holders,
             self.copies,
             Meters() if meters is None else meters,
+            DiscoveryRates() if discovery is None else discovery,
+            HeldBytes(max_held),
         )
         self.session = Session(port, shared, state or snapshot(), address)
         self.accounts = shared.authentication.accounts
@@ -241,6 +247,6 @@ class Talk:
                 self.woken.append(command.at)
             else:
                 self.others.append(command)
-        if isinstance(self.session.waits_for, Turn | Verdict | Throttled) and self.session.may_go_on:
+        if isinstance(self.session.waits_for, Turn | Verdict | Throttled | Delayed) and self.session.may_go_on:
             buf = bytearray(self.session.carry)
             self.take(self.session.receive(buf, len(buf), self.now))

@@ -143,3 +143,51 @@ def test_a_badly_registered_cluster_is_linked_once_it_is_corrected() -> None:
         assert upstream.topology.reachable("bad")
 
     play(scenario)
+
+
+def test_of_a_cluster_that_hangs_no_more_questions_wait_than_may_and_those_for_others_go_on() -> None:
+    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+        # Given a bound of three, and an east that answers nothing any more
+        upstream._most_waiting = lambda _: 3
+        await upstream.refresh()
+        east.answers[ApiKey.METADATA] = lambda _: None
+        hanging = [asyncio.create_task(upstream.ask_all(ASK_ALL[:1])) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        assert upstream.waiting["east"] == 3
+        # When more comes for it, and for the west
+        since = asyncio.get_running_loop().time()
+        found = await upstream.ask_all(ASK_ALL)
+        # Then the former is told at once, and the latter answered
+        assert isinstance(found[0], ClusterUnavailableError)
+        assert "queued_requests" in str(found[0])
+        assert not isinstance(found[1], ClusterUnavailableError)
+        assert asyncio.get_running_loop().time() - since < 1.0
+        assert upstream.turned_away == {"east": 1}
+        # And whoever stops waiting makes room
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+        assert upstream.waiting["east"] == 0
+
+    play(scenario)
+
+
+def test_what_was_recorded_of_a_cluster_that_was_never_reached_is_told_until_it_is() -> None:
+    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+        # Given a cluster that is known from a record alone
+        await upstream.refresh()
+        await east.stop()
+        upstream.apply({"east": named("east", west), "north": named("north", east)})
+        assert "north" in upstream.never_seen
+        upstream.recall("north", {"a": 3}, 1e9)
+        # Then its topics are known, nobody leads them, and it is out of date
+        assert upstream.topology.existing("a")[-1] == "north"
+        assert upstream.topology.leader("north", "a", 2) is None
+        assert not upstream.topology.clusters["north"].known
+        assert upstream.out_of_date["north"] == 1e9
+        # And what was seen is not replaced by what was recorded
+        await upstream.refresh()
+        upstream.recall("east", {"other": 1}, 1e9)
+        assert upstream.topology.existing("other") == ()
+
+    play(scenario)

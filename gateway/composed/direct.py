@@ -1,0 +1,126 @@
+"""METADATA and FIND_COORDINATOR at the listener for discovery: real brokers, which the client goes on to by itself.
+
+A client knows brokers by their numbers, and asks any of them for metadata later. So it is shown one cluster, its
+user's, under that cluster's own numbers, and nothing that real brokers cannot serve: a topic with a map, whose offsets
+only gateways know, or one that is served from elsewhere, is refused with an authorisation error, which clients show at
+once. A retriable one would have them wait for ever. Lists of all topics leave such topics out, or subscriptions by a
+pattern would end.
+
+While the cluster does not answer what was last known of it is told, leaders too: that the gateway cannot reach it does
+not mean that the client cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gateway.composed import places
+from gateway.composed.ask import AnyBroker, Ask, Asking, ClusterUnavailableError, Message, ask_once
+from gateway.composed.handlers import Context, Handler
+from gateway.topology import ClusterTopology
+from ha_core.wire.codes import ApiKey, ErrorCode
+
+_GROUP, _TRANSACTION = 0, 1
+_NOWHERE = {"node_id": -1, "host": "", "port": -1}
+_LATER = ErrorCode.LEADER_NOT_AVAILABLE
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+def metadata(context: Context, version: int, request: Message) -> Handler:
+    topics = request["topics"]
+    names = None if topics is None or (version == 0 and not topics) else [topic["name"] or "" for topic in topics]
+    cluster = places.user_cluster(context)
+    if cluster is None or places.masked(context, cluster):
+        return {"brokers": [], "controller_id": -1, "topics": [_error(name, _LATER) for name in names or ()]}
+    here = names if names is None else [name for name in dict.fromkeys(names) if _served(context, name, cluster)]
+    answer = yield from _ask(context, request, cluster, here)
+    found: list[Message] = answer["topics"]
+    if names is None:
+        return answer | {"topics": [topic for topic in found if _served(context, topic["name"], cluster)]}
+    refused = (name for name in dict.fromkeys(names) if name not in (here or ()))
+    return answer | {"topics": [*found, *(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in refused)]}
+
+
+def find_coordinator(context: Context, version: int, request: Message) -> Handler:
+    kind, key = request["key_type"], request["key"]
+    if kind not in (_GROUP, _TRANSACTION):
+        return _coordinator_error(ErrorCode.INVALID_REQUEST, f"coordinators of type {kind} are not offered here")
+    if kind == _GROUP and (fence := places.group_fence(context, key)) is not None:
+        return _coordinator_error(places.GROUP_FENCED, f"group {key} is being moved by operation {fence.operation}")
+    cluster = places.user_cluster(context)
+    if cluster is None or places.masked(context, cluster):
+        return _coordinator_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, "its user's cluster is not there, or masked")
+    if kind == _GROUP and places.group_cluster(context, key) != cluster:
+        why = f"group {key} is in another cluster than its user: use a listener that is no discovery listener"
+        return _coordinator_error(ErrorCode.GROUP_AUTHORIZATION_FAILED, why)
+    message = {"key": key, "key_type": kind, "coordinator_keys": [key]}
+    reply = yield from ask_once(Ask(cluster, AnyBroker(), ApiKey.FIND_COORDINATOR, message, places.SURVEY_MS))
+    if isinstance(reply, ClusterUnavailableError):
+        return _last_coordinator(context, cluster, key) if kind == _GROUP else _away(reply)
+    found: Message = reply["coordinators"][0] if reply["coordinators"] else reply
+    named = ("error_code", "error_message", *_NOWHERE)
+    return {name: found[name] for name in named if name in found}
+
+
+def _served(context: Context, topic: str, cluster: str) -> bool:
+    """Whether real brokers of the cluster serve all of the topic to whoever asks."""
+    if places.document(context, topic).mapped:
+        return False
+    return places.resolve(context, topic).cluster == cluster
+
+
+def _ask(context: Context, request: Message, cluster: str, names: list[str] | None) -> Asking[Message]:
+    flags = ("include_topic_authorized_operations", "include_cluster_authorized_operations")
+    ask = places.ask_topics(cluster, names, **{flag: bool(request.get(flag)) for flag in flags})
+    reply = yield from ask_once(ask)
+    if isinstance(reply, ClusterUnavailableError):
+        return _last_known(context.topology.clusters.get(cluster), names)
+    said = ("brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations")
+    # An answer may be shared with others who ask the same: it is taken apart, and never changed.
+    found = {name: reply[name] for name in said if name in reply}
+    return found | {"brokers": list(found["brokers"])}
+
+
+def _last_known(found: ClusterTopology | None, names: Iterable[str] | None) -> Message:
+    if found is None:
+        return {"brokers": [], "controller_id": -1, "topics": [_error(name, _LATER) for name in names or ()]}
+    wanted = found.topics if names is None else names
+    return {
+        "brokers": [{"node_id": n, "host": h, "port": p, "rack": None} for n, (h, p) in sorted(found.brokers.items())],
+        "controller_id": min(found.brokers, default=-1),
+        "topics": [_last_topic(name, found) for name in wanted],
+    }
+
+
+def _last_topic(name: str, found: ClusterTopology) -> Message:
+    leaders = found.topics.get(name)
+    if leaders is None:
+        return _error(name, _LATER)
+    partitions = []
+    for index, leader in sorted(leaders.items()):
+        led = [leader] if leader >= 0 else []
+        partition: Message = {"partition_index": index, "leader_id": leader, "leader_epoch": -1}
+        partition |= {"replica_nodes": led, "isr_nodes": led, "offline_replicas": []}
+        partitions.append(partition | {"error_code": 0 if led else _LATER})
+    return {"error_code": 0, "name": name, "is_internal": name in _INTERNAL, "partitions": partitions}
+
+
+def _last_coordinator(context: Context, cluster: str, group: str) -> Message:
+    broker = context.topology.last_coordinator(cluster, group)
+    found = context.topology.clusters.get(cluster)
+    if broker is None or found is None or broker not in found.brokers:
+        return _coordinator_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"cluster {cluster} does not answer")
+    host, port = found.brokers[broker]
+    return {"error_code": 0, "error_message": None, "node_id": broker, "host": host, "port": port}
+
+
+def _away(reply: ClusterUnavailableError) -> Message:
+    return _coordinator_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(reply))
+
+
+def _error(name: str, code: ErrorCode) -> Message:
+    return {"error_code": code, "name": name, "partitions": []}
+
+
+def _coordinator_error(code: int, why: str) -> Message:
+    return {"error_code": code, "error_message": why, **_NOWHERE}

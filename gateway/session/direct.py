@@ -1,0 +1,39 @@
+"""What the listener for discovery does not serve: all but the questions by which a client finds real brokers."""
+
+from __future__ import annotations
+
+from gateway.session import streaming
+from gateway.session.commands import Cause, NotServed
+from gateway.session.refusal import Refusal
+from gateway.session.request import Request
+from gateway.session.state import ConnectionState
+from ha_core.wire import ApiKey, Route
+
+SERVED = frozenset(
+    {
+        *(ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID),
+        *(ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE),
+    }
+)
+LONG_BYTES = 32 << 10
+"""No longer request is read only to be refused."""
+
+
+def refuse(session: ConnectionState, request: Request) -> bool:
+    """Refuses what is not served here. False: it is served, or the data path refuses it by itself, since no broker is
+    behind this listener (produce and fetch)."""
+    if not session.port.direct or request.api_key in SERVED:
+        return False
+    session.emit(NotServed(request.api_key))
+    api = request.api
+    if api.route is Route.TOPIC:
+        return False
+    refusal = Refusal.DISCOVERY_ONLY
+    session.count_refused((refusal,))
+    shape = api.denial or api.error
+    if shape is None or len(request.body) > LONG_BYTES:
+        streaming.leave(session, Cause.UNSUPPORTED, f"API key {request.api_key}: {refusal.words}")
+        return True
+    answer = api.denied(request.api_version, request.decode(), refusal.code(api), refusal.words)
+    session.answer_refused(request, answer, (refusal,), (request.api_key,))
+    return True

@@ -1,0 +1,101 @@
+"""A client that begins a request and does not end it has so much time and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gateway.config import load
+from gateway.driver.gateway import Gateway
+from gateway.session.commands import Cause
+from ha_core.wire import encode, encode_request
+from stack.memory_store import MemoryStore
+from tests.gateway.driver.loopback import Loopback, played
+from tests.kit.own_gateway import free_port
+
+METADATA = encode_request(3, 4, 1, "app", encode(3, 4, "request", {"topics": []}))
+FRAME_S = 0.2
+
+
+async def looks(host: Loopback, seconds: float, frame_s: float = FRAME_S) -> None:
+    for _ in range(int(seconds / 0.05)):
+        await asyncio.sleep(0.05)
+        host.connection.end_if_late(frame_s)
+
+
+@played
+async def test_half_a_request_is_waited_for_as_long_as_was_said(host: Loopback) -> None:
+    host.sock.sendall(METADATA[:11])
+    await looks(host, 0.5, frame_s=600)
+    assert host.causes == []
+    await looks(host, 0.5)
+    assert host.causes == [Cause.LATE]
+
+
+@played
+async def test_one_that_comes_byte_by_byte_has_no_more_time(host: Loopback) -> None:
+    for byte in METADATA[:-1]:
+        host.sock.sendall(bytes([byte]))
+        await looks(host, 0.05)
+        if host.causes:
+            break
+    assert host.causes == [Cause.LATE]
+
+
+@played
+async def test_a_client_that_has_nothing_to_say_is_not_late(host: Loopback) -> None:
+    await looks(host, 0.5)
+    assert host.causes == []
+
+
+def test_an_address_has_as_many_connections_as_it_may_have(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        # Given a gateway that takes three from each address
+        port = free_port()
+        document = {
+            "id": "gw",
+            "zookeeper": {"hosts": "nowhere:1"},
+            "listen": {"port": port},
+            "authentication": {"anonymous": True},
+            "limits": {"max_connections_per_address": 3},
+            "record_facts_s": 0,
+        }
+        (tmp_path / "gateway.yaml").write_text(yaml.safe_dump(document))
+        gateway = Gateway(load(tmp_path / "gateway.yaml"), MemoryStore(), "test")
+        await gateway.start()
+
+        async def stays(address: str) -> tuple[bool, socket.socket]:
+            sock = socket.socket()
+            sock.bind((address, 0))
+            sock.setblocking(False)
+            await gateway.loop.sock_connect(sock, ("127.0.0.1", port))
+            try:
+                return await asyncio.wait_for(gateway.loop.sock_recv(sock, 1), 0.3) != b"", sock
+            except TimeoutError:
+                return True, sock
+
+        # When one comes with five, and another one with one
+        greedy = [await stays("127.0.0.2") for _ in range(5)]
+        modest = [await stays("127.0.0.3")]
+        # Then
+        assert [stayed for stayed, _ in (*greedy, *modest)] == [True, True, True, False, False, True]
+        assert gateway.clients.turned_away == {"max_connections_per_address": 2}
+        assert "limits.max_connections_per_address=3 is reached address=127.0.0.2" in caplog.text
+        # And when one of his has gone he may have another
+        greedy[0][1].close()
+        async with asyncio.timeout(5):
+            while len(gateway.clients.open) == 4:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        again = await stays("127.0.0.2")
+        assert again[0]
+        for _, sock in (*greedy, *modest, again):
+            sock.close()
+        await gateway.stop()
+        assert not gateway.clients._from
+
+    caplog.set_level("INFO")
+    asyncio.run(scenario())

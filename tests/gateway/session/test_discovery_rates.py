@@ -1,0 +1,243 @@
+"""Who asks for metadata, coordinators and producer ids more often than he may is answered later, and never refused."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.session.commands import Compose, Delays, Wake
+from gateway.session.rates import EVERYBODY, MAX_HOLD_S, DiscoveryRates, Limit, Settings, Wait
+from tests.gateway.session.batch import batch
+from tests.gateway.session.coordination import INIT, PRODUCE
+from tests.gateway.session.talk import EAST, Talk
+
+METADATA, FIND, VERSIONS = 3, 10, 18
+NO_TOPICS = {"brokers": [], "controller_id": 1, "topics": []}
+NAMED = {"alice": 5, EVERYBODY: 50}
+
+
+def waits(rates: DiscoveryRates, count: int, user: str = "bob", address: str = "10.0.0.1") -> list[Wait | None]:
+    """That many requests at once."""
+    return [rates.take(user, address, 100.0) for _ in range(count)]
+
+
+def limits(found: list[Wait | None]) -> set[Limit]:
+    return {wait.limit for wait in found if wait is not None}
+
+
+def test_without_settings_nothing_is_counted() -> None:
+    rates = DiscoveryRates()
+    assert waits(rates, 1000) == [None] * 1000
+    assert len(rates) == 0
+
+
+def test_what_may_come_in_a_second_may_come_at_once_and_the_rest_waits_in_line() -> None:
+    found = waits(DiscoveryRates(Settings(user_rate={EVERYBODY: 10})), 15)
+    assert found[:10] == [None] * 10
+    assert [round(wait.seconds, 3) for wait in found[10:] if wait] == [0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def test_over_a_minute_a_limit_lets_through_what_it_says() -> None:
+    # Given a client that asks again as soon as it is answered, and may do so 20 times a second
+    rates, now, answered = DiscoveryRates(Settings(user_rate={EVERYBODY: 20})), 0.0, 0
+    # When it does so for a minute
+    while now < 60:
+        wait = rates.take("bob", "10.0.0.1", now)
+        now += 0.001 + (wait.seconds if wait else 0.0)
+        answered += 1
+    # Then
+    assert 60 * 20 <= answered <= 61 * 20 + 1
+
+
+def test_a_named_users_limit_comes_before_that_of_his_address_and_of_everybody() -> None:
+    settings = Settings(user_rate=NAMED, address_rate={"10.0.0.1": 1, EVERYBODY: 1})
+    found = waits(DiscoveryRates(settings), 6, "alice")
+    assert found[:5] == [None] * 5
+    assert limits(found) == {Limit.NAMED_USER}
+
+
+def test_a_named_addresss_limit_comes_before_the_general_ones() -> None:
+    settings = Settings(user_rate={EVERYBODY: 1}, address_rate={"10.0.0.1": 5, EVERYBODY: 1})
+    found = waits(DiscoveryRates(settings), 6)
+    assert found[:5] == [None] * 5
+    assert limits(found) == {Limit.NAMED_ADDRESS}
+
+
+def test_of_the_general_limits_the_longer_wait_counts() -> None:
+    of_users = Settings(user_rate={EVERYBODY: 5}, address_rate={EVERYBODY: 50})
+    of_addresses = Settings(user_rate={EVERYBODY: 50}, address_rate={EVERYBODY: 5})
+    assert limits(waits(DiscoveryRates(of_users), 7)) == {Limit.USER}
+    assert limits(waits(DiscoveryRates(of_addresses), 7)) == {Limit.ADDRESS}
+
+
+def test_users_of_one_address_share_its_limit_and_other_addresses_have_their_own() -> None:
+    rates = DiscoveryRates(Settings(address_rate={EVERYBODY: 2}))
+    found = [rates.take(f"user-{n}", "10.0.0.1", 100.0) for n in range(4)]
+    assert [wait is None for wait in found] == [True, True, False, False]
+    assert rates.take("user-9", "10.0.0.2", 100.0) is None
+
+
+def test_addresses_that_one_host_can_choose_from_share_a_limit() -> None:
+    rates = DiscoveryRates(Settings(address_rate={EVERYBODY: 2}))
+    found = [rates.take("bob", f"2001:db8::{n:x}", 100.0) for n in range(4)]
+    assert [wait is None for wait in found] == [True, True, False, False]
+    assert len(rates) == 1
+
+
+def test_other_settings_count_from_the_next_request_on() -> None:
+    rates = DiscoveryRates(Settings(user_rate={EVERYBODY: 1}))
+    assert waits(rates, 2)[1] is not None
+    rates.settings = Settings(user_rate={EVERYBODY: 1000})
+    assert rates.take("carol", "10.0.0.1", 100.0) is None
+    rates.settings = Settings()
+    assert waits(rates, 100) == [None] * 100
+
+
+_NAMES = st.text(max_size=5)
+_STEPS = st.lists(st.tuples(_NAMES, _NAMES, st.floats(0, 10)), max_size=200)
+
+
+@given(_STEPS, st.integers(1, 1000), st.integers(1, 1000))
+def test_nobody_waits_longer_than_clients_bear_and_memory_is_bounded_whoever_comes(
+    steps: list[tuple[str, str, float]], user_rate: int, address_rate: int
+) -> None:
+    settings = Settings(user_rate={EVERYBODY: user_rate, "a": 1}, address_rate={EVERYBODY: address_rate, "b": 1})
+    rates, now = DiscoveryRates(settings, most=20), 0.0
+    for user, address, later in steps:
+        now += later
+        wait = rates.take(user, address, now)
+        assert wait is None or 0 < wait.seconds <= MAX_HOLD_S + 1e-6
+        assert len(rates) <= 20
+
+
+def test_names_that_nobody_uses_any_more_are_forgotten_first() -> None:
+    rates = DiscoveryRates(Settings(user_rate={EVERYBODY: 1}), most=100)
+    waits(rates, 3, "busy")
+    for n in range(10_000):
+        rates.take(f"user-{n}", "10.0.0.1", 100.0)
+        rates.take("busy", "10.0.0.1", 100.0)
+    assert len(rates) == 100
+    assert rates.take("busy", "10.0.0.1", 100.0) is not None
+
+
+# -- a connection ------------------------------------------------------------------------------------------------------
+
+
+def slow(per_s: int = 1) -> Talk:
+    return Talk(discovery=DiscoveryRates(Settings(user_rate={EVERYBODY: per_s})))
+
+
+def composed(talk: Talk) -> list[Compose]:
+    found = [command for command in talk.others if isinstance(command, Compose)]
+    talk.others[:] = [command for command in talk.others if not isinstance(command, Compose)]
+    return found
+
+
+def test_a_question_above_the_limit_is_put_later_and_its_answer_says_how_much() -> None:
+    # Given a client that may ask once a second, and asks twice
+    talk = slow()
+    talk.ask(METADATA, 9, {"topics": []})
+    (first,) = composed(talk)
+    talk.take(talk.session.answered(first.token, NO_TOPICS, talk.now))
+    talk.ask(METADATA, 9, {"topics": []})
+    # Then nobody is asked yet, the client is not read, and a timer stands
+    assert composed(talk) == []
+    assert talk.session.paused
+    assert talk.woken == [101.0]
+    assert not talk.session.idle
+    # And a second later it is, and told for how long it was held
+    talk.wait(1.0)
+    (second,) = composed(talk)
+    talk.take(talk.session.answered(second.token, NO_TOPICS, talk.now))
+    assert [answer["throttle_time_ms"] for answer in talk.answers()] == [0, 1000]
+    assert talk.closed is None
+    counts = talk.session.shared.counts
+    assert (counts.discovery_delayed["user"], counts.discovery_delayed_s) == (1, 1.0)
+    assert [command for command in talk.others if isinstance(command, Delays)] == [Delays("user", 1)]
+
+
+def test_a_timer_that_comes_early_puts_no_question() -> None:
+    talk = slow()
+    for _ in range(2):
+        talk.ask(METADATA, 9, {"topics": []})
+    composed(talk)
+    talk.wait(0.5)
+    assert composed(talk) == []
+    assert talk.session.next_wakeup() == 101.0
+
+
+def test_an_answer_that_is_encoded_already_says_it_too() -> None:
+    from ha_core.wire import encode
+
+    talk = slow()
+    for version in (9, 9, 2):
+        talk.ask(METADATA, version, {"topics": [{"name": "a"}]})
+        talk.wait(2.0)
+        (one,) = composed(talk)
+        body = encode(METADATA, version, "response", NO_TOPICS)
+        talk.take(talk.session.answered(one.token, body, talk.now))
+        talk.now -= 1.9
+    assert [answer.get("throttle_time_ms", 0) > 0 for answer in talk.answers()] == [False, True, False]
+
+
+def test_a_long_request_that_comes_in_pieces_is_held_as_well() -> None:
+    talk = Talk(
+        chunks=lambda data: [data[:50], data[50:]], discovery=DiscoveryRates(Settings(user_rate={EVERYBODY: 1}))
+    )
+    for _ in range(2):
+        talk.ask(METADATA, 9, {"topics": [{"name": f"topic-{n}"} for n in range(100)]})
+    assert len(composed(talk)) == 1
+    talk.wait(1.0)
+    assert len(composed(talk)) == 1
+
+
+def test_producer_ids_and_coordinators_count_and_versions_do_not() -> None:
+    # Given one that has asked for what it may ask for
+    talk = slow()
+    talk.ask(FIND, 2, {"key": "g", "key_type": 0})
+    (first,) = composed(talk)
+    talk.take(talk.session.answered(first.token, {"error_code": 15, "node_id": -1, "host": "", "port": -1}, talk.now))
+    talk.answers()
+    # Then versions are told at once
+    talk.ask(VERSIONS, 3, {"client_software_name": "a", "client_software_version": "1"})
+    assert len(talk.answers()) == 1
+    # And a producer id later
+    talk.ask(INIT, 1, {"transactional_id": None, "transaction_timeout_ms": 1000})
+    assert talk.answers() == []
+    talk.wait(1.0)
+    (answer,) = talk.answers()
+    assert answer["error_code"] == 0
+    assert answer["throttle_time_ms"] == 1000
+
+
+def test_records_behind_a_question_that_is_held_are_written_after_it() -> None:
+    talk = slow()
+    data = [{"name": "orders", "partition_data": [{"index": 0, "records": batch()}]}]
+    for _ in range(2):
+        talk.ask(METADATA, 9, {"topics": []})
+    talk.ask(PRODUCE, 7, {"acks": 1, "timeout_ms": 1000, "topic_data": data})
+    assert talk.asked(EAST) == []
+    talk.wait(1.0)
+    assert len(talk.asked(EAST)) == 1
+
+
+def test_who_is_not_in_yet_is_not_counted() -> None:
+    rates = DiscoveryRates(Settings(user_rate={EVERYBODY: 1}))
+    talk = Talk(users={"app": "secret"}, discovery=rates)
+    talk.ask(METADATA, 9, {"topics": []})
+    assert talk.closed is not None
+    assert len(rates) == 0
+
+
+def test_a_client_that_leaves_while_it_waits_ends_its_session() -> None:
+    talk = slow()
+    for _ in range(2):
+        talk.ask(METADATA, 9, {"topics": []})
+    (one,) = composed(talk)
+    talk.take(talk.session.client_left(talk.now))
+    talk.take(talk.session.answered(one.token, NO_TOPICS, talk.now))
+    talk.wait(1.0)
+    for late in composed(talk):
+        talk.take(talk.session.answered(late.token, NO_TOPICS, talk.now))
+    assert talk.closed is not None
+    assert not any(isinstance(command, Wake) for command in talk.others)

@@ -1,0 +1,81 @@
+"""Requests that are not whole yet: how much of them is held of all clients, and which is waited for."""
+
+from __future__ import annotations
+
+from gateway.session.commands import Cause
+from gateway.session.snapshot import Port
+from tests.gateway.session.batch import batch
+from tests.gateway.session.coordination import request
+from tests.gateway.session.talk import Talk, snapshot, topology
+
+PRODUCE, METADATA = 0, 3
+LONG = request(METADATA, 9, 1, topics=[{"name": f"topic-{n}"} for n in range(1000)])
+STATE = snapshot(found=topology(east={"orders": {0: 1}}))
+
+
+def test_what_is_held_of_a_request_is_let_go_when_it_is_whole() -> None:
+    talk = Talk()
+    talk.send(LONG[:5000])
+    assert talk.session.shared.held.bytes == 5000
+    talk.send(LONG[5000:])
+    assert talk.session.shared.held.bytes == 0
+    assert talk.closed is None
+
+
+def test_a_request_for_which_there_is_no_room_ends_its_connection_and_no_other() -> None:
+    # Given two clients, of which one has sent most of what may be held
+    first = Talk(max_held=8000)
+    first.send(LONG[:6000])
+    second = Talk()
+    second.session.shared = first.session.shared
+    # When the other sends as much
+    second.send(LONG[:6000])
+    # Then it goes, and says why, and the first one goes on
+    assert second.closed is not None
+    assert second.closed.cause is Cause.HELD_TOO_MUCH
+    assert "limits.max_held_bytes" in second.closed.detail
+    second.session.let_go()
+    first.send(LONG[6000:7000])
+    assert first.closed is None
+    assert first.session.shared.held.bytes == 7000
+
+
+def test_a_request_that_grows_beyond_what_may_be_held_ends_too() -> None:
+    talk = Talk(max_held=8000)
+    talk.send(LONG[:7000])
+    assert talk.closed is None
+    talk.send(LONG[7000:9000])
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.HELD_TOO_MUCH
+
+
+def test_a_produce_that_streams_is_not_held() -> None:
+    talk = Talk(STATE, Port("east", 1))
+    data = [{"name": "orders", "partition_data": [{"index": 0, "records": batch() * 100}]}]
+    frame = request(PRODUCE, 7, 1, acks=1, timeout_ms=1000, transactional_id=None, topic_data=data)
+    talk.send(frame[:2000])
+    assert talk.session.shared.held.bytes == 0
+    # And it is waited for as long as bytes of it come
+    before = talk.session.partial
+    talk.send(frame[2000:3000])
+    assert talk.session.partial not in (None, before)
+    talk.send(frame[3000:])
+    assert talk.session.partial is None
+
+
+def test_a_request_that_comes_byte_by_byte_is_the_same_all_the_time() -> None:
+    talk = Talk()
+    marks = set()
+    for at in range(len(LONG) // 50):
+        talk.send(LONG[at : at + 1])
+        marks.add(talk.session.partial)
+    # Its header, and then its body
+    assert len(marks) == 2
+    assert None not in marks
+
+
+def test_what_is_whole_is_not_waited_for() -> None:
+    talk = Talk()
+    assert talk.session.partial is None
+    talk.ask(METADATA, 9, {"topics": []})
+    assert talk.session.partial is None

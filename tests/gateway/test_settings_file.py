@@ -1,0 +1,144 @@
+"""Settings of discovery, as a file or the configuration says them; and a file that changes while a gateway runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gateway.config import ConfigError, load, read_settings
+from gateway.driver.settings import FollowingSettings
+from gateway.session.rates import Settings
+from gateway.settings_file import TYPES, SettingsError, parse, readable
+from ha_core.registry.kinds.settings import TYPES as OF_THE_PLATFORM
+
+CONFIG: dict[str, Any] = {
+    "id": "gw-1",
+    "zookeeper": {"hosts": "127.0.0.1:2181"},
+    "authentication": {"anonymous": True},
+}
+GOOD = {"user_rate": {"*": 20, "alice": 200}, "address_rate": {"10.0.0.7": 1000}, "queued_requests": {"east": 50}}
+
+
+def written(folder: Path, document: Any) -> Path:
+    file = folder / "discovery.yaml"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def test_a_file_has_the_platforms_types_within_its_bounds() -> None:
+    assert {name: kind.most for name, kind in TYPES.items()} == {n: kind.most for n, kind in OF_THE_PLATFORM.items()}
+    found = parse(GOOD)
+    assert found.user_rate == {"*": 20, "alice": 200}
+    assert found.most_queued("east", 500) == 50
+    assert found.most_queued("west", 500) == 500
+
+
+def test_an_address_is_written_in_one_way() -> None:
+    assert parse({"address_rate": {"::FFFF:10.0.0.7": 3}}).address_rate.keys() <= {"10.0.0.7", "::ffff:10.0.0.7"}
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ({"app_rate": {"*": 1}}, "'app_rate': no such type of settings"),
+        ({"user_rate": 20}, "user_rate: 20: write `NAME: number` lines"),
+        ({"user_rate": {"alice": 0}}, "user_rate: 'alice': 0: give a whole number from 1"),
+        ({"user_rate": {"alice": -3}}, "give a whole number from 1"),
+        ({"user_rate": {"alice": True}}, "give a whole number from 1"),
+        ({"user_rate": {"alice": "many"}}, "give a whole number from 1"),
+        ({"user_rate": {"alice": 10**9}}, "from 1 to 10000000"),
+        ({"user_rate": {"a\u0000b": 1}}, "is no name"),
+        ({"user_rate": {"": 1}}, "is no name"),
+        ({"user_rate": {"x" * 300: 1}}, "is no name"),
+        ({"address_rate": {"example.org": 1}}, "address_rate: 'example.org'"),
+        ({"queued_requests": {"east": 10**7}}, "from 1 to 1000000"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(said: dict[str, Any], fault: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse(said)
+    assert fault in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_of_many_faults_the_first_ones_are_told() -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse({"user_rate": dict.fromkeys(map(str, range(1000)), 0)})
+    assert len(caught.value.faults) == 21
+    assert caught.value.faults[-1] == "… and 980 more"
+
+
+def test_what_a_newer_platform_says_besides_is_left_out() -> None:
+    assert readable({"user_rate": {"*": 3}, "colour": {"*": 1}}) == Settings(user_rate={"*": 3})
+
+
+def test_the_configuration_names_a_file_or_says_it_itself_and_not_both(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    written(tmp_path, GOOD)
+    file.write_text(yaml.safe_dump(CONFIG | {"discovery": {"settings_file": "discovery.yaml"}}))
+    assert load(file).discovery.read == parse(GOOD)
+    file.write_text(yaml.safe_dump(CONFIG | {"discovery": {"settings": GOOD}}))
+    assert load(file).discovery.read == parse(GOOD)
+    file.write_text(yaml.safe_dump(CONFIG | {"discovery": {"settings": GOOD, "settings_file": "discovery.yaml"}}))
+    with pytest.raises(ConfigError, match="leave one out"):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    "section", [{"settings": {"user_rate": {"alice": 0}}}, {"settings_file": "none.yaml"}, {"rates": 3}]
+)
+def test_a_configuration_with_a_fault_there_names_file_and_key(section: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text(yaml.safe_dump(CONFIG | {"discovery": section}))
+    with pytest.raises(ConfigError, match="discovery"):
+        load(file)
+
+
+class Following:
+    """Looks at the file as often as a test says."""
+
+    def __init__(self, file: Path) -> None:
+        self.told: list[Settings] = []
+        self.settings = FollowingSettings(file, read_settings(file), self.told.append)
+
+    def look(self, times: int = 2) -> None:
+        async def looks() -> None:
+            for _ in range(times):
+                await self.settings.look()
+
+        asyncio.run(looks())
+
+
+def test_another_version_is_told_once_when_it_stays_as_it_is(tmp_path: Path) -> None:
+    following = Following(written(tmp_path, GOOD))
+    following.look(5)
+    assert following.told == []
+    written(tmp_path, {"user_rate": {"*": 1}})
+    following.look(1)
+    assert following.told == []
+    following.look(5)
+    assert following.told == [Settings(user_rate={"*": 1})]
+
+
+def test_a_version_that_cannot_be_read_changes_nothing_and_says_why(tmp_path: Path) -> None:
+    file = written(tmp_path, GOOD)
+    following = Following(file)
+    written(tmp_path, {"user_rate": {"alice": 0}})
+    following.look()
+    assert following.told == []
+    assert "'alice': 0" in following.settings.unreadable
+    os.remove(file)
+    following.look()
+    assert "No such file" in following.settings.unreadable
+    file.write_bytes(b"\xff\xfe: [")
+    following.look()
+    assert following.settings.unreadable
+    written(tmp_path, {})
+    following.look()
+    assert following.told == [Settings()]
+    assert following.settings.unreadable == ""

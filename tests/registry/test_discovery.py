@@ -1,0 +1,107 @@
+"""What gateways poll to discover: addresses and settings, and nothing of what they know already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from gateway.settings_file import TYPES, readable
+from ha_core.registry.registry import Registry
+from tests.registry.rest import GATEWAY, OPERATOR, client_with, failed
+
+NOTHING = {"addresses": 0, "queued_requests": 0, "user_rate": 0, "address_rate": 0}
+AT = "/v1/gateway/discovery"
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Registry]:
+    with Registry.open(f"sqlite:///{tmp_path}/platform.db") as registry:
+        yield registry
+
+
+@pytest.fixture
+def operator(opened: Registry) -> TestClient:
+    return client_with(opened, OPERATOR)
+
+
+@pytest.fixture
+def gateway(opened: Registry) -> TestClient:
+    return client_with(opened, GATEWAY)
+
+
+def put(operator: TestClient, kind: str, **value: Any) -> dict[str, Any]:
+    answer = operator.post(f"/v1/{kind}", json={"value": value, "reason": "a test"})
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+def test_at_the_start_all_is_told_and_later_only_what_has_changed(operator: TestClient, gateway: TestClient) -> None:
+    # Given
+    assert gateway.get(AT).json() == {"versions": NOTHING, "changed": {name: {} for name in NOTHING}}
+    put(operator, "clusters", name="east", bootstrap="e-1:9092,e-2:9092")
+    put(operator, "settings", type="user_rate", name="*", value=20)
+    put(operator, "settings", type="user_rate", name="alice", value=200)
+    # When a gateway starts
+    first = gateway.get(AT).json()
+    # Then
+    assert first["changed"] == {
+        "addresses": {"east": "e-1:9092,e-2:9092"},
+        "user_rate": {"*": 20, "alice": 200},
+        "address_rate": {},
+        "queued_requests": {},
+    }
+    assert first["versions"].items() >= {"user_rate": 2, "address_rate": 0}.items()
+    # And while nothing changes nothing is told
+    again = gateway.get(AT, params=first["versions"]).json()
+    assert again == {"versions": first["versions"], "changed": {}}
+    # And one change is
+    put(operator, "settings", type="queued_requests", name="east", value=5)
+    later = gateway.get(AT, params=first["versions"]).json()
+    assert later["changed"] == {"queued_requests": {"east": 5}}
+
+
+def test_what_is_told_is_what_gateways_understand(operator: TestClient, gateway: TestClient) -> None:
+    put(operator, "settings", type="address_rate", name="10.0.0.7", value=3)
+    found = gateway.get(AT).json()["changed"]
+    assert readable({name: found[name] for name in TYPES}).address_rate == {"10.0.0.7": 3}
+
+
+def test_a_deletion_is_another_version(operator: TestClient, gateway: TestClient) -> None:
+    made = put(operator, "clusters", name="east", bootstrap="e:9092")
+    said = gateway.get("/v1/gateway/addresses").json()
+    assert said["addresses"] == {"east": "e:9092"}
+    assert gateway.get("/v1/gateway/addresses", params={"version": said["version"]}).json() == {
+        "version": said["version"],
+        "addresses": None,
+    }
+    operator.delete(f"/v1/clusters/{made['key']}", params={"version": 1, "reason": "gone"})
+    gone = gateway.get("/v1/gateway/addresses", params={"version": said["version"]}).json()
+    assert gone["addresses"] == {}
+    assert gone["version"] > said["version"]
+
+
+def test_more_clusters_than_a_page_has_are_all_told(
+    opened: Registry, operator: TestClient, gateway: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ha_core.registry.discovery.MAX_PAGE", 3)
+    for n in range(8):
+        put(operator, "clusters", name=f"c-{n}", bootstrap=f"h-{n}:9092")
+    assert len(gateway.get("/v1/gateway/addresses").json()["addresses"]) == 8
+
+
+@pytest.mark.parametrize(
+    "query", ["speed=1", "user_rate=-1", "user_rate=x", "user_rate=1.5", "user_rate=%C2%B2", "addresses=" + "9" * 5000]
+)
+def test_a_part_that_is_none_and_a_version_that_is_none_are_refused(gateway: TestClient, query: str) -> None:
+    assert failed(gateway.get(f"{AT}?{query}")) == (422, "invalid")
+
+
+def test_only_gateways_poll(operator: TestClient, opened: Registry) -> None:
+    for path in (AT, "/v1/gateway/addresses"):
+        assert failed(operator.get(path)) == (403, "forbidden")
+        assert failed(client_with(opened, None).get(path))[0] == 401
