@@ -468,6 +468,10 @@ class Config(_Section):
                 "authentication.users_file and platform.follows: both say who can log in; leave users_file out, or "
                 "users out of follows"
             )
+        if self.follows("settings") and (self.discovery.settings or self.discovery.settings_file is not None):
+            raise ValueError(
+                "discovery and platform.follows: both say how often clients may ask; leave settings out of one of them"
+            )
         if self.follows("rules") and "authorisation" in self.model_fields_set:
             said = "off" if self.authorisation.rules_file is None else "rules_file"
             raise ValueError(

@@ -64,6 +64,7 @@ from gateway.session.refusal import Refusal
 from gateway.session.session import Session
 from gateway.session.shared import Shared
 from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
+from gateway.settings_file import readable
 from gateway.topology import Topology
 from gateway.upstream.clusters import MOST_WAITING, Clusters
 from gateway.upstream.dial import BrokerSocket
@@ -98,7 +99,13 @@ class Gateway:
         self.platform: FollowingPlatform | None = None
         if config.platform is not None:
             self.platform = FollowingPlatform(
-                config.platform, config.id, store.tree, self.loop, self.follow_rights, self._end_gone
+                config.platform,
+                config.id,
+                store.tree,
+                self.loop,
+                self.follow_rights,
+                self._end_gone,
+                lambda said: self.follow_settings(readable(said)),
             )
         rules_from = self.rules or self.platform
         rights = None if rules_from is None else rules_from.rights

@@ -31,7 +31,6 @@ class FollowingPlatform:
     """
     :ivar accounts: None: users come from elsewhere.
     :ivar rights: None: rules come from elsewhere, or are off.
-    :ivar settings: of all types; empty: none, or they are not followed.
     """
 
     def __init__(
@@ -42,16 +41,17 @@ class FollowingPlatform:
         loop: asyncio.AbstractEventLoop,
         told: Callable[[Rights], None],
         gone: Callable[[frozenset[str]], None],
+        told_settings: Callable[[PlatformSettings], None],
     ) -> None:
         """
         :param told: is given the rights of each other state, on the event loop.
         :param gone: is told, there, who cannot log in any more as he could.
+        :param told_settings: is given those of all types, there, of each other state.
         """
         self.url = platform.url
         self.accounts = PlatformAccounts() if "users" in platform.follows else None
-        self.settings: PlatformSettings = {}
         self._platform, self._gateway, self._tree, self._loop = platform, gateway, tree, loop
-        self._told, self._gone = told, gone
+        self._told, self._gone, self._told_settings = told, gone, told_settings
         self._rights = PlatformRights() if "rules" in platform.follows else None
         self._guard = threading.Lock()
         """Of the rights, which are made of two caches."""
@@ -131,11 +131,15 @@ class FollowingPlatform:
         self._put_in_force("rules", content, rights)
 
     def _settings(self, content: Content) -> None:
-        self.settings = settings(content)
-        self._put_in_force("settings", content)
+        self._put_in_force("settings", content, said=settings(content))
 
     def _put_in_force(
-        self, kind: str, content: Content, rights: Rights | None = None, gone: frozenset[str] = frozenset()
+        self,
+        kind: str,
+        content: Content,
+        rights: Rights | None = None,
+        gone: frozenset[str] = frozenset(),
+        said: PlatformSettings | None = None,
     ) -> None:
         _log.info("platform: %d %s, as they were at %d, are in force", len(content.rows), kind, content.at_us)
 
@@ -146,6 +150,8 @@ class FollowingPlatform:
                 self._told(self._rights.rights if self._rights is not None else rights)
             if gone:
                 self._gone(gone)
+            if said is not None:
+                self._told_settings(said)
             if not self.waits_for:
                 self._ready.set()
 
