@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -42,6 +43,9 @@ class Heard:
         self.now: dict[QuotaEntity | str, Limits] = {}
         self.unreadable: dict[str, str] = {}
         self.watcher = session.store.watch_quotas(self._told)
+
+    def more_than(self, times: int) -> bool:
+        return self.times > times
 
     def _told(self, found: QuotasFound) -> None:
         with self._lock:
@@ -171,7 +175,7 @@ def test_what_cannot_be_read_leaves_in_force_what_was(session: Session, other: S
             ]
         )
         times = heard.times
-        until(lambda times=times: heard.times > times, "it is read")
+        until(partial(heard.more_than, times), "it is read")
         assert heard.now == {QuotaEntity("bob"): BYTES}
         assert "/config/users/bob" in heard.unreadable
     with pytest.raises(UnreadableDocumentError):

@@ -110,7 +110,7 @@ def test_no_operation_waits_for_an_answer_that_is_held() -> None:
     write(talk, 5, size=20_000)
     acknowledge(talk)
     # When a fence is published
-    fenced = Topic(name="orders", writer="east", fence=Fence(operation="op-1", since="now"))
+    fenced = Topic(name="orders", writer="east", fence=Fence(operation="op-1"))
     view = View(2, CLUSTERS, topics={"orders": fenced})
     talk.follow(limited(snapshot(view, topology(east={"orders": {0: 1}})), produce=BYTES))
     # Then nothing is in flight for it

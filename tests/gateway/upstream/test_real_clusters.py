@@ -75,6 +75,7 @@ class Running:
                     self.nodes.setdefault(key, 100 + len(self.nodes))
                 reply = {b: NodeAddress(self.nodes[b], "gw", 20_000 + self.nodes[b]) for b in step.brokers}
             else:
+                assert isinstance(step, tuple)
                 reply = await self.upstream.ask_all(step)
 
     async def create(self, topic: str, cluster: str) -> None:
