@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ha_core.model.job_summary import FAILED, REFUSED
 from spark_jobs.cuts import Demand
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 N = TypeVar("N", int, float)
 EXIT_UNUSABLE = 2
 EXIT_WITHOUT_SPARK = 3
-REFUSED, FAILED = "refused", "failed_because"
-"""Keys of the summary of a job that has found out nothing: why, and whether it can help to run it again (`FAILED`)."""
 _DEMAND = Demand()
 
 

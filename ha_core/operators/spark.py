@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE
+from ha_core.model.job_summary import FAILED, REFUSED
 from ha_core.operators.base import Context, errors_are_told, refusals_are_final
 from ha_core.operators.dag_run import run_owner
 from ha_core.operators.forms import RefusedRequestError, refuse_unknown_keys
@@ -170,8 +171,6 @@ def _application() -> str:
 
 def _raise_words(summary: Path) -> None:
     """Raise what the job has said for itself, if it has: the provider only knows its command and its exit code."""
-    from spark_jobs.command import FAILED, REFUSED
-
     try:
         said = json.loads(summary.read_text("utf-8"))
     except (OSError, ValueError):
