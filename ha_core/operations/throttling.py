@@ -42,6 +42,11 @@ def limit_of(text: str) -> int | None:
     return limit
 
 
+def limit_words(max_bytes_s: int | None) -> str:
+    """How a mirror is copied that has this limit."""
+    return "as fast as it goes" if max_bytes_s is None else f"{max_bytes_s:,} bytes a second at most"
+
+
 def throttle(
     environment: Environment, topics: Collection[str], target: str, max_bytes_s: int | None, reason: str
 ) -> Throttled:
@@ -53,7 +58,7 @@ def throttle(
     if not reason.strip():
         raise RefusedError("Limiting a mirror needs a reason. Say --reason.")
     others = to_throttle(environment, topics, target, max_bytes_s)
-    limit = "as fast as it goes" if max_bytes_s is None else f"{max_bytes_s:,} bytes a second at most"
+    limit = limit_words(max_bytes_s)
     if not others:
         return Throttled(f"nothing was changed: each is copied {limit} already")
     puts, expected = list[Document](), dict[Key, int | None]()

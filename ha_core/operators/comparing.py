@@ -29,8 +29,15 @@ class MirrorsEqualOperator(SwitchyardOperator):
             )
         sample = found["sample"]
         what = f"a sample ({sample['share']:.1%}, seed {sample['seed']}) of" if sample else "all of"
-        self.done(f"{found['compared']:,} records are equal in {what} {found['partitions']} partitions")
+        equal = f"{found['compared']:,} records are equal in {what} {found['partitions']} partitions"
+        self.done("; ".join([equal, *_not(found)]))
         return found
+
+
+def _not(found: dict[str, Any]) -> list[str]:
+    """What was not compared, and is no difference: who relies on a copy is to know of it."""
+    counts = ((found["behind"], "are not copied yet"), (found["gone_in_source"], "are deleted in the source since"))
+    return [f"{count:,} offsets {words}" for count, words in counts if count]
 
 
 def _words(worst: dict[str, Any]) -> str:

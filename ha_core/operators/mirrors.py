@@ -78,7 +78,10 @@ class LinkMirrorOperator(PlanMirrorOperator):
         report = engine.resume(self.environment, operation_id)
         self.require_served(report)
         what = amount(len(set(self.topics)), "topic")
-        self.done(f"mirrored from {self.origin} to {self.target} from now on: {what}, by {operation_id}")
+        self.done(
+            f"mirrored from {self.origin} to {self.target} from now on: {what}, by {operation_id}. The page Mirrors "
+            "shows how far they are"
+        )
         return report.to_json()
 
 
@@ -98,17 +101,18 @@ class ThrottleMirrorOperator(SwitchyardOperator):
     reason: Any = Text()
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.throttling import limit_of, throttle, to_throttle
+        from ha_core.operations.throttling import limit_of, limit_words, throttle, to_throttle
         from ha_core.present.page import amount
 
         limit = limit_of(self.max_bytes_s)
+        words = limit_words(limit)
         if finished := self.finish_own():
             report = finished[-1]
         else:
             others = to_throttle(self.environment, self.topics, self.target, limit)
-            self.would(
-                f"would limit {amount(len(others), 'mirror')} to {self.max_bytes_s} bytes a second", objections=["none"]
-            )
+            if not others:
+                raise AirflowSkipException(f"nothing was changed: each is copied {words} already")
+            self.would(f"would have {amount(len(others), 'mirror')} copied {words}", objections=["none"])
             if self.dry_run:
                 raise DryRunEnds("This is a dry run: nothing is changed.")
             found = throttle(self.environment, self.topics, self.target, limit, self.reason)
@@ -116,7 +120,7 @@ class ThrottleMirrorOperator(SwitchyardOperator):
                 raise AirflowSkipException(found.words)
             report = found.report
         self.require_served(report)
-        self.done(f"the limit is {self.max_bytes_s} bytes a second for each topic, by {report.operation}")
+        self.done(f"each topic is copied {words} from now on, by {report.operation}")
         return report.to_json()
 
 

@@ -28,7 +28,7 @@ from ha_core.operators.mirrors import (  # noqa: E402
     ThrottleMirrorOperator,
     UnlinkMirrorOperator,
 )
-from ha_core.operators.outcome import DRY_RUN, FAILED, TOLD  # noqa: E402
+from ha_core.operators.outcome import DRY_RUN, FAILED, NOTHING, TOLD  # noqa: E402
 from ha_core.plan.verdict import info  # noqa: E402
 from ha_core.present.mirrors import reconciled_page  # noqa: E402
 
@@ -71,7 +71,16 @@ def test_what_is_not_asked_for_or_was_done_before_is_not_told_as_done(monkeypatc
 @pytest.mark.parametrize(
     ("operator", "asked", "line"),
     [
-        (ThrottleMirrorOperator, {"max_bytes_s": "2048", "target": ""}, "would limit 1 mirror to 2048 bytes a second"),
+        (
+            ThrottleMirrorOperator,
+            {"max_bytes_s": "2048", "target": ""},
+            "would have 1 mirror copied 2,048 bytes a second at most",
+        ),
+        (
+            ThrottleMirrorOperator,
+            {"max_bytes_s": "none", "target": ""},
+            "would have 1 mirror copied as fast as it goes",
+        ),
         (UnlinkMirrorOperator, {"target": "west", "delete_copy": False}, "would end 1 mirror in west"),
         (
             UnlinkMirrorOperator,
@@ -101,6 +110,17 @@ def test_the_last_word_of_a_dry_run_is_what_it_would_do(
     with pytest.raises(AirflowSkipException):
         task.execute(context)
     assert (pushed[TOLD]["kind"], pushed[TOLD]["text"]) == (DRY_RUN, line)
+
+
+def test_a_dry_run_of_a_limit_that_each_has_already_would_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throttling, "to_throttle", lambda *_: [])
+    monkeypatch.setattr(ThrottleMirrorOperator, "finish_own", lambda _: ())
+    context, pushed = running(monkeypatch, ThrottleMirrorOperator)
+    asked = {"topics": ["orders"], "target": "", "max_bytes_s": "2048", "reason": "r"}
+    with pytest.raises(AirflowSkipException):
+        ThrottleMirrorOperator(task_id="work", **asked, dry_run=True).execute(context)
+    said = "nothing was changed: each is copied 2,048 bytes a second at most already"
+    assert (pushed[TOLD]["kind"], pushed[TOLD]["text"]) == (NOTHING, said)
 
 
 def test_the_command_that_fetches_a_lost_tail_says_where_a_login_belongs() -> None:

@@ -16,6 +16,8 @@ EQUAL: dict[str, Any] = {
     "differing": 0,
     "failed": 0,
     "compared": 1234,
+    "behind": 0,
+    "gone_in_source": 0,
     "sample": None,
     "worst": [],
 }
@@ -40,6 +42,15 @@ def test_equal_copies_are_told_with_the_sample_that_they_rest_on(monkeypatch: py
     assert judged(monkeypatch, EQUAL) == ["1,234 records are equal in all of 4 partitions"]
     sampled = {**EQUAL, "sample": {"share": 0.25, "seed": 7}}
     assert judged(monkeypatch, sampled) == ["1,234 records are equal in a sample (25.0%, seed 7) of 4 partitions"]
+
+
+def test_what_is_not_copied_yet_and_so_was_not_compared_is_told_with_what_is_equal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert judged(monkeypatch, {**EQUAL, "behind": 5_000, "gone_in_source": 12}) == [
+        "1,234 records are equal in all of 4 partitions; 5,000 offsets are not copied yet; 12 offsets are deleted in "
+        "the source since"
+    ]
 
 
 @pytest.mark.parametrize(
