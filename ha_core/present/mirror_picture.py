@@ -15,7 +15,7 @@ from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.plan.verdict import duration
 from ha_core.present.colours import FAINT, GREEN, GREY, INK, ORANGE, VERMILION
 from ha_core.present.mirrors import mirrors_page, partitions_of
-from ha_core.present.page import MAX_HTML_ROWS, Page, html, number, size
+from ha_core.present.page import Page, html, number, size
 
 LEVEL_S = 10
 """A copy that could lose no more than this is level with its source."""
@@ -62,8 +62,8 @@ def document(found: MirrorsNow, more: Page, at: str) -> str:
 
     :param more: below the tables of the mirrors.
     """
-    if len(found.rows) > MAX_HTML_ROWS:  # what stands badly must not be what is cut off
-        found = MirrorsNow(sorted(found.rows, key=_worst), found.totals)
+    # What stands badly must not be what is cut off, nor be below hundreds of rows that have nothing to say.
+    found = MirrorsNow(sorted(found.rows, key=_worst), found.totals)
     tables = "\n".join([*html(mirrors_page(found)), *html(more)])
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Mirrors</title><style>\n'

@@ -100,6 +100,13 @@ def test_what_stands_badly_is_not_cut_off_from_the_table() -> None:
     assert "<td>retention has overtaken the copy</td>" in page
 
 
+def test_why_a_partition_has_stopped_stands_above_those_that_are_well() -> None:
+    healthy = [row("aaa", number, "copying", 1) for number in range(3)]
+    page = document(now(*healthy, row("zzz", 0, "stopped", 400, "retention has overtaken the copy")), [], AT)
+    partitions = page[page.index("partitions</h") :]
+    assert partitions.index("<td>retention has overtaken the copy</td>") < partitions.index("<td>aaa</td>")
+
+
 def test_there_is_an_end_to_mirrors_that_are_drawn_and_it_is_said() -> None:
     picture = svg(now(*(row(f"t-{number:03}", 0, "copying", 1) for number in range(MAX_MIRRORS + 5))), AT)
     assert len(cells(picture)) == MAX_MIRRORS
