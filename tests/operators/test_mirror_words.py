@@ -116,7 +116,7 @@ def test_a_dry_run_of_a_limit_that_each_has_already_would_change_nothing(monkeyp
     monkeypatch.setattr(throttling, "to_throttle", lambda *_: [])
     monkeypatch.setattr(ThrottleMirrorOperator, "finish_own", lambda _: ())
     context, pushed = running(monkeypatch, ThrottleMirrorOperator)
-    asked = {"topics": ["orders"], "target": "", "max_bytes_s": "2048", "reason": "r"}
+    asked: dict[str, Any] = {"topics": ["orders"], "target": "", "max_bytes_s": "2048", "reason": "r"}
     with pytest.raises(AirflowSkipException):
         ThrottleMirrorOperator(task_id="work", **asked, dry_run=True).execute(context)
     said = "nothing was changed: each is copied 2,048 bytes a second at most already"
