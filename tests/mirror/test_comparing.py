@@ -324,7 +324,7 @@ def test_a_sample_has_ranges_all_over_the_length_of_a_partition_and_a_share_of_i
     step = -(-cut.of // max(len(cut.chosen), 1))
     assert len(cut.chosen) >= min(SPREAD, most, cut.of)
     assert all(after - before < 2 * step for before, after in pairwise([-1, *cut.chosen, cut.of]))
-    # And together it is the share, where that is more than what is not worth to be cut, but for the last range and a half
+    # And together it is the share, or what is not worth to be cut, and a range and a half at most
     assert len(cut.chosen) * cut.records <= max(share * length, SPREAD * LEAST_RECORDS) + 1.5 * cut.records + SPREAD
 
 
