@@ -46,6 +46,7 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
             authentication=SimpleNamespace(brake=SimpleNamespace(braked=4)), held=SimpleNamespace(bytes=7)
         ),
         settings=None,
+        platform=None,
         judges=SimpleNamespace(waiting=1),
         rules=None,
         meters=Meters(),

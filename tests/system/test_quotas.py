@@ -63,6 +63,7 @@ def alike(ours: Any, theirs: Any) -> bool:
     return bool(ours == pytest.approx(theirs, rel=0.1))
 
 
+@pytest.mark.soak  # it compares times, which a busy machine stretches for one side only
 def test_clients_are_throttled_as_by_a_broker_with_the_same_quota(stack: Stack, store: Store, topic: str) -> None:
     # Given the same quotas at a broker and at the gateways; of writers that know that they have to wait, of such that
     # do not, and of readers
