@@ -18,6 +18,7 @@ from ha_core.wire import (
     response_body_at,
 )
 from ha_core.wire.apis import Api
+from ha_core.wire.throttle import say_throttle
 
 Message = dict[str, Any]
 """A decoded body."""
@@ -25,8 +26,6 @@ Message = dict[str, Any]
 OWN_CORRELATION_ID = 0x7FFF_FFFF
 """Of the gateway's own questions on a client's connection to a broker."""
 _NO_BYTES = bytearray()
-_METADATA_SAYS_FROM = 3
-"""The version whose first field is `throttle_time_ms`."""
 
 
 def text(name: bytes) -> str:
@@ -97,18 +96,14 @@ class Request:
 
     def answer(self, message: Message | bytes) -> bytes:
         """The frame of an answer; its body may be encoded already."""
-        if self.delayed_ms:
-            message = self._says_delayed(message)
         if not isinstance(message, bytes):
             message = encode(self.api_key, self.api_version, "response", message)
-        return encode_response(self.api_key, self.api_version, self.correlation_id, message)
-
-    def _says_delayed(self, message: Message | bytes) -> Message | bytes:
-        if not isinstance(message, bytes):
-            return {**message, "throttle_time_ms": self.delayed_ms}
-        if self.api_key == ApiKey.METADATA and self.api_version >= _METADATA_SAYS_FROM:
-            return self.delayed_ms.to_bytes(4, "big") + message[4:]
-        return message
+        frame = encode_response(self.api_key, self.api_version, self.correlation_id, message)
+        if not self.delayed_ms:
+            return frame
+        told = bytearray(frame)
+        say_throttle(told, 0, len(told), self.api_key, self.api_version, self.delayed_ms)
+        return bytes(told)
 
     def decode_answer(self, frame: bytearray) -> Message:
         """The body of a broker's answer."""
