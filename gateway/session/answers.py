@@ -76,6 +76,9 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
             return Holding(4 + size, pending=pending)
     if session.queue[0] is not pending or pending.due_at > session.now:
         return None
+    if pending.request.api.told_leased and session.life.connected and not session.leased():
+        session.await_lease()
+        return None
     if isinstance(pending, Patched) or read is not None:
         shifts = pending.shifts if isinstance(pending, Patched) else {}
         patcher = FetchPatcher(pending.request.api_version, size, shifts, read)
@@ -103,9 +106,9 @@ def lost(session: ConnectionState, upstream: Upstream) -> bool:
 
 
 def abandon(session: ConnectionState, pending: Passed, frame: bytes) -> bool:
-    """Answers a request whose broker has not begun to; what it says later is dropped. False: it has begun."""
+    """Answers a request of whose answer nothing was given yet; it is dropped. False: a part of it was given."""
     upstream = session.upstreams.get(pending.lane) if pending.lane is not None else None
-    if upstream is None or (upstream.queue[0] is pending and (upstream.answer or upstream.blocked)):
+    if upstream is None or (upstream.queue[0] is pending and upstream.answer is not None):
         return False
     ready, upstream.queue[upstream.queue.index(pending)] = pending.abandoned(frame)
     session.queue[session.queue.index(pending)] = ready

@@ -65,7 +65,7 @@ class Answer(NamedTuple):
     """Empty: the client expects none."""
     delay_s: float = 0.0
     promises: bool = True
-    """Whether it says that something is in a log."""
+    """Whether it says that something is in a log, or what lies where somebody may write."""
 
 
 Exchange = Generator[Send | StandInLine | Wait, Any, Answer | None]
@@ -109,12 +109,17 @@ class Ready(Pending):
     vouched: bool = False
 
     def changes(self) -> bool:
-        return self.basis is not None and not self.vouched
+        return self.promises and not self.vouched
+
+    @property
+    def promises(self) -> bool:
+        """Whether it says that something was done."""
+        return self.basis is not None and self.request.api.vouched
 
     def promised_by(self, cluster: str) -> InFlight | None:
         """What it says is done, if this cluster has a part in that."""
         told = self.told
-        return None if told is None or self.basis is None or cluster not in told.clusters else told
+        return None if told is None or not self.promises or cluster not in told.clusters else told
 
 
 @dataclass(slots=True, eq=False)

@@ -15,11 +15,12 @@ from gateway.session.commands import BrokerLane, Cause, Command, Refresh
 from gateway.session.entry import Judging
 from gateway.session.fetch.handle import forget_gaps, wake_readers
 from gateway.session.life import Leaving
-from gateway.session.pending import Composed, InFlight, Passed, Ready, concerns
+from gateway.session.pending import Composed, Discarded, InFlight, Passed, Ready, concerns
 from gateway.session.reading import Delayed, Full, HalfSent, Verdict
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
 from gateway.session.throttling import Throttled
+from gateway.session.upstream import Upstream
 from ha_core.wire import ApiKey, ForeignProtocolError, RemoteProtocolError, WireError
 from ha_core.wire.sasl_steps import Reply
 
@@ -279,17 +280,23 @@ class Session(ConnectionState):
         return self.pop_commands()
 
     def _unblock(self) -> None:
-        """An answer that waited for its turn streams now."""
+        """An answer that waited for its turn streams now; one for which nobody waits any more is dropped."""
+        for blocked in [one for one in self.upstreams.values() if one.blocked]:
+            if isinstance(blocked.queue[0], Discarded):
+                self._read_on(blocked)
         while self.queue and self.life.goes_on:
             head = self.queue[0]
             upstream = self.upstreams.get(head.lane) if isinstance(head, Passed) and head.lane is not None else None
             if upstream is None or not upstream.blocked or upstream.queue[0] is not head:
                 return
-            upstream.blocked = False
-            buf = bytearray(upstream.carry)
-            answers.receive(self, upstream, buf, len(buf))
+            self._read_on(upstream)
             if upstream.blocked:
                 return
+
+    def _read_on(self, upstream: Upstream) -> None:
+        upstream.blocked = False
+        buf = bytearray(upstream.carry)
+        answers.receive(self, upstream, buf, len(buf))
 
     def _lift(self) -> None:
         """Refusals held for a fence that stands no more go out now."""

@@ -23,7 +23,7 @@ from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import Gap
 from gateway.session.life import Life, Open, Over
 from gateway.session.open_transactions import OpenTransactions
-from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
+from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Passed, Pending, Ready
 from gateway.session.reading import Beginning, Delayed, Full, HalfSent, Turn, Verdict
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
@@ -308,17 +308,22 @@ class ConnectionState:
         if not self.life.connected:
             return True  # nobody is told
         standing = self.stands(basis)
-        if standing is None and not self._awaits_lease:
-            self._awaits_lease = True
-            self.emit(AwaitLease())
+        if standing is None:
+            self.await_lease()
         elif standing is False:
             self.close(Cause.LEASE_LOST, "what was forwarded may have been passed over by an operation")
         return bool(standing)
 
+    def await_lease(self) -> None:
+        """A `tick` comes when the lease is back."""
+        if not self._awaits_lease:
+            self._awaits_lease = True
+            self.emit(AwaitLease())
+
     def enqueue(self, pending: InFlight | Composed) -> None:
         """A request that is about to be forwarded or composed."""
         api_key = pending.request.api_key
-        if APIS[api_key].vouched:
+        if APIS[api_key].vouched or (APIS[api_key].told_leased and not isinstance(pending, Passed)):
             pending.basis = self.basis()
         if isinstance(pending, InFlight):
             pending.revision = self.snapshot.view.revision

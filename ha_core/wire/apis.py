@@ -102,6 +102,9 @@ class Api:
     """The answer while the group, or the topics of the transaction, stand under a fence. NONE: it is not held up."""
     vouched: bool = False
     """The answer promises something that an operation takes along: it counts only under a lease that still holds."""
+    told_leased: bool = False
+    """The answer says what lies in logs, or where they end. A gateway that has slept, or was cut off, may ask a cluster
+    that the topic has left: what that took meanwhile lies at offsets that are somebody else's by now."""
     by_map: bool = False
     """A composed change that goes where maps and bindings lead: one that slept would delete elsewhere."""
     use: Literal["commit", "join"] | None = None
@@ -214,10 +217,10 @@ _OFFERED = (
         asks=Asks((Need("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),),
             (Each("WRITE", "TOPIC", "topic_data", answers="responses", partitions="partition_data",
                 numbered="index"),))),
-    _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS,
+    _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS, told_leased=True,
         asks=Asks(each=(Each("READ", "TOPIC", "topics", "topic", "responses", partitions="partitions"),))),
     _composed(_K.LIST_OFFSETS, 1, 7, 6, "8 and 9 bring tiered storage's timestamps (KIP-405, KIP-1005)",
-        effect=_READS_LOGS,
+        effect=_READS_LOGS, told_leased=True,
         asks=Asks(each=(Each("DESCRIBE", "TOPIC", "topics", partitions="partitions"),))),
     _composed(_K.METADATA, 0, 9, 9, "10 brings topic ids (KIP-516), which differ between clusters",
         effect=_READS_TOPICS, pace=Pace.QUICK,
@@ -283,7 +286,7 @@ _OFFERED = (
         asks=Asks(
             (Need("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),
                 Need("IDEMPOTENT_WRITE", "CLUSTER", when=_UNNAMED, or_any=("WRITE", "TOPIC"))))),
-    _composed(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, effect=_READS_LOGS,
+    _composed(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, effect=_READS_LOGS, told_leased=True,
         asks=Asks(
             each=(Each("DESCRIBE", "TOPIC", "topics", "topic", partitions="partitions", numbered="partition",
                 on_cluster="CLUSTER_ACTION"),))),

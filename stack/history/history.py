@@ -156,22 +156,34 @@ class Values:
         return {topic for client in clients for topic in self.producers[client].topics}
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A record that a cluster took beyond the end of its stay."""
+
+    dump: LogDump
+    physical: int
+    """Its offset there."""
+    offset: int
+    """The client offset under which somebody who does not know of the cut would tell of it."""
+    value: str
+
+
 @dataclass(frozen=True)
 class Truth:
     """The clusters' logs in client offsets."""
 
     records: Mapping[Spot, Mapping[int, str]] = field(default_factory=dict)
     """Per partition: client offset → value."""
-    late: tuple[tuple[LogDump, int, str], ...] = ()
-    """Records beyond the end of a stay: (dump, offset there, value). What lay there before the first stay is not, nor
-    is surplus: an acknowledged record of which that is the only copy is lost."""
+    late: tuple[Late, ...] = ()
+    """What lay there before the first stay is not, nor is surplus: an acknowledged record of which that is the only
+    copy is lost."""
     complete: frozenset[Spot] = frozenset()
     """Partitions of which every cluster that ever held them was dumped."""
 
     @classmethod
     def of(cls, history: History) -> Truth:
         records: dict[Spot, dict[int, str]] = {}
-        late: list[tuple[LogDump, int, str]] = []
+        late: list[Late] = []
         dumped: dict[Spot, set[str]] = {}
         for dump in history.logs:
             spot = (dump.topic, dump.partition)
@@ -189,10 +201,11 @@ class Truth:
                 if position < 0:
                     continue
                 stay = mine[position]
+                offset = stay.start + physical - stay.base
                 if stay.holds(physical):
-                    here[stay.start + physical - stay.base] = value
+                    here[offset] = value
                 elif not stay.surplus:
-                    late.append((dump, physical, value))
+                    late.append(Late(dump, physical, offset, value))
         complete = {
             spot
             for spot, clusters in dumped.items()

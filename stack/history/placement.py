@@ -120,8 +120,20 @@ def disordered(sightings: Sightings, truth: Truth, values: Values) -> Iterator[V
                 latest[producer] = (number, offset, value)
 
 
-def late_appends(truth: Truth) -> Iterator[Violation]:
-    """After a cut the old cluster takes nothing any more."""
-    for dump, physical, value in truth.late:
-        text = f"{dump.cluster} holds it at its own offset {physical}, beyond the end of its stay as the writer"
-        yield Violation("late append", dump.cluster, dump.topic, dump.partition, value, (physical,), text)
+def late_appends(history: History, sightings: Sightings, truth: Truth) -> Iterator[tuple[Violation, bool]]:
+    """What the old cluster took after a cut, and whether that is excused.
+
+    A gateway that is stopped between its last look at the clock and its sending sends when it goes on, and brokers take
+    it. That is excused where a gateway was a recorded fault's, the record was on its way then, and nobody was ever told
+    of it: neither its producer nor a reader.
+    """
+    on_its_way = _flights(history)
+    stopped = [fault for fault in history.faults if "gateway" in fault.what]
+    for late in truth.late:
+        dump = late.dump
+        told = late.value in sightings.by_offset[dump.topic, dump.partition][late.offset]
+        since, until = on_its_way.get(late.value, (0.0, 0.0))
+        excused = not told and any(fault.t <= until and since <= fault.until for fault in stopped)
+        text = f"{dump.cluster} holds it at its own offset {late.physical}, beyond the end of its stay as the writer"
+        where = (dump.cluster, dump.topic, dump.partition)
+        yield Violation("late append", *where, late.value, (late.physical,), text), excused

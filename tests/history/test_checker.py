@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stack.history.checker import Result, check
-from stack.history.events import Acked, Assigned, Delivered, Failed, Positioned, Sent
-from stack.history.history import Fault, History, LogDump
+from stack.history.events import Acked, Assigned, Delivered, Event, Failed, Positioned, Sent, Started
+from stack.history.history import Cut, Fault, History, LogDump
 from tests.history.world import TOPIC, World, rewrite, worlds
 
 READERS = ("billing", "audit")
@@ -229,6 +229,41 @@ def test_a_record_appended_to_the_origin_after_the_cut_is_a_late_append(world: W
     # But where the log ran into the cut by itself, it is surplus
     ran_into = replace(history, logs=dumps, cuts=tuple(replace(cut, ahead=True) for cut in history.cuts))
     assert "late append" not in {v.kind for v in run(ran_into).violations}
+
+
+@pytest.mark.parametrize(
+    ("what", "told", "sound"),
+    [
+        ("pause gateway/1", None, True),
+        ("pause gateway/1", "acknowledged", False),
+        ("pause gateway/1", "delivered", False),
+        ("kill cluster/east", None, False),
+    ],
+)
+def test_a_late_append_is_excused_where_a_gateway_was_stopped_and_nobody_was_told(
+    what: str, told: str | None, sound: bool
+) -> None:
+    # Given a record that was on its way when something was stopped, and lies in the origin above its cut
+    where = Cut(TOPIC, 0, 2, "east", "west", origin_end=2, target_base=0)
+    producer = Started("p", 0.0, "producer", "any", (TOPIC,))
+    known: list[Event] = [producer, *(Sent("p", float(n), TOPIC, f"p-{n}") for n in range(4))]
+    known += [Acked("p", 10.0, TOPIC, 0, n, f"p-{n}") for n in (0, 1)]
+    # The next one took its place in the target, or somebody was told otherwise
+    known += [Acked("p", 11.0, TOPIC, 0, 2, "p-2" if told == "acknowledged" else "p-3")]
+    clients = {"p": tuple(known)}
+    if told == "delivered":
+        clients["r"] = (
+            Started("r", 0.0, "consumer", "any", (TOPIC,), group="g"),
+            Delivered("r", 12.0, TOPIC, 0, 2, "p-2", "g"),
+        )
+    logs = (
+        LogDump("east", TOPIC, 0, 0, 3, {0: "p-0", 1: "p-1", 2: "p-2"}),
+        LogDump("west", TOPIC, 0, 0, 1, {0: "p-3"}),
+    )
+    # When the history is checked
+    result = check(History(clients, (where,), (Fault(2.5, 9.0, what),), logs))
+    # Then it is excused where nobody can have known of it
+    assert ("late append" not in {v.kind for v in result.violations}, result.excused) == (sound, int(sound))
 
 
 @given(planted())

@@ -87,6 +87,7 @@ def test_clients_are_throttled_as_by_a_broker_with_the_same_quota(stack: Stack, 
         assert alike(ours.size, theirs.size), (ours, theirs)
 
 
+@pytest.mark.soak  # the same
 def test_a_quota_holds_over_three_gateways_as_at_one_broker(stack: Stack, store: Store, topic: str) -> None:
     # Given a quota, and a writer at each of three gateways; beside them three at the broker
     places = gateways_places(stack, store, topic)

@@ -128,7 +128,7 @@ def _gather(session: ConnectionState, request: Request, message: Message, plan: 
         session.emit(Refresh())
     again = bool(stale or plan.gone or plan.doubted)
     delay_s = STALE_DELAY_S if again else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
-    return Answer(request.answer(merged), delay_s)
+    return Answer(request.answer(merged), delay_s, promises=plan.live)
 
 
 def _account(session: ConnectionState, plan: FetchPlan, merged: Message) -> None:
@@ -143,7 +143,8 @@ def _account(session: ConnectionState, plan: FetchPlan, merged: Message) -> None
 
 
 def wake_readers(session: ConnectionState, before: View) -> None:
-    """Readers that wait where their topic has just left, and nothing is appended any more, are told to ask again."""
+    """Readers that wait where their topic has just left, and nothing is appended any more, are told to ask again. So
+    are those whose answer has come and waits for the lease: it may hold what was appended after the topic had left."""
     after = session.snapshot.view
     for pending in tuple(session.queue):
         if isinstance(pending, Passed) and any(_left(topic, before, after) for topic in pending.reads):

@@ -208,6 +208,14 @@ class FetchPlan:
             self.local[key] = no_records(key[1], high_watermark=found.end)
         return True
 
+    @property
+    def live(self) -> bool:
+        """Whether it reads where somebody may write."""
+        return any(
+            (read := self.reads.get(key)) is None or read.extent.end is None or read.ahead
+            for key in self._asks.keys() - self.copies.keys()
+        )
+
     def shifts(self) -> dict[tuple[bytes, int], FetchShift]:
         """For the streaming patch of an answer that reads live extents only."""
         return {

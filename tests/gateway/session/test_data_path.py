@@ -157,12 +157,13 @@ def test_what_was_in_flight_holds_the_fence_back_until_it_is_answered() -> None:
     assert talk.closed.cause is Cause.CLIENT_LEFT
 
 
-def test_without_a_lease_produce_is_refused_and_fetch_goes_on() -> None:
+def test_without_a_lease_produce_is_refused_and_fetch_waits() -> None:
     talk = Talk(state(), lease=False)
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     assert entry(talk.answers()[0])["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     talk.ask(FETCH, 12, fetch(("orders", 0, 0)))
-    assert len(talk.asked(EAST)) == 1
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 9, b"")))
+    assert not talk.answers()
 
 
 def test_a_refused_produce_without_acks_closes_the_connection_as_a_broker_does() -> None:

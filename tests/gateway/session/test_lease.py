@@ -182,14 +182,6 @@ def test_half_of_an_answer_does_not_acknowledge() -> None:
     assert talk.session.upstreams[EAST].blocked
 
 
-def test_reads_are_answered_without_a_lease() -> None:
-    talk = Talk(state())
-    talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
-    lose(talk)
-    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 5, b"")))
-    assert len(talk.answers()) == 1
-
-
 def test_what_a_client_that_left_had_in_flight_is_read_without_a_lease() -> None:
     talk = Talk(state())
     _produce(talk)

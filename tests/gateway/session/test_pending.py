@@ -51,9 +51,11 @@ def test_only_an_answer_that_promises_something_rests_on_the_lease(promises: boo
     assert (ready.frame, ready.due_at, ready.basis) == (b"answer", 10.5, basis)
 
 
-def test_what_is_ready_changes_something_if_it_tells_of_a_log_or_a_group() -> None:
-    assert Ready(REQUEST, b"", basis=BASIS).changes()
-    assert not Ready(REQUEST, b"").changes()
+def test_what_is_ready_changes_something_if_it_promises_something_of_a_log_or_a_group() -> None:
+    committing = Request.own(ApiKey.OFFSET_COMMIT, 8, Limits())
+    assert Ready(committing, b"", basis=BASIS).changes()
+    assert not Ready(committing, b"").changes()
+    assert not Ready(REQUEST, b"", basis=BASIS).changes()
 
 
 def test_a_kind_has_the_fields_that_it_needs_and_no_others() -> None:
