@@ -68,22 +68,11 @@ class Permission(IntEnum):
     ALLOW = 3
 
 
-class ScramKey(NamedTuple):
-    """What is kept of a password (RFC 5802)."""
-
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
-
-
 class User(NamedTuple):
     name: str
     groups: frozenset[str] = frozenset()
     super_user: bool = False
     """May do everything, whatever rules say."""
-    scram: Mapping[str, ScramKey] = {}
-    """By mechanism: `SCRAM-SHA-256`, `SCRAM-SHA-512`."""
 
 
 class AccessRule(NamedTuple):

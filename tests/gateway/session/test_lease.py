@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,28 +18,12 @@ from tests.gateway.session.coordination import COMMIT, END, commit
 from tests.gateway.session.crossings import ask as cross
 from tests.gateway.session.crossings import records
 from tests.gateway.session.crossings import topic as crossing_topic
+from tests.gateway.session.leasing import at, lose, regain
 from tests.gateway.session.messages import FETCH, LARGE, PRODUCE, fetch, fetched, half, moved, produce, produced, state
 from tests.gateway.session.talk import CLUSTERS, EAST, NODES, WEST, Talk, snapshot
 
 WEST_PORT = Port("west", 1)
 DELETE_GROUPS = 42
-
-
-def lose(talk: Talk) -> None:
-    """The process stands still for longer than its lease, or ZooKeeper does."""
-    talk.lease.valid_until = talk.now
-    talk.now += 10.0
-
-
-def regain(talk: Talk) -> None:
-    """ZooKeeper has confirmed the session again, and whoever waits for it is told."""
-    talk.lease.renew(talk.now, 1e9)
-    talk.wait(0.0)
-
-
-def at(revision: int, found: Snapshot) -> Snapshot:
-    """The same state, published again: something has changed, somewhere."""
-    return snapshot(replace(found.view, revision=revision), found.topology)
 
 
 class Way(NamedTuple):

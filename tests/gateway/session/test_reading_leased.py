@@ -13,9 +13,9 @@ import pytest
 from gateway.session.commands import AwaitLease, Cause, Compose
 from gateway.session.snapshot import Port
 from tests.gateway.session.batch import batch
+from tests.gateway.session.leasing import at, lose, regain
 from tests.gateway.session.messages import CHUNKINGS, FETCH, PRODUCE, entry, fetch, fetched, moved, produce, state
 from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_lease import at, lose, regain
 
 LIST_OFFSETS, EPOCH_END = 2, 23
 LATE = batch(payload=b"l" * 90)

@@ -1,0 +1,91 @@
+"""Follows a file of the configuration: another version is in force a second or two after it was written.
+
+A version is read when it has stayed as it is from one look to the next, so that one that is just being written is not
+taken for half of what it will say. (An editor or a tool that puts a whole file in its place is safe all the same.) What
+cannot be read changes nothing: what was read last stays in force, and the log says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from gateway.config import ConfigError
+
+_log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""Between two looks."""
+
+_Mark = tuple[int, int, int]
+Content = TypeVar("Content")
+
+
+class FollowedFile(ABC, Generic[Content]):
+    """:ivar unreadable: why the file as it is now is not in force; empty when it is."""
+
+    def __init__(self, file: Path, content: Content, read: Callable[[Path], Content]) -> None:
+        """
+        :param content: what the file had at the start.
+        :param read: in a thread; raises ConfigError and OSError.
+        """
+        self.file = file
+        self.unreadable = ""
+        self._in_force, self._parse = content, read
+        self._read: _Mark | None = None
+        self._seen: _Mark | None = None
+
+    async def keep(self) -> None:
+        """For ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        try:
+            if not await self._settled():
+                return
+            content = await asyncio.to_thread(self._parse, self.file)
+        except OSError as error:
+            self._complain(f"{self.file}: {error.strerror}")
+            return
+        except ConfigError as error:
+            self._complain(str(error))
+            return
+        self.unreadable = ""
+        if content != self._in_force:
+            before, self._in_force = self._in_force, content
+            _log.info("%s: %s", self.file, await self._follow(before, content))
+
+    @abstractmethod
+    async def _follow(self, before: Content, content: Content) -> str:
+        """Puts another version in force; returns what the log is to say of it."""
+
+    async def _settled(self) -> bool:
+        """Whether it is to be read; said once of each version.
+
+        :raises OSError: it cannot be looked at.
+        """
+        try:
+            mark = await asyncio.to_thread(self._mark)
+        except OSError:
+            self._seen = None
+            raise
+        settled, self._seen = mark == self._seen, mark
+        if mark == self._read or not settled:
+            return False
+        self._read = mark
+        return True
+
+    def _mark(self) -> _Mark:
+        found = self.file.stat()
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _complain(self, why: str) -> None:
+        if why != self.unreadable:
+            _log.warning("%s\nwhat was read last stays in force", why)
+        self.unreadable = why
