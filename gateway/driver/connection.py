@@ -32,6 +32,9 @@ _VIEW = memoryview(BUFFER)
 LOGIN_READ_BYTES = 16 << 10
 """Of a client that has not logged in, at once: what is not used yet of a read is kept."""
 
+UNLEASED_READ_BYTES = 4 << 10
+"""Of a broker, at once, while the lease does not hold: what waits for it is kept, for every reader at the same time."""
+
 LINGER_S = 30.0
 """How long the answers of a client that left, or has to, are awaited: a fence has to know what was appended."""
 STUCK_S = 1.0
@@ -149,9 +152,11 @@ class ClientConnection:
         upstream = self.session.upstreams.get(broker.lane)
         if upstream is None or broker.channel is None:
             return
+        self.used_at = clock.now()
         kept = _carried(upstream.carry)
+        room = _VIEW[kept:] if self.session.shared.lease.holds(self.used_at) else _VIEW[kept:][:UNLEASED_READ_BYTES]
         try:
-            count = broker.channel.sock.recv_into(_VIEW[kept:])
+            count = broker.channel.sock.recv_into(room)
         except BlockingIOError:
             return
         except OSError as error:
@@ -161,7 +166,6 @@ class ClientConnection:
             self._lost(broker, "the broker closed the connection")
             return
         self.host.counts.bytes_from_brokers += count
-        self.used_at = clock.now()
         self._feed(self.session.receive_upstream, broker.lane, BUFFER, kept + count)
         if not self.ended:
             self.host.progressed(self)

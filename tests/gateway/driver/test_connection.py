@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 from gateway import clock
-from gateway.driver.connection import STUCK_S
+from gateway.driver.connection import STUCK_S, UNLEASED_READ_BYTES
 from gateway.driver.drains import Drains
 from gateway.driver.farewell import part
 from gateway.session.commands import Cause
@@ -18,7 +18,7 @@ from ha_core.wire import encode, encode_request, encode_response
 from tests.gateway.driver.loopback import Loopback, frame, played
 from tests.gateway.session.batch import batch
 from tests.gateway.session.crossings import BASE, CUT, SCOPE, topic
-from tests.gateway.session.messages import PRODUCE, produce, produced, state
+from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, produce, produced, state
 
 VERSION = 9
 HOLD_S = 0.5
@@ -195,6 +195,29 @@ async def test_an_answer_that_a_stopped_process_finds_when_it_goes_on_is_not_giv
     host.without_lease[0].lease_is_back()
     host.sock.setblocking(True)
     assert await asyncio.to_thread(frame, host.sock) == answer(1)
+
+
+@played
+async def test_of_records_that_wait_for_the_lease_little_is_kept(host: Loopback) -> None:
+    # Given a reader, and a broker that has a megabyte for him when the lease is lost
+    body = encode(FETCH, 12, "request", fetch(("orders", 0, 5)))
+    broker = await asked(host, encode_request(FETCH, 12, 1, "app", body))
+    host.shared.lease.valid_until = clock.now()
+    records = batch(payload=b"y" * 1_000_000)
+    given = encode_response(FETCH, 12, 1, encode(FETCH, 12, "response", fetched(("orders", 0, 6, records))))
+    broker.setblocking(True)
+    sending = asyncio.create_task(asyncio.to_thread(broker.sendall, given))
+    await host.until(lambda: bool(host.without_lease))
+    await asyncio.sleep(0.05)
+    (upstream,) = host.connection.session.upstreams.values()
+    assert 0 < len(upstream.carry) <= UNLEASED_READ_BYTES
+    # When it is back
+    host.shared.lease.renew(clock.now() + 0.001, 10.0)
+    host.without_lease[0].lease_is_back()
+    # Then he gets all of it
+    host.sock.setblocking(True)
+    assert await asyncio.to_thread(frame, host.sock) == given
+    await sending
 
 
 def _readable(sock: Any) -> bytes:
