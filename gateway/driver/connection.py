@@ -257,8 +257,10 @@ class ClientConnection:
         if self.ended:
             return
         told = self.session.life.connected
+        lease, decided_at = self.session.shared.lease, clock.now()
+        leased = lease.holds(decided_at)
         try:
-            commands = event(*arguments, clock.now())
+            commands = event(*arguments, decided_at)
         except Exception:
             # The session's state is unknown now. Whatever it was, it must not take other connections with it.
             _log.exception("%r failed", self.session)
@@ -275,6 +277,11 @@ class ClientConnection:
                     # What else the session has decided is carried out nevertheless: it counts as sent.
                     gone = True
             elif isinstance(command, ToUpstream):
+                if leased and not lease.holds(clock.now()):
+                    # Stopped since it was decided: brokers would take it, and an operation may have gone on. Between
+                    # this look and the sending some microseconds are left.
+                    self.end(Cause.LEASE_LOST, "the lease ran out between a decision and its sending")
+                    return
                 counts.bytes_to_brokers += len(command.data)
                 self._to_upstream(command)
             else:

@@ -12,6 +12,7 @@ from gateway.driver.drains import Drains
 from gateway.driver.farewell import part
 from gateway.session.commands import Cause
 from gateway.session.life import Open, Over
+from gateway.session.session import Session
 from gateway.session.streaming import STALLED_S
 from ha_core.model import Fence
 from ha_core.wire import encode, encode_request, encode_response
@@ -195,6 +196,26 @@ async def test_an_answer_that_a_stopped_process_finds_when_it_goes_on_is_not_giv
     host.without_lease[0].lease_is_back()
     host.sock.setblocking(True)
     assert await asyncio.to_thread(frame, host.sock) == answer(1)
+
+
+@played
+async def test_what_was_decided_under_the_lease_is_not_sent_when_the_process_goes_on_after_it(host: Loopback) -> None:
+    # Given a process that is stopped, for longer than its lease, between its decision on a write and the sending
+    broker = await asked(host, request(1))
+    decide = Session.receive
+
+    def stopped(session: Session, *arguments: Any) -> Any:
+        commands = decide(session, *arguments)
+        session.shared.lease.valid_until = clock.now()
+        return commands
+
+    # When it goes on
+    with patch.object(Session, "receive", stopped):
+        host.sock.send(request(2))
+        await host.until(lambda: bool(host.causes))
+    # Then the broker is not sent it, and the client asks again
+    assert await asyncio.to_thread(_rest, broker) == b""
+    assert host.causes == [Cause.LEASE_LOST]
 
 
 @played
