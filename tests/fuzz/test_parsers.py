@@ -1,0 +1,45 @@
+"""What reads bytes of others, fed for a minute each by a fuzzer that follows its branches."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("atheris", reason="pip install atheris==2.3.0 (x86-64 only, so it is in no lock file)")
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).parents[2]
+FUZZED_S = 60
+PROPERTIES = (
+    "tests.gateway.session.test_any_bytes:test_random_bytes",
+    "tests.gateway.session.test_any_bytes:test_requests_of_every_api_with_bytes_that_were_changed",
+    "tests.wire.test_codec:test_random_bytes_are_read_or_refused_as_a_remote_error",
+    "tests.wire.test_codec:test_a_damaged_body_is_read_or_refused_as_a_remote_error",
+    "tests.wire.test_header_and_frames:test_a_random_request_header_is_read_refused_or_incomplete",
+    "tests.wire.test_fetch:test_damaged_fetch_requests_are_scanned_or_refused",
+    "tests.wire.test_fetch:test_a_damaged_fetch_response_has_the_same_outcome_in_any_chunks",
+    "tests.wire.test_produce:test_a_damaged_produce_request_is_scanned_or_refused",
+    "tests.wire.test_produce:test_a_damaged_produce_response_is_patched_or_refused",
+    "tests.wire.test_records:test_a_damaged_batch_is_walked_or_refused",
+    "tests.wire.test_sasl:test_other_bytes_than_a_token_are_refused",
+    "tests.wire.test_sasl_scram:test_no_message_makes_a_parser_fail_otherwise_than_by_its_error",
+    "tests.wire.test_sasl_oauth:test_no_message_makes_the_parser_fail_otherwise_than_by_its_error",
+    "tests.wire.test_beginnings:test_every_beginning_has_words_where_it_does_not_belong",
+    "tests.store.test_quotas:test_whatever_a_node_says_it_is_a_quota_or_unreadable",
+    "tests.store.test_quotas:test_whatever_a_note_says_it_names_a_path_or_nothing",
+    "tests.datacache.test_nodes:test_bytes_of_any_kind_are_no_commit_no_reload_and_nothing_read",
+)
+"""Module and property test."""
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_a_property_of_a_parser_holds_for_bytes_that_reach_new_branches(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.fuzz", name, f"-max_total_time={FUZZED_S}", f"-artifact_prefix={tmp_path}/"]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    assert "Done" in ran.stderr
