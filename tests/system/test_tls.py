@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,12 @@ from ha_core.model import Cluster
 from ha_core.store.security import FILE_VARIABLE
 from stack.clients.confluent_settings import client_settings
 from stack.clients.kinds import CONSUMERS, PRODUCERS
+from stack.clients.process import Client
 from stack.harness import Stack
 from stack.history.blackout import Move
 from stack.history.events import Noted
-from tests.kit.running import bootstrap, switch, switchyard
+from tests.kit.platform import metric
+from tests.kit.running import Run, bootstrap, switch, switchyard
 from tests.system.conftest import MakeRun
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600), pytest.mark.long]
@@ -52,6 +54,26 @@ def tls(stack: Stack) -> dict[str, Any]:
     return stack.tls
 
 
+def moved_there_and_back(stack: Stack, run: Run, producers: Sequence[Client], records: int) -> None:
+    """The user's topics, while he writes at least so many records with each producer after each move."""
+    for origin, target in (CLUSTERS, CLUSTERS[::-1]):
+        begun = time.time()
+        assert switch(stack, f"user:{USER}", origin=origin, target=target)["result"] == "succeeded"
+        run.moves.append(Move(begun, time.time()))
+        before = {client: client.count("acknowledged") for client in producers}
+        for producer, count in before.items():
+            producer.wait_for(count + records, "acknowledged")
+
+
+def lost_and_doubled_nothing(run: Run, name: str, groups: Collection[str]) -> None:
+    """Every record is there once, where it was said to be, and no client has failed."""
+    result = run.verdict(name, complete=groups)
+    assert result.sound, str(result)
+    assert len(run.cuts([name])) == 3 * 2
+    fatal = [e for events in run.history(name).clients.values() for e in events if isinstance(e, Noted) and e.fatal]
+    assert fatal == []
+
+
 def test_moves_of_every_kind_of_client_lose_and_double_nothing(stack: Stack, make_run: MakeRun, name: str) -> None:
     # Given clients of every kind that log in over TLS, and one that shows a certificate in place of a login
     create_topic(stack, name)
@@ -68,20 +90,38 @@ def test_moves_of_every_kind_of_client_lose_and_double_nothing(stack: Stack, mak
     for consumer in consumers:
         consumer.wait_for(20, "delivered")
     # When they are moved there and back
-    for origin, target in (CLUSTERS, CLUSTERS[::-1]):
-        begun = time.time()
-        assert switch(stack, f"user:{USER}", origin=origin, target=target)["result"] == "succeeded"
-        run.moves.append(Move(begun, time.time()))
-        before = {client: client.count("acknowledged") for client in producers}
-        for producer, count in before.items():
-            producer.wait_for(count + 20, "acknowledged")
+    moved_there_and_back(stack, run, producers, 20)
     run.finish(producers, consumers)
-    # Then every record is there once, where it was said to be, and no client has failed
-    result = run.verdict(name, complete=[f"{name}-{kind}" for kind in CONSUMERS])
-    assert result.sound, str(result)
-    assert len(run.cuts([name])) == 3 * 2
-    fatal = [e for events in run.history(name).clients.values() for e in events if isinstance(e, Noted) and e.fatal]
-    assert fatal == []
+    # Then
+    lost_and_doubled_nothing(run, name, [f"{name}-{kind}" for kind in CONSUMERS])
+
+
+def test_moves_of_a_throttled_user_lose_and_double_nothing(stack: Stack, make_run: MakeRun, name: str) -> None:
+    # Given a user who writes and reads twice as much as he may, by each mechanism that the gateways offer
+    create_topic(stack, name)
+    switchyard(stack, "bindings", "set", f"user:{USER}", "east", "--reason", "test", "--yes")
+    switchyard(
+        *(stack, "client-quotas", "set", "--user", USER),
+        *("--producer-byte-rate", "100000", "--consumer-byte-rate", "200000"),
+    )
+    run = make_run(stack)
+    logins = [
+        {"user": USER, "password": stack.users[USER], "ca_file": tls(stack)["ca_file"], "mechanism": mechanism}
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    ]
+    kinds = list(zip(PRODUCERS, CONSUMERS, logins * 2, strict=True))
+    producers = [run.start(kind, f"w-{kind}", name, rate=50, size_bytes=1000, **login) for kind, _, login in kinds]
+    consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}", **login) for _, kind, login in kinds]
+    for client in producers:
+        client.wait_for(300, "acknowledged")
+    # When he is moved there and back
+    moved_there_and_back(stack, run, producers, 60)
+    throttled_s = sum(metric(stack, number, "throttled_seconds_total", cause="produce") for number in (0, 1))
+    switchyard(stack, "client-quotas", "remove", "--user", USER)
+    run.finish(producers, consumers)
+    # Then he has waited, and
+    assert throttled_s > 10
+    lost_and_doubled_nothing(run, name, [f"{name}-{kind}" for kind in CONSUMERS])
 
 
 def test_brokers_know_the_account_by_scram_too(stack: Stack) -> None:
