@@ -61,9 +61,10 @@ def main(arguments: list[str]) -> int:
             run: Callable[[Scale, Callable[[str], None]], Outcome] = import_module(f"bench.{name}").run
             outcome = run(scale, _say)
         except (BenchError, ClientError, KafkaAdminError, StackError, TimeoutError) as error:
-            print(f"failed: {error}", file=sys.stderr, flush=True)
+            why = str(error) or type(error).__name__
+            print(f"failed: {why}", file=sys.stderr, flush=True)
             failed.append(name)
-            documents[name] = {**machine, "quick": chosen.quick, "seed": chosen.seed, "error": str(error)}
+            documents[name] = {**machine, "quick": chosen.quick, "seed": chosen.seed, "error": why}
         else:
             took_s = round(time.monotonic() - begun, 1)
             print("\n\n".join([*(table.text() for table in outcome.tables), *outcome.remarks]), flush=True)

@@ -14,16 +14,19 @@ import gc
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import uvloop
+import yaml
 
 from bench.figures import Outcome, Table
 from bench.ground import BenchError, Say, Scale
 from gateway import cycles
-from gateway.config import Config
+from gateway.config import Config, load
 from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
 from ha_core.model import Cluster, Extent, Fence, Topic
@@ -81,7 +84,7 @@ async def _run(scale: Scale, say: Say) -> Outcome:
         _commit(store, *(Cluster(name=n, bootstrap=f"127.0.0.1:{p}", default=n == "east") for n, p in ports.items()))
         for first in range(0, maps, MAX_IN_ONE):
             _commit(store, *(_mapped(number) for number in range(first, min(first + MAX_IN_ONE, maps))))
-        config = _config()
+        config = _config(Path(ends.enter_context(tempfile.TemporaryDirectory())) / "gateway.yaml")
         gateway = Gateway(config, store, "bench")
         # No other process sees this store.
         caretaker = gateway.members.caretaker
@@ -207,21 +210,22 @@ def _commit(store: MemoryStore, *documents: Cluster | Topic) -> None:
     store.commit(Change(change_id=f"bench-{time.monotonic_ns()}", puts=documents, expected=expected))
 
 
-def _config() -> Config:
+def _config(file: Path) -> Config:
     with socket.socket() as some:
         some.bind(("127.0.0.1", 0))
         port = some.getsockname()[1]
-    return Config.model_validate(
-        {
-            "id": "bench",
-            "zookeeper": {"hosts": "nowhere:1", "lease_ms": 60_000, "session_timeout_ms": 90_000},
-            "listen": {"port": port},
-            "nodes": {"first_port": 10_000 + port % 20_000, "count": 10},
-            "authentication": {"anonymous": True},
-            "limits": {"max_connections": 20_000},
-            "record_facts_s": 0,
-        }
-    )
+    document = {
+        "id": "bench",
+        "zookeeper": {"hosts": "nowhere:1", "lease_ms": 60_000, "session_timeout_ms": 90_000},
+        "listen": {"port": port},
+        "nodes": {"first_port": 10_000 + port % 20_000, "count": 10},
+        "authentication": {"anonymous": True},
+        "security_profiles": {"none": {}},
+        "limits": {"max_connections": 20_000},
+        "record_facts_s": 0,
+    }
+    file.write_text(yaml.safe_dump(document))
+    return load(file)
 
 
 @contextlib.contextmanager
