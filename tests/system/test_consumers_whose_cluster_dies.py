@@ -15,7 +15,7 @@ from ha_core.wire import ApiKey
 from stack.clients.process import Client
 from stack.harness import Stack
 from stack.history.events import Revoked
-from tests.kit.running import Run, bind, bootstrap, create_topic
+from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
 from tests.system.conftest import MakeRun, two_clusters
 from tests.system.watching import led_from, until
 
@@ -72,11 +72,12 @@ def revoked(member: Client, since: float, before: float) -> list[Revoked]:
 def test_consumers_of_a_dead_cluster_keep_their_partitions_and_read_on_where_their_groups_are_moved(
     run: Run, stack: Stack, name: str
 ) -> None:
-    # Given a member of a group of each kind, which commits while it reads
+    # Given a member of a group of each kind, which commits while it reads, and a record of their cluster
     writer = run.start("confluent-producer", "w", name, rate=50)
     members = [run.start(f"{kind}-consumer", kind, name, group=f"{name}-{kind}") for kind in KINDS]
     for member in members:
         member.wait_for(100, "delivered")
+    switchyard(stack, "facts", "record")
     told = Told(stack, name)
     # When the cluster dies, and some time later its clients are moved by force
     died = time.time()
