@@ -1,10 +1,13 @@
 """METADATA: every topic once, from the cluster that serves it to this identity, with the gateway's own nodes.
 
 Of a cluster that does not answer what was last known is told: its topics with their partitions, and that none of them
-has a leader now. Without them Java's and other consumers would give partitions away, and producers place keys anew.
+has a leader now. Without them Java's and other consumers would give partitions away, and producers place keys anew. A
+consumer of kafka-python (3.0.12) that leads its group would never read again: it begins to join anew, and where the
+partitions are back before its coordinator is, it forgets that it does, and remains between two generations for ever.
 
-Invariants: a topic is never said to be unknown while a cluster that may hold it is out of reach; it is never created
-while any cluster holds it; no broker id or address of a cluster leaves this module untranslated.
+Invariants: a topic is never said to be unknown while a cluster that may hold it is out of reach; a topic with a map has
+the partitions of its map whatever its cluster says, unless it is gone; it is never created while any cluster holds it;
+no broker id or address of a cluster leaves this module untranslated.
 """
 
 from __future__ import annotations
@@ -165,11 +168,13 @@ def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubt
     if mapped and cluster not in described:
         cluster = min(described, default=cluster)
     topic = seen.topics.get(cluster, {}).get(name) or _last_known(context, cluster, name)
-    if topic is None:
-        return _Chosen(cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE))
     holders = described.union(context.topology.existing(name))
-    # The topology may be older than the end of a copy: librdkafka fails what it holds for a topic that is gone.
-    if topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and (doubtful or holders - {cluster}):
+    unheard_of = topic is not None and topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if unheard_of and (doubtful or holders - {cluster}):
+        # The topology may be older than the end of a copy: librdkafka fails what it holds for a topic that is gone. Or
+        # the broker has just started, or has not heard yet of what was made for a move.
+        topic = _last_known(context, cluster, name) if mapped else None
+    if topic is None:
         return _Chosen(cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE))
     if mapped:
         return _moved(context, topic, cluster, seen)
@@ -182,9 +187,11 @@ def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubt
 
 
 def _last_known(context: Context, cluster: str, name: str) -> Message | None:
-    """A topic of a cluster that does not answer, as it was last seen there; None: it never was."""
+    """A topic of a cluster that does not describe it: as it was last seen there, and with the partitions of its map.
+    None: it never was seen, and has no map."""
     found = context.topology.clusters.get(cluster)
-    leaders = found.topics.get(name) if found is not None else None
+    leaders = dict.fromkeys(places.document(context, name).partitions, _NO_LEADER)
+    leaders |= found.topics.get(name, {}) if found is not None else {}
     if not leaders:
         return None
     partitions = []

@@ -186,6 +186,39 @@ def test_a_topic_whose_copy_was_deleted_a_moment_ago_is_not_unknown_while_anothe
     assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("a", NO_LEADER)]
 
 
+@pytest.mark.parametrize("holders", [{}, {"east": {"orders": {0: 1, 1: 1}}}])
+def test_a_moved_topic_of_a_cluster_that_is_away_has_the_partitions_of_its_map_where_it_never_was_seen_there(
+    holders: dict[str, Any],
+) -> None:
+    play = NodesGranted(metadata(world(**holders, topics=(moved(),), down="west"), 9, ask("orders")))
+
+    topic = only_topic(play.encodes(KEY, 9))
+    assert topic["error_code"] == 0
+    assert [(p["partition_index"], p["error_code"], p["leader_id"]) for p in topic["partitions"]] == [
+        (0, NO_LEADER, -1),
+        (1, NO_LEADER, -1),
+    ]
+
+
+def test_a_moved_topic_of_which_its_brokers_have_not_heard_yet_keeps_its_partitions_without_leaders() -> None:
+    # Given a topic that went to west a moment ago, where a broker does not know it yet
+    play = NodesGranted(metadata(world(east={"orders": {0: 1, 1: 1}}, topics=(moved(),)), 9, ask("orders")))
+    # When that one is asked
+    play.asked(WEST).answers({"west": cluster("west")})
+    # Then no consumer takes the topic's partitions for gone
+    topic = only_topic(play.result)
+    assert topic["error_code"] == 0
+    assert [(p["partition_index"], p["leader_id"]) for p in topic["partitions"]] == [(0, -1), (1, -1)]
+
+
+def test_a_moved_topic_that_no_cluster_has_any_more_is_unknown() -> None:
+    play = NodesGranted(metadata(world(west={"orders": {0: 2, 1: 2}}, topics=(moved(),)), 9, ask("orders")))
+
+    play.asked(WEST).answers({"west": cluster("west")})
+
+    assert only_topic(play.result)["error_code"] == UNKNOWN
+
+
 def test_an_unknown_topic_is_unknown_when_every_cluster_says_so() -> None:
     play = NodesGranted(metadata(world(), 9, ask("new")))
 

@@ -1,0 +1,103 @@
+"""A cluster dies: its consumers keep their partitions, and all of them read on where their groups are moved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ha_core.kafka.connection import BlockingConnection
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.security import NO_SECURITY
+from ha_core.wire import ApiKey
+from stack.clients.process import Client
+from stack.harness import Stack
+from stack.history.events import Revoked
+from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
+from tests.system.conftest import MakeRun, two_clusters
+from tests.system.watching import led_from, until
+
+pytestmark = pytest.mark.stack
+KINDS = ("kafka-python", "java", "confluent")
+OUTAGE_S = 6.0
+"""Long enough for consumers to ask for metadata, to commit and to send heartbeats, all in vain."""
+
+stack = pytest.fixture(two_clusters, scope="module")
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
+    """A user bound to east, with a topic there; east lives again afterwards."""
+    create_topic(bootstrap(stack, "east"), name)
+    bind(stack, name, "east")
+    until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
+    yield make_run(stack, user=name)
+    stack.restart("cluster/east")
+
+
+class Told:
+    """What each gateway tells of a topic: its error and the numbers of its partitions."""
+
+    def __init__(self, stack: Stack, topic: str) -> None:
+        self._topic = topic
+        self._connections = []
+        for gateway in stack.gateways:
+            host, port = gateway["bootstrap"].rsplit(":", 1)
+            until_s, client_id = Deadline.after(120), f"HA#{topic}#{topic}"
+            self._connections.append(
+                BlockingConnection(gateway["id"], host, int(port), NO_SECURITY, until_s, client_id=client_id)
+            )
+        self.all: set[tuple[int, tuple[int, ...]]] = set()
+
+    def ask(self) -> None:
+        message = {"topics": [{"name": self._topic}], "allow_auto_topic_creation": False}
+        for connection in self._connections:
+            (topic,) = connection.call(ApiKey.METADATA, message)["topics"]
+            numbers = (one["partition_index"] for one in topic["partitions"])
+            self.all.add((topic["error_code"], tuple(sorted(numbers))))
+        time.sleep(0.02)
+
+    def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+
+
+def revoked(member: Client, since: float, before: float) -> list[Revoked]:
+    events = member.history().clients[member.name]
+    return [event for event in events if isinstance(event, Revoked) and since < event.t < before]
+
+
+def test_consumers_of_a_dead_cluster_keep_their_partitions_and_read_on_where_their_groups_are_moved(
+    run: Run, stack: Stack, name: str
+) -> None:
+    # Given a member of a group of each kind, which commits while it reads, and a record of their cluster
+    writer = run.start("confluent-producer", "w", name, rate=50)
+    members = [run.start(f"{kind}-consumer", kind, name, group=f"{name}-{kind}") for kind in KINDS]
+    for member in members:
+        member.wait_for(100, "delivered")
+    switchyard(stack, "facts", "record")
+    told = Told(stack, name)
+    # When the cluster dies, and some time later its clients are moved by force
+    died = time.time()
+    stack.kill("cluster/east")
+    while time.time() < died + OUTAGE_S:
+        told.ask()
+    moved = time.time()
+    with ThreadPoolExecutor(1) as pool:
+        moving = pool.submit(run.switch, "east", "west", mode="forced", unread="wait")
+        while not moving.done():
+            told.ask()
+    assert moving.result()["result"] == "succeeded"
+    for _ in range(50):
+        told.ask()
+    told.close()
+    # Then the topic has had its partitions all the time: a leader of a group would give them away
+    assert told.all == {(0, (0, 1, 2))}
+    assert {member.name: revoked(member, died, moved) for member in members} == {kind: [] for kind in KINDS}
+    # And everybody goes on
+    wanted = [(writer, writer.count("acknowledged") + 100, "acknowledged")]
+    wanted += [(member, member.count("delivered") + 100, "delivered") for member in members]
+    for client, count, what in wanted:
+        client.wait_for(count, what, timeout_s=60)
