@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ha_core.registry.errors import (
+    BusyError,
     DatabaseAwayError,
     NotThereError,
     RegistryError,
@@ -26,6 +27,7 @@ STATUS: tuple[tuple[type[RegistryError], int], ...] = (
     (NotThereError, 404),
     (StaleVersionError, 409),
     (StillUsedError, 409),
+    (BusyError, 503),
     (DatabaseAwayError, 503),
     (SchemaError, 503),
     (RegistryError, 422),

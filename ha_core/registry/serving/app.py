@@ -19,6 +19,7 @@ from ha_core.registry.reading import MAX_PAGE
 from ha_core.registry.registry import Registry
 from ha_core.registry.scram import ITERATIONS
 from ha_core.registry.serving.answers import BodyLimit, shape_errors
+from ha_core.registry.serving.client_changes import add_client_changes
 from ha_core.registry.serving.discovery import add_discovery
 from ha_core.registry.serving.tokens import Caller, Role, Tokens
 from ha_core.registry.words import MAX_REASON, short
@@ -102,6 +103,7 @@ def _of_gateways(registry: Registry) -> APIRouter:
         return {"type": type_name, "version": found.version, "settings": values}
 
     add_discovery(router, registry)
+    add_client_changes(router, registry, _caller)
     return router
 
 
