@@ -50,7 +50,10 @@ class QuotaChange(NamedTuple):
 class ChangeQuotas:
     """Wants quotas changed, one by one; answered with a list of {error_code, error_message} in their order."""
 
+    user: str
+    """Who wants it, and has authenticated."""
     changes: tuple[QuotaChange, ...]
+    validate_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from gateway.composed.ask import Message
 from gateway.composed.handlers import Change, ChangeQuotas, CreateRules, DeletedRules, DeleteRules
+from gateway.driver.quotas import FollowingQuotas
 from gateway.platform.following import FollowingPlatform
 from gateway.platform.section import PlatformError
 from ha_core.registry.errors import PlatformAwayError, RefusedError
@@ -29,12 +30,8 @@ _OK: Message = {"error_code": 0, "error_message": None}
 
 
 class Changing:
-    """:ivar rules_are_changed: whether the platform has them."""
-
-    def __init__(
-        self, platform: FollowingPlatform | None, change_quotas: Callable[[ChangeQuotas], list[Message]]
-    ) -> None:
-        self._platform, self._change_quotas = platform, change_quotas
+    def __init__(self, platform: FollowingPlatform | None, quotas: FollowingQuotas) -> None:
+        self._platform, self._quotas = platform, quotas
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._threads = ThreadPoolExecutor(AT_ONCE, "platform-changes")
 
@@ -45,7 +42,9 @@ class Changing:
         """What became of each."""
         match wanted:
             case ChangeQuotas():
-                return await asyncio.to_thread(self._change_quotas, wanted)
+                if self._platform is None or not self._platform.has_quotas:
+                    return await asyncio.to_thread(self._quotas.change, wanted)
+                return await self._limit(wanted)
             case CreateRules():
                 return await self._create(wanted)
             case DeleteRules():
@@ -64,6 +63,17 @@ class Changing:
             return [DeletedRules(made) for _ in wanted.filters]
         await self._in_force("rules", made.changed_us)
         return [DeletedRules(_OK, rules) for rules in made.rules]
+
+    async def _limit(self, wanted: ChangeQuotas) -> list[Message]:
+        made = await self._on_platform(
+            wanted.user, lambda there: there.change_quotas(wanted.changes, wanted.validate_only)
+        )
+        if isinstance(made, dict):
+            return [made for _ in wanted.changes]
+        if not wanted.validate_only:
+            stand = [change for change, why in zip(wanted.changes, made.refused, strict=True) if why is None]
+            await self._quotas.in_force(stand, IN_FORCE_S)
+        return [_OK if why is None else _refused(why) for why in made.refused]
 
     async def _on_platform(self, user: str, change: Callable[[HttpChanges], T]) -> T | Message:
         """What came of it, or why nothing did."""

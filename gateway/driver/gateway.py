@@ -145,9 +145,10 @@ class Gateway:
         )
         transactions = Holders()
         self.inquiries = Inquiries(self.upstream, self.terms, self.recalled, transactions, lambda: self.snapshot.view)
-        known_users = KnownUsers(config, lambda: self.snapshot)
+        on_platform = (lambda _user: False) if self.platform is None else self.platform.knows
+        known_users = KnownUsers(config, lambda: self.snapshot, on_platform)
         self.quotas = FollowingQuotas(store, known_users, self.meters, self.audit, self.follow_quotas)
-        self.changing = Changing(self.platform, self.quotas.change)
+        self.changing = Changing(self.platform, self.quotas)
         self.composer = Composer(self.upstream, self.nodes, self.changing.carry_out)
         self.errands = Errands(self.loop)
         self._without_lease: set[ClientConnection] = set()

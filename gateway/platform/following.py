@@ -71,6 +71,16 @@ class FollowingPlatform:
         return None if self._rights is None else self._rights.rights
 
     @property
+    def has_quotas(self) -> bool:
+        """Whether what clients change of quotas is changed on the platform; they come from there by ZooKeeper."""
+        return "quotas" in self._platform.follows
+
+    def knows(self, user: str) -> bool:
+        """May be asked from any thread."""
+        cache = self._caches.get("users")
+        return cache is not None and cache.main is not None and user in cache.main.rows
+
+    @property
     def unreadable(self) -> int:
         """Users and rules that cannot be read."""
         return 0 if self._rights is None else len(self._rights.unreadable)
@@ -110,6 +120,8 @@ class FollowingPlatform:
             )
             self._caches[kind] = cache
             cache.start()
+        if not self._platform.caches:
+            self._loop.call_soon_threadsafe(self._ready.set)
 
     async def ready(self) -> None:
         """Until there is a state of each kind."""
@@ -184,4 +196,4 @@ _TAKES: Mapping[str, _Taker] = {
     "rules": lambda following: following._rules,
     "settings": lambda following: following._settings,
 }
-"""What becomes of the states of a kind. Quotas will be one more: they are for whoever holds answers back."""
+"""What becomes of the states of a kind. Quotas are none of them: the platform publishes them in ZooKeeper."""

@@ -52,6 +52,12 @@ class StillUsedError(RegistryError):
     code = "still_used"
 
 
+class NotPublishedError(RegistryError):
+    """Quotas that are written here would not come into force."""
+
+    code = "not_published"
+
+
 class BusyError(RegistryError):
     """Others changed the same each time that it was tried."""
 

@@ -21,12 +21,11 @@ from ha_core.registry.stored import Stored
 class Registry:
     """
     :ivar read: entries, pages, histories.
-    :ivar on_change: called after something was changed, in whatever thread changed it.
     """
 
     def __init__(self, database: Database, clock_us: Callable[[], int] = wall_clock_us) -> None:
         self.database = database
-        self.on_change: Callable[[], object] = lambda: None
+        self._on_change: tuple[Callable[[], object], ...] = ()
         self.read = Reader(database)
         self._changer = Changer(database, clock_us)
 
@@ -49,8 +48,13 @@ class Registry:
         """All of them or none; see `Changer.apply`."""
         made = self._changer.apply(edits, by, reason, dry_run)
         if not dry_run:
-            self.on_change()
+            for told in self._on_change:
+                told()
         return made
+
+    def tell_of_changes(self, *told: Callable[[], object]) -> None:
+        """:param told: called after something was changed, in whatever thread changed it."""
+        self._on_change += told
 
     def create(self, entry: Entry, by: str, reason: str, dry_run: bool = False) -> Stored:
         """:raises StaleVersionError: it is there already."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import httpx
 
 from ha_core.model.access import AccessRule, access_rule, rule_in_words
 from ha_core.model.access_filter import RuleFilter, filter_in_words
-from ha_core.registry.errors import RefusedError
+from ha_core.model.quota import QuotaEntity, QuotaKind
+from ha_core.registry.errors import PlatformAwayError, RefusedError
 from ha_core.registry.remote import answered, parsed, unexpected
 
 REFUSALS = frozenset({409, 413, 422})
@@ -52,10 +53,22 @@ class HttpChanges:
         said = self._posted("rules/deletions", {"filters": [filter_in_words(one) for one in filters]})
         return parsed(self._client, said, lambda found: _deleted(found, len(filters)))
 
+    def change_quotas(
+        self, changes: Sequence[tuple[QuotaEntity, Mapping[QuotaKind, float | None]]], dry_run: bool = False
+    ) -> Made:
+        quotas = [
+            {**entity._asdict(), "limits": {kind.value: value for kind, value in change.items()}}
+            for entity, change in changes
+        ]
+        said = self._posted("quotas", {"quotas": quotas, "dry_run": dry_run})
+        return parsed(self._client, said, lambda found: _made(found, len(changes)))
+
     def _posted(self, path: str, said: dict[str, Any]) -> bytes:
         status, body = answered(self._client, "POST", path, json={"user": self._user, **said})
         if status in REFUSALS:
             raise RefusedError(parsed(self._client, body, _message))
+        if status == httpx.codes.SERVICE_UNAVAILABLE:
+            raise PlatformAwayError(f"the platform at {self._client.base_url}: {parsed(self._client, body, _message)}")
         if status != httpx.codes.OK:
             raise unexpected(self._client, path, status)
         return body

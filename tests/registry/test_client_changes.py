@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
 from ha_core.model.access import ResourceType
 from ha_core.model.access_filter import RuleFilter
 from ha_core.registry import client_changes
 from ha_core.registry.changing import Edit, put
-from ha_core.registry.client_changes import MAX_AT_ONCE, ClientChanges
+from ha_core.registry.client_changes import MAX_AT_ONCE, ClientChanges, QuotaChange
 from ha_core.registry.errors import BusyError, InvalidError
+from ha_core.registry.kinds.quotas import LIMITS, Quota
 from ha_core.registry.kinds.rules import Rule
 from ha_core.registry.kinds.users import User
 from ha_core.registry.registry import Registry
-from tests.registry.rest import GATEWAY, OPERATOR, client_with, failed
+from ha_core.registry.serving.app import make_app
+from ha_core.registry.serving.tokens import parse
+from tests.registry.rest import GATEWAY, KNOWN, OPERATOR, client_with, failed
 
 READS = {"principal": "User:alice", "resource_type": "topic", "name": "orders", "operation": "read"}
 
@@ -166,3 +170,65 @@ def test_what_is_not_understood_changes_nothing(known: Registry, path: str, body
     assert failed(client_with(known, GATEWAY).post(f"/v1/gateway/{path}", json=body)) == (422, "invalid")
 
     assert rules(known) == {"User:alice read orders"}
+
+
+def limits(registry: Registry) -> dict[str, dict[str, float]]:
+    found = [one.entry for one in registry.read.page("quotas").stored]
+    return {
+        f"{quota.user} {quota.topic} {quota.instance}": {
+            name: getattr(quota, name) for name in LIMITS if getattr(quota, name) is not None
+        }
+        for quota in found
+        if isinstance(quota, Quota)
+    }
+
+
+def change(user: str | None = "alice", topic: str | None = None, **limits: float | None) -> QuotaChange:
+    return QuotaChange.model_validate({"user": user, "topic": topic, "limits": limits})
+
+
+def test_limits_that_are_not_named_stay_and_a_quota_without_limits_is_gone(known: Registry) -> None:
+    changes(known).change_quotas(
+        [change(producer_byte_rate=5.0, consumer_byte_rate=7.0), change("bob", "t", producer_byte_rate=1)]
+    )
+    assert limits(known) == {
+        "alice None None": {"producer_byte_rate": 5, "consumer_byte_rate": 7},
+        "bob t None": {"producer_byte_rate": 1},
+    }
+
+    changes(known).change_quotas(
+        [change(producer_byte_rate=None, request_percentage=12.5), change("bob", "t", producer_byte_rate=None)]
+    )
+    assert limits(known) == {"alice None None": {"consumer_byte_rate": 7, "request_percentage": 12.5}}
+    assert changes(known).change_quotas([change("bob", consumer_byte_rate=None)]) == ([None], 0)
+
+
+def test_of_quotas_each_that_cannot_be_says_why_and_the_rest_is_done(known: Registry) -> None:
+    asked = [
+        change(producer_byte_rate=5.0),
+        change("nobody", producer_byte_rate=5.0),
+        change("bob", producer_byte_rate=1.5),
+        change(producer_byte_rate=6.0),
+        change("bob", "orders", request_percentage=5),
+        change("<default>", consumer_byte_rate=9),
+    ]
+    for dry_run in (True, False):
+        outcomes, _ = changes(known).change_quotas(asked, dry_run)
+        assert [error is None for error in outcomes] == [True, False, False, False, False, True]
+        assert "no user 'nobody'" in str(outcomes[1])
+        assert "changed twice" in str(outcomes[3])
+        assert limits(known) == (
+            {}
+            if dry_run
+            else {"alice None None": {"producer_byte_rate": 5}, "<default> None None": {"consumer_byte_rate": 9}}
+        )
+
+
+def test_quotas_are_taken_only_where_they_come_into_force(known: Registry) -> None:
+    body = {"user": "alice", "quotas": [{"user": "alice", "limits": {"producer_byte_rate": 5}}]}
+    headers = {"Authorization": f"Bearer {GATEWAY}"}
+
+    assert failed(client_with(known, GATEWAY).post("/v1/gateway/quotas", json=body)) == (503, "not_published")
+
+    app = make_app(known, parse(KNOWN, "here"), publishes_quotas=True)
+    assert TestClient(app).post("/v1/gateway/quotas", json=body, headers=headers).json()["results"] == [None]

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ha_core.registry.errors import (
     BusyError,
     DatabaseAwayError,
+    NotPublishedError,
     NotThereError,
     RegistryError,
     SchemaError,
@@ -28,6 +29,7 @@ STATUS: tuple[tuple[type[RegistryError], int], ...] = (
     (StaleVersionError, 409),
     (StillUsedError, 409),
     (BusyError, 503),
+    (NotPublishedError, 503),
     (DatabaseAwayError, 503),
     (SchemaError, 503),
     (RegistryError, 422),

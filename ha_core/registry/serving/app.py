@@ -45,12 +45,13 @@ class Password(_Body):
     iterations: int = ITERATIONS
 
 
-def make_app(registry: Registry, tokens: Tokens) -> FastAPI:
+def make_app(registry: Registry, tokens: Tokens, publishes_quotas: bool = False) -> FastAPI:
+    """:param publishes_quotas: whether those that clients change come into force."""
     app = FastAPI(title="Switchyard platform", version="1", docs_url=None, redoc_url=None)
     app.add_middleware(BodyLimit)
     shape_errors(app)
     app.state.registry, app.state.tokens = registry, tokens
-    app.include_router(_of_gateways(registry))
+    app.include_router(_of_gateways(registry, publishes_quotas))
     app.include_router(_of_operators(registry))
     for kind in KINDS.values():
         app.include_router(_of_kind(registry, kind))
@@ -75,7 +76,7 @@ def _only(role: Role) -> Any:
     return Depends(allowed)
 
 
-def _of_gateways(registry: Registry) -> APIRouter:
+def _of_gateways(registry: Registry, publishes_quotas: bool) -> APIRouter:
     router = APIRouter(prefix="/v1/gateway", tags=["gateways"], dependencies=[_only("gateway")])
 
     @router.get("/changes/{kind}")
@@ -103,7 +104,7 @@ def _of_gateways(registry: Registry) -> APIRouter:
         return {"type": type_name, "version": found.version, "settings": values}
 
     add_discovery(router, registry)
-    add_client_changes(router, registry, _caller)
+    add_client_changes(router, registry, _caller, publishes_quotas)
     return router
 
 

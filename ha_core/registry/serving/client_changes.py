@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ha_core.model.access import AccessRuleError, rule_in_words
 from ha_core.model.access_filter import rule_filter
-from ha_core.registry.client_changes import MAX_AT_ONCE, ClientChanges
-from ha_core.registry.errors import InvalidError, RegistryError
+from ha_core.registry.client_changes import MAX_AT_ONCE, ClientChanges, QuotaChange
+from ha_core.registry.errors import InvalidError, NotPublishedError, RegistryError
 from ha_core.registry.registry import Registry
 from ha_core.registry.serving.tokens import Caller
 from ha_core.registry.words import Name
@@ -32,7 +32,14 @@ class RuleFilters(_Body):
     filters: _Several
 
 
-def add_client_changes(router: APIRouter, registry: Registry, caller_of: Callable[..., Caller]) -> None:
+class QuotaChanges(_Body):
+    quotas: Annotated[list[QuotaChange], Field(min_length=1, max_length=MAX_AT_ONCE)]
+    dry_run: bool = False
+
+
+def add_client_changes(
+    router: APIRouter, registry: Registry, caller_of: Callable[..., Caller], publishes_quotas: bool
+) -> None:
     """:param caller_of: whose token it is, as a dependency."""
 
     def changes(user: str, api: str, caller: Caller) -> ClientChanges:
@@ -51,6 +58,16 @@ def add_client_changes(router: APIRouter, registry: Registry, caller_of: Callabl
             raise InvalidError(f"filters: {error}") from None
         deleted, changed_us = changes(body.user, "DELETE_ACLS", caller).delete_rules(filters)
         return {"results": [[rule_in_words(rule) for rule in rules] for rules in deleted], "changed_us": changed_us}
+
+    @router.post("/quotas")
+    def change(body: QuotaChanges, caller: Annotated[Caller, Depends(caller_of)]) -> dict[str, Any]:
+        if not publishes_quotas:
+            raise NotPublishedError(
+                "this service does not publish quotas, so none would come into force: start it with --zookeeper"
+            )
+        by = changes(body.user, "ALTER_CLIENT_QUOTAS", caller)
+        outcomes, changed_us = by.change_quotas(body.quotas, body.dry_run)
+        return {"results": [_told(error) for error in outcomes], "changed_us": changed_us}
 
 
 def _told(error: RegistryError | None) -> dict[str, str] | None:

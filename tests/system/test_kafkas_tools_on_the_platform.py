@@ -1,4 +1,4 @@
-"""Kafka's own tools change the platform's access rules through one gateway, and all gateways enforce them."""
+"""Kafka's own tools change rules and quotas of the platform through one gateway, and all gateways enforce them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from confluent_kafka.admin import (
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster
+from ha_core.model.quota import Limits, QuotaEntity, QuotaKind
+from ha_core.store.zookeeper import connect
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kit import tools
 from tests.kit.platform import Platform, logs_in, soon
-from tests.kit.running import bootstrap
+from tests.kit.running import ZOOKEEPER_ROOT, bootstrap
 from tests.kit.tools import tool
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -142,20 +144,26 @@ def test_a_rule_for_nobody_is_refused_with_the_platforms_words(stack: Stack, top
     assert "there is no user 'nobody-at-all' on the platform" in refused.value.args[0].str()
 
 
+def properties(stack: Stack, folder: Path) -> str:
+    """The file by which tools log in as an administrator."""
+    login = f'username="admin" password="{stack.users["admin"]}";'
+    config = folder / "admin.properties"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f"sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required {login}\n"
+    )
+    return str(config)
+
+
 def test_kafka_acls_adds_lists_and_removes_rules_of_the_platform(
     stack: Stack, platform: Platform, topic: str, tmp_path: Path
 ) -> None:
     # Given
     platform.create_user("tooled", PASSWORD)
-    login = f'username="admin" password="{stack.users["admin"]}";'
-    config = tmp_path / "admin.properties"
-    config.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
-        f"sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required {login}\n"
-    )
+    config = properties(stack, tmp_path)
 
     def acls(*arguments: str) -> tools.Said:
-        return tool("4.3.1", tools.ACLS, stack.bootstrap, "--command-config", str(config), *arguments)
+        return tool("4.3.1", tools.ACLS, stack.bootstrap, "--command-config", config, *arguments)
 
     what = ("--allow-principal", "User:tooled", "--operation", "Read", "--topic", topic)
     # When
@@ -168,3 +176,36 @@ def test_kafka_acls_adds_lists_and_removes_rules_of_the_platform(
     removed = acls("--remove", "--force", *what)
     assert removed.exit_code == 0, removed
     assert platform.call("GET", "/v1/rules", user="tooled")["items"] == []
+
+
+def test_kafka_configs_limits_a_user_of_the_platform_at_all_gateways_and_frees_him(
+    stack: Stack, platform: Platform, tmp_path: Path
+) -> None:
+    # Given
+    platform.create_user("limited", PASSWORD)
+    soon(lambda: logs_in(stack, 0, "limited", PASSWORD), "the gateway knows the user")
+    config = properties(stack, tmp_path)
+
+    def configs(*arguments: str) -> tools.Said:
+        whom = ("--alter", "--entity-type", "clients", "--entity-name", "limited.orders")
+        return tool("4.3.1", tools.CONFIGS, stack.bootstrap, "--command-config", config, *whom, *arguments)
+
+    store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
+    orders = QuotaEntity("limited", None, "orders")
+
+    def in_force() -> dict[QuotaEntity | None, Limits]:
+        return {one.entity: one.limits for one in store.quotas().readable.values()}
+
+    # When
+    added = configs("--add-config", "producer_byte_rate=1000")
+    # Then
+    assert added.exit_code == 0, added
+    (stored,) = platform.call("GET", "/v1/quotas", user="limited")["items"]
+    assert (stored["by"], stored["value"]["topic"]) == ("admin", "orders")
+    soon(lambda: in_force().get(orders) == {QuotaKind.PRODUCE: 1000.0}, "it is published")
+    # And when he is limited no more
+    removed = configs("--delete-config", "producer_byte_rate")
+    assert removed.exit_code == 0, removed
+    soon(lambda: orders not in in_force(), "it is published that he is not limited")
+    assert platform.call("GET", "/v1/quotas", user="limited")["items"] == []
+    store.close()
