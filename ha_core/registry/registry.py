@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,9 @@ from ha_core.registry.kinds.users import User
 from ha_core.registry.reading import MAX_PAGE, Reader
 from ha_core.registry.scram import ITERATIONS, derive_all
 from ha_core.registry.stored import Stored
+
+GENERATED_BYTES = 24
+"""Of chance, in a password that nobody has chosen: 32 characters."""
 
 
 class Registry:
@@ -98,6 +102,21 @@ class Registry:
         found = self.read.get("users", name)
         user = User.read({**_said(found), "scram": derive_all(password, iterations)})
         return self.replace(user, found.version if version is None else version, by, reason, dry_run)
+
+    def generate_password(
+        self, name: str, by: str, reason: str, replace: bool = False, dry_run: bool = False
+    ) -> tuple[Stored, str]:
+        """A new password that nobody has chosen, for whoever gets it here: it is told once, and kept nowhere.
+
+        :param replace: also where the user has one.
+        :raises InvalidError: he has one.
+        :raises StaleVersionError: somebody else was given one at the same time.
+        """
+        found = self.read.get("users", name)
+        if not replace and isinstance(found.entry, User) and found.entry.scram:
+            raise InvalidError(f"{name!r} has a password: ask for another one with replace, and it is good no more")
+        password = secrets.token_urlsafe(GENERATED_BYTES)
+        return self.set_password(name, password, by, reason, found.version, dry_run=dry_run), password
 
     def source(self, kind: str) -> DatabaseSource:
         """What a cache reads of one kind."""
