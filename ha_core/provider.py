@@ -60,5 +60,21 @@ def get_provider_info() -> dict[str, Any]:
                     },
                 },
             },
+            {
+                "connection-type": "switchyard_platform",
+                "hook-class-name": "ha_core.hooks.platform.PlatformHook",
+                "hook-name": "Switchyard platform (users, rights, quotas)",
+                "ui-field-behaviour": {
+                    "relabeling": {"host": "PostgreSQL server", "schema": "Database"},
+                    "placeholders": {"host": "db.example.org", "port": "5432", "schema": "switchyard"},
+                },
+                "conn-fields": {
+                    "sqlite_file": {
+                        "label": "SQLite file",
+                        "schema": {"type": ["string", "null"]},
+                        "description": "In place of a server: where it is on workers and API servers, all of them.",
+                    },
+                },
+            },
         ],
     }

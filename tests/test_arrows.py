@@ -76,6 +76,9 @@ RULES = (
             "ha_core.tls",
             "ha_core.datacache",
             "ha_core.registry.remote",
+            "ha_core.registry.remote_changes",
+            "ha_core.registry.errors.PlatformAwayError",
+            "ha_core.registry.errors.RefusedError",
             "ha_core.registry.scram.ITERATIONS",
             *_PROFILES,
         ),
@@ -95,7 +98,10 @@ RULES = (
     Rule("ha_core/operations", (*_BELOW, "ha_core.datacache"), None),
     Rule(
         "ha_core/registry",
-        ("ha_core.model", "ha_core.datacache.core", "ha_core.wire.sasl_scram"),
+        (
+            *("ha_core.model", "ha_core.datacache.core"),
+            *("ha_core.wire.errors", "ha_core.wire.sasl_scram", "ha_core.wire.sasl_steps.ScramKey"),
+        ),
         ("alembic", "fastapi", "httpx", "pydantic", "sqlalchemy", "starlette", "uvicorn", COMPUTED),
     ),
     Rule("ha_core/present", _SHOWN, (), IMPURE, clock=False),
@@ -111,14 +117,18 @@ RULES = (
         ),
         ("typer", "rich", "matplotlib", COMPUTED),
     ),
-    Rule("ha_core/hooks", ("ha_core.model", "ha_core.operations", "ha_core.kafka", *_ERRORS, _ACCOUNT), ("airflow",)),
+    Rule(
+        "ha_core/hooks",
+        ("ha_core.model", "ha_core.operations", "ha_core.kafka", "ha_core.registry", *_ERRORS, _ACCOUNT),
+        ("airflow", "sqlalchemy"),
+    ),
     Rule(
         "ha_core/operators",
-        (*_SHOWN, *_ERRORS, "ha_core.present", "ha_core.hooks", "ha_core.kafka.security", _ACCOUNT),
-        ("airflow", "yaml"),
+        (*_SHOWN, *_ERRORS, "ha_core.present", "ha_core.hooks", "ha_core.registry", "ha_core.kafka.security", _ACCOUNT),
+        ("airflow", "fastapi", "yaml"),
     ),
     Rule("dags", ("ha_core.operators",), ()),
-    Rule("plugins", ("ha_core.operators.pages",), ("airflow", "fastapi")),
+    Rule("plugins", ("ha_core.operators.pages", "ha_core.operators.platform"), ("airflow", "fastapi")),
 )
 
 

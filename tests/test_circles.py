@@ -32,8 +32,8 @@ _CLIENTS = "heavy or native: whoever imports the stack pays for the one that is 
 _COMMANDS = "the `switchyard` command imports it for its words alone"
 _DATABASE = "SQLAlchemy and FastAPI: not for the commands of the night"
 LATE = (
-    Late("ha_core.hooks", ("airflow.sdk.exceptions", "ha_core"), _AIRFLOW),
-    Late("ha_core.operators", ("ha_core", "yaml"), _AIRFLOW),
+    Late("ha_core.hooks", ("airflow.sdk.exceptions", "ha_core", "sqlalchemy"), _AIRFLOW),
+    Late("ha_core.operators", ("fastapi", "ha_core", "yaml"), _AIRFLOW),
     Late("plugins", ("airflow.api_fastapi", "fastapi", "ha_core"), "every process of Airflow reads plugins, tasks too"),
     Late("ha_core.cli.commands.plot", ("matplotlib",), "takes a second, for one command"),
     Late("ha_core.cli.commands.platform", ("ha_core.registry",), _DATABASE),

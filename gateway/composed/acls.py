@@ -1,20 +1,37 @@
 """DESCRIBE_ACLS, CREATE_ACLS and DELETE_ACLS: the gateway's rules, or, where it has none, those of the user's cluster.
 
-A cluster's brokers see the gateway's service account, so its rules hold for clients that connect to it directly.
+Rules of the platform are changed there; what a gateway tells is what is in force here, a moment later. A cluster's
+brokers see the gateway's service account, so its rules hold for clients that connect to it directly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from enum import IntEnum
+from typing import TypeVar
 
 from gateway.composed import places
 from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError, Controller, Message, Target, ask_once
-from gateway.composed.handlers import Context, Handler, handles
-from ha_core.model.access import ANY_NAME, AccessRule, PatternType
+from gateway.composed.handlers import Context, CreateRules, DeletedRules, DeleteRules, Handler, handles
+from ha_core.model.access import (
+    CLUSTER_NAME,
+    AccessRule,
+    AccessRuleError,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourceType,
+    host_name,
+    principal,
+    resource_name,
+)
+from ha_core.model.access_filter import RuleFilter
 from ha_core.plan.rights import Rights
 from ha_core.wire.codes import ApiKey, ErrorCode
 
+N = TypeVar("N", bound=IntEnum)
 _ANY, _MATCH = 1, 2
+_OK: Message = {"error_code": 0, "error_message": None}
 MAX_RULES = 50_000
 """That are gone through for one request: it is done between those of others."""
 
@@ -28,25 +45,65 @@ def describe_acls(context: Context, version: int, request: Message) -> Handler:
 
 @handles(ApiKey.CREATE_ACLS)
 def create_acls(context: Context, version: int, request: Message) -> Handler:
-    each = request["creations"]
-    return _change(context, ApiKey.CREATE_ACLS, request, lambda error: {"results": [error for _ in each]})
+    def refused(error: Message) -> Message:
+        return {"results": [error for _ in request["creations"]]}
+
+    if context.rights is None:
+        return _ask(context, ApiKey.CREATE_ACLS, Controller(), request, refused)
+    return _told(refused(_kept_in(context.rules_file))) if context.rules_file else _created(context, request)
 
 
 @handles(ApiKey.DELETE_ACLS)
 def delete_acls(context: Context, version: int, request: Message) -> Handler:
-    return _change(
-        context,
-        ApiKey.DELETE_ACLS,
-        request,
-        lambda error: {"filter_results": [error | {"matching_acls": []} for _ in request["filters"]]},
-    )
+    def refused(error: Message) -> Message:
+        return {"filter_results": [error | {"matching_acls": []} for _ in request["filters"]]}
+
+    if context.rights is None:
+        return _ask(context, ApiKey.DELETE_ACLS, Controller(), request, refused)
+    return _told(refused(_kept_in(context.rules_file))) if context.rules_file else _deleted(context, request)
 
 
-def _change(context: Context, api_key: int, request: Message, refused: Callable[[Message], Message]) -> Handler:
-    if context.rights is not None:
-        why = f"rules are not changed through this gateway: they are kept in {context.rules_kept}"
-        return _told(refused({"error_code": ErrorCode.SECURITY_DISABLED, "error_message": why}))
-    return _ask(context, api_key, Controller(), request, refused)
+def _kept_in(file: str) -> Message:
+    why = f"rules are not changed through this gateway: they are kept in {file}"
+    return {"error_code": ErrorCode.SECURITY_DISABLED, "error_message": why}
+
+
+def _created(context: Context, request: Message) -> Handler:
+    results: list[Message] = [_OK for _ in request["creations"]]
+    wanted: dict[int, AccessRule] = {}
+    for place, said in enumerate(request["creations"]):
+        try:
+            wanted[place] = _rule(said)
+        except AccessRuleError as error:
+            results[place] = _invalid(error)
+    if wanted:
+        outcomes: list[Message] = yield CreateRules(context.user, tuple(wanted.values()))
+        for place, outcome in zip(wanted, outcomes, strict=True):
+            results[place] = outcome
+    return {"results": results}
+
+
+def _deleted(context: Context, request: Message) -> Handler:
+    results: list[Message] = [_OK | {"matching_acls": []} for _ in request["filters"]]
+    wanted: dict[int, RuleFilter] = {}
+    for place, asked in enumerate(request["filters"]):
+        try:
+            found = _filter(asked)
+        except AccessRuleError as error:
+            results[place] = _invalid(error) | {"matching_acls": []}
+            continue
+        if found is not None:
+            wanted[place] = found
+    if wanted:
+        outcomes: list[DeletedRules] = yield DeleteRules(context.user, tuple(wanted.values()))
+        for place, outcome in zip(wanted, outcomes, strict=True):
+            gone = [_OK | _resource(rule) | _entry(rule) for rule in outcome.rules]
+            results[place] = outcome.said | {"matching_acls": gone}
+    return {"filter_results": results}
+
+
+def _invalid(error: AccessRuleError) -> Message:
+    return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": str(error)}
 
 
 def _told(answer: Message) -> Handler:
@@ -59,45 +116,82 @@ def _described(rights: Rights, asked: Message) -> Message:
     if len(rights) > MAX_RULES and asked["principal_filter"] is None:
         why = f"there are {len(rights)} rules; more than {MAX_RULES} are told of one principal only: name one"
         return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why, "resources": []}
-    resources: dict[tuple[int, str, int], list[Message]] = {}
-    for rule in _matching(rights, asked):
-        acl = {
-            "principal": rule.principal,
-            "host": rule.host,
-            "operation": int(rule.operation),
-            "permission_type": int(rule.effect),
-        }
-        resources.setdefault((rule.resource_type, rule.name, rule.pattern), []).append(acl)
+    try:
+        found = _filter(asked)
+    except AccessRuleError as error:
+        return _invalid(error) | {"resources": []}
+    resources: dict[tuple[int, str, int], Message] = {}
+    for rule in rights.rules(asked["principal_filter"]) if found is not None else ():
+        if found is not None and found.describes(rule):
+            place = (rule.resource_type, rule.name, rule.pattern)
+            resources.setdefault(place, _resource(rule) | {"acls": []})["acls"].append(_entry(rule))
+    return _OK | {"resources": list(resources.values())}
+
+
+def _resource(rule: AccessRule) -> Message:
+    return {"resource_type": int(rule.resource_type), "resource_name": rule.name, "pattern_type": int(rule.pattern)}
+
+
+def _entry(rule: AccessRule) -> Message:
     return {
-        "error_code": 0,
-        "error_message": None,
-        "resources": [
-            {"resource_type": int(kind), "resource_name": name, "pattern_type": int(pattern), "acls": acls}
-            for (kind, name, pattern), acls in resources.items()
-        ],
+        "principal": rule.principal,
+        "host": rule.host,
+        "operation": int(rule.operation),
+        "permission_type": int(rule.effect),
     }
 
 
-def _matching(rights: Rights, asked: Message) -> Iterator[AccessRule]:
-    """Rules that a filter describes, as Kafka's `AclBindingFilter` does."""
-    numbers = ("resource_type_filter", "operation", "permission_type")
-    for rule in rights.rules(asked["principal_filter"]):
-        said = (rule.resource_type, rule.operation, rule.effect)
-        if any(asked[field] not in (_ANY, number) for field, number in zip(numbers, said, strict=True)):
-            continue
-        if asked["host_filter"] in (None, rule.host) and _names(rule, asked):
-            yield rule
+def _rule(said: Message) -> AccessRule:
+    """:raises AccessRuleError: no rule can be so."""
+    resource = _known(ResourceType, said, "resource_type")
+    name = resource_name(resource, said["resource_name"])
+    if resource is ResourceType.CLUSTER and name != CLUSTER_NAME:
+        raise AccessRuleError(f"resource_name: the only name for the cluster is {CLUSTER_NAME}")
+    return AccessRule(
+        principal(said["principal"]),
+        resource,
+        name,
+        _known(PatternType, said, "resource_pattern_type"),
+        _known(AclOperation, said, "operation"),
+        _known(Permission, said, "permission_type"),
+        host_name(said["host"]),
+    )
 
 
-def _names(rule: AccessRule, asked: Message) -> bool:
-    pattern, name = asked["pattern_type_filter"], asked["resource_name_filter"]
-    if pattern not in (_ANY, _MATCH, rule.pattern):
-        return False
-    if name is None or rule.name == name:
-        return True
-    if pattern != _MATCH:
-        return False
-    return name.startswith(rule.name) if rule.pattern is PatternType.PREFIXED else rule.name == ANY_NAME
+def _known(kind: type[N], said: Message, field: str) -> N:
+    try:
+        return kind(said[field])
+    except ValueError:
+        known = ", ".join(f"{one.value} ({one.name})" for one in kind)
+        raise AccessRuleError(f"{field} {said[field]}: no rule here can have it; one of {known}") from None
+
+
+def _filter(asked: Message) -> RuleFilter | None:
+    """None: it describes rules that are never here, as those of delegation tokens.
+
+    :raises AccessRuleError: it has an element that Kafka does not know either.
+    """
+    for field in ("resource_type_filter", "pattern_type_filter", "operation", "permission_type"):
+        if asked[field] < _ANY:
+            raise AccessRuleError(f"{field} {asked[field]}: unknown; {_ANY} is whatever it is")
+    pattern = asked["pattern_type_filter"]
+    try:
+        return RuleFilter(
+            _asked(ResourceType, asked["resource_type_filter"]),
+            asked["resource_name_filter"],
+            None if pattern == _MATCH else _asked(PatternType, pattern),
+            _asked(AclOperation, asked["operation"]),
+            _asked(Permission, asked["permission_type"]),
+            asked["principal_filter"],
+            asked["host_filter"],
+            matching=pattern == _MATCH,
+        )
+    except ValueError:
+        return None
+
+
+def _asked(kind: type[N], number: int) -> N | None:
+    return None if number == _ANY else kind(number)
 
 
 def _ask(

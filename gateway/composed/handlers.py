@@ -11,8 +11,9 @@ from gateway.copies import Copies
 from gateway.declared import declare
 from gateway.rights import Denied
 from gateway.topology import Topology
-from ha_core.model import Identity, View
-from ha_core.model.access import CLUSTER_NAME, AclOperation, ResourceType
+from ha_core.model import ANONYMOUS, Identity, View
+from ha_core.model.access import CLUSTER_NAME, AccessRule, AclOperation, ResourceType
+from ha_core.model.access_filter import RuleFilter
 from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.plan.quotas import Quotas
 from ha_core.plan.rights import Rights, Verdicts
@@ -49,10 +50,38 @@ class QuotaChange(NamedTuple):
 class ChangeQuotas:
     """Wants quotas changed, one by one; answered with a list of {error_code, error_message} in their order."""
 
+    user: str
+    """Who wants it, and has authenticated."""
     changes: tuple[QuotaChange, ...]
+    validate_only: bool = False
 
 
-Step = tuple[Ask, ...] | NeedNodes | ChangeQuotas
+@dataclass(frozen=True)
+class CreateRules:
+    """Wants access rules; answered with a list of {error_code, error_message} in their order."""
+
+    user: str
+    """Who wants them, and has authenticated."""
+    rules: tuple[AccessRule, ...]
+
+
+@dataclass(frozen=True)
+class DeleteRules:
+    """Wants the rules away that filters describe; answered with a list of `DeletedRules` in their order."""
+
+    user: str
+    filters: tuple[RuleFilter, ...]
+
+
+class DeletedRules(NamedTuple):
+    """:ivar said: {error_code, error_message}."""
+
+    said: Message
+    rules: tuple[AccessRule, ...] = ()
+
+
+Change = ChangeQuotas | CreateRules | DeleteRules
+Step = tuple[Ask, ...] | NeedNodes | Change
 Handler = Generator[Step, Any, Message]
 """Yields a tuple of asks, which run in parallel and are answered with a list of `Reply` in their order, or another
 wish; returns the response body."""
@@ -100,8 +129,10 @@ class Context:
     """Who may use how much; None: nobody is limited."""
     users: Container[str] = ()
     """Who is known."""
-    rules_kept: str = ""
-    """Where rules are changed, in words."""
+    user: str = ANONYMOUS
+    """Who has authenticated; never by a name out of a client id."""
+    rules_file: str = ""
+    """Where rules are kept that cannot be changed through gateways, in words; empty: the platform has them."""
     deny: Callable[[Sequence[Denied]], None] = lambda _: None
     """Is told what was denied; may be called beside the event loop."""
 

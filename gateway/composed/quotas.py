@@ -1,5 +1,7 @@
 """DESCRIBE_CLIENT_QUOTAS and ALTER_CLIENT_QUOTAS (KIP-546): the quotas that gateways keep, not those of a cluster.
 
+Where the platform has them they are changed there, and told when they have come from there.
+
 What lies below `clients` Kafka takes for client ids. A name there may be that of a user and a topic as well: so a quota
 for `alice.orders` is that of the user alice in the topic orders where alice is known, and is told by the same name.
 """
@@ -69,8 +71,9 @@ def alter_client_quotas(context: Context, version: int, request: Message) -> Han
             changes[key] = _change(context, entry)
         except _BadRequestError as error:
             results[key].update(error.said)
-    if changes and not request["validate_only"]:
-        outcomes: list[Message] = yield ChangeQuotas(tuple(changes.values()))
+    if changes:
+        wanted = ChangeQuotas(context.user, tuple(changes.values()), request["validate_only"])
+        outcomes: list[Message] = yield wanted
         for key, outcome in zip(changes, outcomes, strict=True):
             if not results[key]["error_code"]:
                 results[key].update(outcome)

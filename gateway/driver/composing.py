@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
 from gateway.composed.guard import compose
-from gateway.composed.handlers import BrokerKey, ChangeQuotas, Context, Handler, NeedNodes, NodeAddress
+from gateway.composed.handlers import BrokerKey, Change, Context, DeletedRules, Handler, NeedNodes, NodeAddress
 from gateway.driver.listings import Listings, lists_all, placement
 from gateway.heavy import beside, free, heavy
 from gateway.nodes import NodeBook
@@ -24,6 +24,8 @@ from gateway.upstream.clusters import Clusters
 from ha_core.wire import decode, encode, inline
 
 T = TypeVar("T")
+MANY_RULES = 1000
+"""To tell somebody that so many are gone takes milliseconds."""
 
 
 class Joint(Generic[T]):
@@ -90,9 +92,10 @@ def _advance_and_encode(work: Handler, answer: Any, api_key: int, version: int) 
 
 class Composer:
     def __init__(
-        self, upstream: Clusters, nodes: NodeBook, change_quotas: Callable[[ChangeQuotas], list[dict[str, Any]]]
+        self, upstream: Clusters, nodes: NodeBook, carry_out: Callable[[Change], Coroutine[Any, Any, Any]]
     ) -> None:
-        self._upstream, self._nodes, self._change_quotas = upstream, nodes, change_quotas
+        """:param carry_out: makes changes that are none of clusters, and says what became of each."""
+        self._upstream, self._nodes, self._carry_out = upstream, nodes, carry_out
         self._listings = Listings()
         self._joint = Joint[list[Reply]]()
         self._one_at_a_time = asyncio.Lock()
@@ -133,8 +136,8 @@ class Composer:
     async def _answer(self, step: Any, placing: Placing) -> Any:
         if isinstance(step, NeedNodes):
             return placing(await self._nodes.ensure(step.brokers))
-        if isinstance(step, ChangeQuotas):
-            return await asyncio.to_thread(self._change_quotas, step)
+        if isinstance(step, Change):
+            return await self._carry_out(step)
         return await self._upstream.ask_all(step)
 
     async def _topics(self, ask: Ask) -> Reply:
@@ -181,6 +184,8 @@ class Composer:
 
 
 def _long(reply: Any) -> bool:
+    if isinstance(reply, DeletedRules):
+        return len(reply.rules) >= MANY_RULES
     return not isinstance(reply, ClusterUnavailableError) and heavy(reply)
 
 

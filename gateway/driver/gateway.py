@@ -18,6 +18,7 @@ from gateway.copies import Copies
 from gateway.counts import Counts, api_label
 from gateway.driver import lease as leases
 from gateway.driver.audit import Audit
+from gateway.driver.changing import Changing
 from gateway.driver.clients import Clients
 from gateway.driver.composing import Composer, Errands
 from gateway.driver.connection import ClientConnection
@@ -144,9 +145,11 @@ class Gateway:
         )
         transactions = Holders()
         self.inquiries = Inquiries(self.upstream, self.terms, self.recalled, transactions, lambda: self.snapshot.view)
-        known_users = KnownUsers(config, lambda: self.snapshot)
+        on_platform = (lambda _user: False) if self.platform is None else self.platform.knows
+        known_users = KnownUsers(config, lambda: self.snapshot, on_platform)
         self.quotas = FollowingQuotas(store, known_users, self.meters, self.audit, self.follow_quotas)
-        self.composer = Composer(self.upstream, self.nodes, self.quotas.change)
+        self.changing = Changing(self.platform, self.quotas)
+        self.composer = Composer(self.upstream, self.nodes, self.changing.carry_out)
         self.errands = Errands(self.loop)
         self._without_lease: set[ClientConnection] = set()
         """Those with an answer that may be given under the lease only."""
@@ -243,6 +246,7 @@ class Gateway:
         await asyncio.gather(*self._tasks, self.errands.close(), return_exceptions=True)
         self.members.close()
         self.judges.close()
+        self.changing.close()
         if self.platform is not None:
             await asyncio.to_thread(self.platform.close)
         if self.jwks is not None:
@@ -359,11 +363,10 @@ class Gateway:
         self.drains.progressed(connection)
 
     @property
-    def _rules_kept(self) -> str:
-        """For who would change some, where he can."""
-        if self.config.rules_file is not None:
-            return f"{self.config.rules_file} of gateway {self.config.id}"
-        return "the platform: `switchyard rights grant` and `revoke`, or its REST"
+    def _rules_file(self) -> str:
+        """For who would change some, where he can; empty: here, and the platform has them."""
+        file = self.config.rules_file
+        return "" if file is None else f"{file} of gateway {self.config.id}"
 
     def _current(self) -> int | None:
         return self.snapshot.view.revision if self.members.registered and self.snapshot.fresh else None
@@ -499,6 +502,7 @@ class Gateway:
             verdicts=connection.session.verdicts,
             quotas=self.snapshot.quotas,
             users=self.quotas.users,
-            rules_kept=self._rules_kept,
+            user=connection.session.entry.user or ANONYMOUS,
+            rules_file=self._rules_file,
             deny=lambda denied: self._deny_soon(connection, command.api_key, denied),
         )

@@ -8,19 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gateway import clock
-from gateway.composed.handlers import ChangeQuotas
+from gateway.composed.handlers import ChangeQuotas, QuotaChange
 from gateway.config import Config
 from gateway.driver.audit import Audit
 from gateway.quotas.charges import Charge, Meters
 from gateway.session.snapshot import Snapshot
 from ha_core.model import UnreadableDocumentError
-from ha_core.model.quota import Limits, QuotaEntity, named
+from ha_core.model.quota import Limits, QuotaEntity, QuotaKind, named
 from ha_core.plan.quotas import Quotas, Scope
-from ha_core.store.errors import QuotaNameTakenError, StoreError
+from ha_core.store.errors import QuotaNameTakenError, QuotaPublishedError, StoreError
 from ha_core.store.quotas import QuotasFound, QuotaWatcher
 from ha_core.store.store import Store
 from ha_core.wire.codes import ErrorCode
@@ -31,6 +32,7 @@ LOOK_S = 0.5
 NAMES_EVERY = 10
 """Looks, until names are resolved anew by who is known by then."""
 FORGET_EVERY = 60
+_OK: dict[str, Any] = {"error_code": 0, "error_message": None}
 CALM_S = 2.0
 """Who has not been told to wait for so long is throttled no more."""
 
@@ -38,13 +40,17 @@ CALM_S = 2.0
 class KnownUsers:
     """Those of whom something is said: an account, a binding, a rule. May be asked from any thread."""
 
-    def __init__(self, config: Config, snapshot: Callable[[], Snapshot]) -> None:
-        self._accounts, self._snapshot = config.authentication.users, snapshot
+    def __init__(
+        self, config: Config, snapshot: Callable[[], Snapshot], on_platform: Callable[[str], bool] = lambda user: False
+    ) -> None:
+        """:param on_platform: whether the platform has a user of that name."""
+        self._accounts, self._snapshot, self._on_platform = config.authentication.users, snapshot, on_platform
 
     def __contains__(self, user: object) -> bool:
         snapshot = self._snapshot()
         return isinstance(user, str) and (
             user in self._accounts
+            or self._on_platform(user)
             or user in snapshot.view.bindings
             or (snapshot.rights is not None and snapshot.rights.names(user))
         )
@@ -65,6 +71,8 @@ class FollowingQuotas:
         self._watcher: QuotaWatcher | None = None
         self._found = QuotasFound()
         self._limits: dict[QuotaEntity, Limits] = {}
+        self._moved = asyncio.Event()
+        """Set, and another one, when others are in force."""
         self._resolving = threading.Lock()
         self._throttled: dict[Scope, Charge] = {}
         self.unreadable: dict[str, str] = {}
@@ -89,17 +97,26 @@ class FollowingQuotas:
                 self._meters.forget_idle(clock.now())
 
     def change(self, wanted: ChangeQuotas) -> list[dict[str, Any]]:
-        """In a thread: what became of each."""
+        """In a thread: what became of each, in ZooKeeper."""
+        if wanted.validate_only:
+            return [_OK for _ in wanted.changes]
         return [self._change_one(entity, change) for entity, change in wanted.changes]
 
     def _change_one(self, entity: QuotaEntity, change: Any) -> dict[str, Any]:
         try:
             self._store.change_quota(entity, change)
-        except (ValueError, QuotaNameTakenError, UnreadableDocumentError) as error:
+        except (ValueError, QuotaNameTakenError, QuotaPublishedError, UnreadableDocumentError) as error:
             return {"error_code": int(ErrorCode.INVALID_REQUEST), "error_message": str(error)}
         except StoreError as error:
             return {"error_code": int(ErrorCode.REQUEST_TIMED_OUT), "error_message": str(error)}
-        return {"error_code": 0, "error_message": None}
+        return _OK
+
+    async def in_force(self, changes: Sequence[QuotaChange], most_s: float) -> None:
+        """Until they are as they were to become, or it has taken too long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_s):
+                while not all(_stands(self._limits.get(entity, {}), change) for entity, change in changes):
+                    await self._moved.wait()
 
     # -- in the follower's thread ------------------------------------------------------------------------------------
 
@@ -120,9 +137,14 @@ class FollowingQuotas:
             if limits != self._limits:
                 self._limits = limits
                 _log.info("%d quotas are in force", len(limits))
-                self._loop.call_soon_threadsafe(self._told, Quotas(limits) if limits else None)
+                self._loop.call_soon_threadsafe(self._put_in_force, Quotas(limits) if limits else None)
 
     # -- on the event loop --------------------------------------------------------------------------------------------
+
+    def _put_in_force(self, quotas: Quotas | None) -> None:
+        self._told(quotas)
+        self._moved.set()
+        self._moved = asyncio.Event()
 
     def _tell_audit(self, now: float) -> None:
         for scope, charge in self._meters.throttled.items():
@@ -139,3 +161,7 @@ class FollowingQuotas:
     def throttled(self) -> int:
         """How many users, topics and instances wait, or did a moment ago."""
         return len(self._throttled)
+
+
+def _stands(limits: Limits, change: Mapping[QuotaKind, float | None]) -> bool:
+    return all(limits.get(kind) == value for kind, value in change.items())

@@ -31,14 +31,22 @@ class PlatformAccounts:
         """Who cannot log in any more by a mechanism by which he could."""
         before, self._users = self._users, users
         changes = users.changes(before)
-        return frozenset(name for name, was, is_ in changes if not _mechanisms(was) <= _mechanisms(is_))
+        return frozenset(
+            name for name, was, is_ in changes if disabled(is_) or not _mechanisms(was) <= _mechanisms(is_)
+        )
 
     def may_stay(self, user: str, mechanism: str) -> bool:
         """Whether somebody who has logged in so could still do it, with whatever password he has now."""
+        row = self._users.rows.get(user)
         if mechanism != PLAIN and mechanism not in HASHES:
-            return True  # An issuer has said who it is, not the platform.
-        found = _mechanisms(self._users.rows.get(user))
+            return not disabled(row)  # An issuer has said who it is, not the platform.
+        found = _mechanisms(row)
         return bool(found) if mechanism == PLAIN else mechanism in found
+
+
+def disabled(row: Row | None) -> bool:
+    """What is neither true nor false may be: so it is."""
+    return row is not None and row.value is not None and row.value.get("disabled", False) is not False
 
 
 def account(row: Row) -> Account:
@@ -65,5 +73,5 @@ def _mechanisms(row: Row | None) -> frozenset[str]:
 
 
 def _kept(row: Row | None) -> dict[str, Any]:
-    kept = None if row is None or row.value is None else row.value.get("scram")
+    kept = None if row is None or row.value is None or disabled(row) else row.value.get("scram")
     return {name: kept[name] for name in HASHES if name in kept} if isinstance(kept, Mapping) else {}

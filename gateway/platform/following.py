@@ -10,9 +10,11 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from urllib.parse import quote
 
 from gateway.platform.accounts import PlatformAccounts
+from gateway.platform.line import PlatformLine
 from gateway.platform.rights import PlatformRights
 from gateway.platform.section import Platform
 from gateway.platform.settings import PlatformSettings, settings
@@ -29,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 class FollowingPlatform:
     """
+    :ivar line: by which what clients change is written there.
     :ivar accounts: None: users come from elsewhere.
     :ivar rights: None: rules come from elsewhere, or are off.
     """
@@ -49,19 +52,33 @@ class FollowingPlatform:
         :param told_settings: is given those of all types, there, of each other state.
         """
         self.url = platform.url
+        self.line = PlatformLine(platform)
         self.accounts = PlatformAccounts() if "users" in platform.follows else None
         self._platform, self._gateway, self._tree, self._loop = platform, gateway, tree, loop
         self._told, self._gone, self._told_settings = told, gone, told_settings
         self._rights = PlatformRights() if "rules" in platform.follows else None
         self._guard = threading.Lock()
         """Of the rights, which are made of two caches."""
-        self._in_force: set[str] = set()
+        self._states_us: dict[str, int] = {}
+        """By kind, the time of its state."""
+        self._moved = asyncio.Event()
+        """Set, and another one, when another state is."""
         self._ready = asyncio.Event()
         self._caches: dict[str, DataCache] = {}
 
     @property
     def rights(self) -> Rights | None:
         return None if self._rights is None else self._rights.rights
+
+    @property
+    def has_quotas(self) -> bool:
+        """Whether what clients change of quotas is changed on the platform; they come from there by ZooKeeper."""
+        return "quotas" in self._platform.follows
+
+    def knows(self, user: str) -> bool:
+        """May be asked from any thread."""
+        cache = self._caches.get("users")
+        return cache is not None and cache.main is not None and user in cache.main.rows
 
     @property
     def unreadable(self) -> int:
@@ -71,7 +88,7 @@ class FollowingPlatform:
     @property
     def waits_for(self) -> list[str]:
         """Kinds of which there was never a state."""
-        return [kind for kind in self._platform.caches if kind not in self._in_force]
+        return [kind for kind in self._platform.caches if kind not in self._states_us]
 
     @property
     def why(self) -> str:
@@ -103,10 +120,23 @@ class FollowingPlatform:
             )
             self._caches[kind] = cache
             cache.start()
+        if not self._platform.caches:
+            self._loop.call_soon_threadsafe(self._ready.set)
 
     async def ready(self) -> None:
         """Until there is a state of each kind."""
         await self._ready.wait()
+
+    async def in_force(self, kind: str, changed_us: int, most_s: float) -> None:
+        """Until the change of that time is, or it has taken too long. Reading it here has all gateways read it."""
+        cache = self._caches.get(kind)
+        if cache is None:
+            return
+        cache.read_now()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_s):
+                while self._states_us.get(kind, 0) < changed_us:
+                    await self._moved.wait()
 
     def close(self) -> None:
         for cache in list(self._caches.values()):
@@ -144,7 +174,7 @@ class FollowingPlatform:
         _log.info("platform: %d %s, as they were at %d, are in force", len(content.rows), kind, content.at_us)
 
         def on_loop() -> None:
-            self._in_force.add(kind)
+            self._states_us[kind] = content.at_us
             if rights is not None:
                 # Those of now: another state may have come meanwhile, and told the loop before this one.
                 self._told(self._rights.rights if self._rights is not None else rights)
@@ -154,6 +184,8 @@ class FollowingPlatform:
                 self._told_settings(said)
             if not self.waits_for:
                 self._ready.set()
+            self._moved.set()
+            self._moved = asyncio.Event()
 
         self._loop.call_soon_threadsafe(on_loop)
 
@@ -164,4 +196,4 @@ _TAKES: Mapping[str, _Taker] = {
     "rules": lambda following: following._rules,
     "settings": lambda following: following._settings,
 }
-"""What becomes of the states of a kind. Quotas will be one more: they are for whoever holds answers back."""
+"""What becomes of the states of a kind. Quotas are none of them: the platform publishes them in ZooKeeper."""

@@ -2,7 +2,7 @@
 
 What cannot be read, as what a newer version of the platform has written, never allows anything: a rule that would allow
 is left out, and of one that may deny all that it could mean is denied: everything, to its principal, or to everybody
-where not even he can be read. A user who cannot be read is denied everything.
+where not even he can be read. A user who cannot be read is denied everything, and so is one that is disabled.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any
 
+from gateway.platform.accounts import disabled
 from ha_core.datacache.core.held import Content
 from ha_core.datacache.core.packed import Packed, plain
 from ha_core.datacache.core.source import Row
@@ -44,6 +45,8 @@ class PlatformRights:
     def __init__(self) -> None:
         self.rights = Rights()
         self.unreadable: dict[tuple[str, str], tuple[AccessRule, ...]] = {}
+        self._disabled: dict[str, tuple[AccessRule, ...]] = {}
+        """Users → that everything is denied to them."""
         self._users = self._rules = Content()
 
     def follow_users(self, users: Content) -> Rights:
@@ -52,7 +55,10 @@ class PlatformRights:
         removed: list[AccessRule] = []
         for name, _, after in users.changes(before):
             removed += self.unreadable.pop(("users", name), ())
+            removed += self._disabled.pop(name, ())
             user = None if after is None else _user(after)
+            if disabled(after):
+                self._disabled[name] = _everything(f"User:{name}")
             if after is not None and user is None:
                 self.unreadable["users", name] = _everything(f"User:{name}")
             changed[name] = user
@@ -87,9 +93,10 @@ class PlatformRights:
 
     def _denied_instead(self) -> Iterable[AccessRule]:
         """All of it, at each change: what goes with one that could be read again may be denied for another one, too."""
-        return chain.from_iterable(self.unreadable.values())
+        return chain.from_iterable(chain(self.unreadable.values(), self._disabled.values()))
 
     def _denied_for_users(self) -> Iterator[AccessRule]:
+        yield from chain.from_iterable(list(self._disabled.values()))
         for (kind, _), denied in list(self.unreadable.items()):
             if kind == "users":
                 yield from denied
@@ -106,7 +113,7 @@ def _user(row: Row) -> User | None:
         return None
     if not all(isinstance(group, str) for group in groups):
         return None
-    return User(row.key, frozenset(groups), super_user)
+    return User(row.key, frozenset(groups), super_user and not disabled(row))
 
 
 def _rules_of(row: Row) -> tuple[AccessRule, ...]:

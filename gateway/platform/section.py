@@ -14,7 +14,8 @@ from ha_core.tls.contexts import TlsFilesError, client_context
 from ha_core.tls.naming import named_files
 from ha_core.wire.tls_files import TlsFiles
 
-Followed = Literal["users", "rules", "settings"]
+Cached = Literal["users", "rules", "settings"]
+Followed = Literal[Cached, "quotas"]
 
 MIN_TOKEN, MAX_TOKEN = 32, 512
 """Characters, as the platform takes them."""
@@ -37,8 +38,8 @@ class Platform(BaseModel):
     """`{ca_file: …, certificate_file: …, key_file: …, key_password_file: …}`. Default: the system's authorities."""
     plain: bool = False
     """Whether token and keys may go over a line without TLS to another machine."""
-    follows: Annotated[tuple[Followed, ...], Field(min_length=1)] = ("users", "rules", "settings")
-    """What is not followed comes from files, or is off."""
+    follows: Annotated[tuple[Followed, ...], Field(min_length=1)] = ("users", "rules", "settings", "quotas")
+    """What is not followed comes from files, or is off; quotas, from whoever writes them into ZooKeeper."""
     folder: Path | None = None
     """Where what is in force is kept, for a restart while the platform is away. It holds keys of passwords."""
     read_s: _Seconds = 60.0
@@ -61,9 +62,11 @@ class Platform(BaseModel):
         return self._folder
 
     @property
-    def caches(self) -> tuple[Followed, ...]:
+    def caches(self) -> tuple[Cached, ...]:
         """Rules are for groups of users, too, and a super user is asked for none: with them users are followed."""
-        return tuple(dict.fromkeys(("users", *self.follows) if "rules" in self.follows else self.follows))
+        # What quotas are the platform publishes in ZooKeeper: for them no gateway has to read it.
+        cached: tuple[Cached, ...] = tuple(kind for kind in self.follows if kind != "quotas")
+        return tuple(dict.fromkeys(("users", *cached) if "rules" in cached else cached))
 
     @property
     def settings(self) -> Settings:

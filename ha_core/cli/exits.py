@@ -19,6 +19,7 @@ from ha_core.store.errors import (
     LockedError,
     NoStateError,
     QuotaNameTakenError,
+    QuotaPublishedError,
     StillHeldError,
     StoreError,
     StoreUnavailableError,
@@ -49,7 +50,7 @@ IN_SHORT = (
 _FAILURES: tuple[tuple[tuple[type[Exception], ...], int, str], ...] = (
     ((LockedError,), BUSY, "refused"),
     ((StoreUnavailableError, DatabaseAwayError), OUT_OF_REACH, "refused"),
-    ((RegistryError, QuotaNameTakenError), BAD_INPUT, "refused"),
+    ((RegistryError, QuotaNameTakenError, QuotaPublishedError), BAD_INPUT, "refused"),
     ((NoStateError, DeclaredError, SecurityProfileError), BAD_INPUT, "refused"),
     ((ClusterUnreachableError,), OUT_OF_REACH, "failed"),
     ((MoveError, MoveDamagedError, StoreError, KafkaAdminError, UnreadableDocumentError), FAILURE, "failed"),

@@ -113,6 +113,19 @@ def access_rule(said: Mapping[str, object]) -> AccessRule:
     )
 
 
+def rule_in_words(rule: AccessRule) -> dict[str, str]:
+    """What `access_rule` reads."""
+    return {
+        "principal": rule.principal,
+        "resource_type": rule.resource_type.name.lower(),
+        "name": rule.name,
+        "pattern": rule.pattern.name.lower(),
+        "operation": rule.operation.name.lower(),
+        "effect": rule.effect.name.lower(),
+        "host": rule.host,
+    }
+
+
 def principal(said: object) -> str:
     """:raises AccessRuleError: it is not `User:NAME` or `Group:NAME`."""
     kind, _, name = said.partition(":") if isinstance(said, str) else ("", "", "")

@@ -32,7 +32,7 @@ def quotas_page(lines: Sequence[QuotaLine], unreadable: Mapping[str, str]) -> Pa
         yield Marked(f"Not in force as it is now: {why}", "warning")
 
 
-def changes_page(lines: Sequence[QuotaLine], dry_run: bool) -> Page:
+def changes_page(lines: Sequence[QuotaLine], dry_run: bool, problems: Sequence[str] = ()) -> Page:
     if not lines:
         yield "Nothing to change."
     for line in lines:
@@ -43,6 +43,8 @@ def changes_page(lines: Sequence[QuotaLine], dry_run: bool) -> Page:
         )
         what = ", ".join(f"{name} {_cell(value)}" for name, value in line.limits.items())
         yield f"{'Would be: ' if dry_run else ''}{who}: {what or 'limited no more'}."
+    for problem in problems:
+        yield Marked(f"Not in force: {problem}", "warning")
 
 
 def _who(line: QuotaLine) -> tuple[str, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,13 @@ def change_line(document: Mapping[str, Any], dry_run: bool) -> str:
     what = "is deleted" if document["value"] is None else f"is {_values(document['value'])}"
     would = "Would write: " if dry_run else ""
     return f"{would}{document['kind']} {document['key']} {what} (version {document['version']})."
+
+
+def batch_page(steps: Sequence[tuple[str, str, str]]) -> Page:
+    """:param steps: what each line is for, the line, and what becomes of it."""
+    counts = Counter(what for _, _, what in steps)
+    yield ", ".join(f"{count} {what}" for what, count in counts.items()) + "."
+    yield Table(["for", "line", "what"], [list(step) for step in steps])
 
 
 def _values(value: Mapping[str, Any] | None) -> str:

@@ -52,6 +52,18 @@ class StillUsedError(RegistryError):
     code = "still_used"
 
 
+class NotPublishedError(RegistryError):
+    """Quotas that are written here would not come into force."""
+
+    code = "not_published"
+
+
+class BusyError(RegistryError):
+    """Others changed the same each time that it was tried."""
+
+    code = "busy"
+
+
 class DatabaseAwayError(RegistryError):
     """The database does not answer, or another writer holds it for longer than one waits."""
 
@@ -74,3 +86,9 @@ class PlatformAwayError(RegistryError):
     """The platform does not answer as it should: a gateway keeps what it has."""
 
     code = "platform_away"
+
+
+class RefusedError(RegistryError):
+    """The platform was asked over HTTP, and refuses; the text is its own."""
+
+    code = "refused"

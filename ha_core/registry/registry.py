@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
@@ -17,16 +18,18 @@ from ha_core.registry.reading import MAX_PAGE, Reader
 from ha_core.registry.scram import ITERATIONS, derive_all
 from ha_core.registry.stored import Stored
 
+GENERATED_BYTES = 24
+"""Of chance, in a password that nobody has chosen: 32 characters."""
+
 
 class Registry:
     """
     :ivar read: entries, pages, histories.
-    :ivar on_change: called after something was changed, in whatever thread changed it.
     """
 
     def __init__(self, database: Database, clock_us: Callable[[], int] = wall_clock_us) -> None:
         self.database = database
-        self.on_change: Callable[[], object] = lambda: None
+        self._on_change: tuple[Callable[[], object], ...] = ()
         self.read = Reader(database)
         self._changer = Changer(database, clock_us)
 
@@ -49,8 +52,13 @@ class Registry:
         """All of them or none; see `Changer.apply`."""
         made = self._changer.apply(edits, by, reason, dry_run)
         if not dry_run:
-            self.on_change()
+            for told in self._on_change:
+                told()
         return made
+
+    def tell_of_changes(self, *told: Callable[[], object]) -> None:
+        """:param told: called after something was changed, in whatever thread changed it."""
+        self._on_change += told
 
     def create(self, entry: Entry, by: str, reason: str, dry_run: bool = False) -> Stored:
         """:raises StaleVersionError: it is there already."""
@@ -94,6 +102,21 @@ class Registry:
         found = self.read.get("users", name)
         user = User.read({**_said(found), "scram": derive_all(password, iterations)})
         return self.replace(user, found.version if version is None else version, by, reason, dry_run)
+
+    def generate_password(
+        self, name: str, by: str, reason: str, replace: bool = False, dry_run: bool = False
+    ) -> tuple[Stored, str]:
+        """A new password that nobody has chosen, for whoever gets it here: it is told once, and kept nowhere.
+
+        :param replace: also where the user has one.
+        :raises InvalidError: he has one.
+        :raises StaleVersionError: somebody else was given one at the same time.
+        """
+        found = self.read.get("users", name)
+        if not replace and isinstance(found.entry, User) and found.entry.scram:
+            raise InvalidError(f"{name!r} has a password: ask for another one with replace, and it is good no more")
+        password = secrets.token_urlsafe(GENERATED_BYTES)
+        return self.set_password(name, password, by, reason, found.version, dry_run=dry_run), password
 
     def source(self, kind: str) -> DatabaseSource:
         """What a cache reads of one kind."""

@@ -30,24 +30,43 @@ class HttpSource:
         return self._asked(f"digest/{self._kind}", {"through_us": through_us}, _digest)
 
     def _asked(self, path: str, said: dict[str, int], parse: Callable[[Any], Parsed]) -> Parsed:
-        where = f"the platform at {self._client.base_url}"
-        try:
-            with self._client.stream("GET", f"v1/gateway/{path}", params=said) as answer:
-                body = bytearray()
-                for part in answer.iter_bytes():
-                    body += part
-                    if len(body) > MAX_ANSWER_BYTES:
-                        raise PlatformAwayError(
-                            f"{where} answers with more than {MAX_ANSWER_BYTES} bytes: ask for less"
-                        )
-        except httpx.HTTPError as error:
-            raise PlatformAwayError(f"{where} does not answer: {type(error).__name__}") from None
-        if answer.status_code != httpx.codes.OK:
-            raise PlatformAwayError(f"{where} answers {answer.status_code} to {path}: see its log, and the token")
-        try:
-            return parse(httpx.Response(200, content=bytes(body)).json())
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise PlatformAwayError(f"{where} answers what is not understood: {type(error).__name__}") from None
+        status, body = answered(self._client, "GET", path, params=said)
+        if status != httpx.codes.OK:
+            raise unexpected(self._client, path, status)
+        return parsed(self._client, body, parse)
+
+
+def answered(client: httpx.Client, method: str, path: str, **said: Any) -> tuple[int, bytes]:
+    """Status and body of a call of what gateways ask.
+
+    :raises PlatformAwayError: it does not answer, or without an end.
+    """
+    where = f"the platform at {client.base_url}"
+    try:
+        with client.stream(method, f"v1/gateway/{path}", **said) as answer:
+            body = bytearray()
+            for part in answer.iter_bytes():
+                body += part
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise PlatformAwayError(f"{where} answers with more than {MAX_ANSWER_BYTES} bytes: ask for less")
+    except httpx.HTTPError as error:
+        raise PlatformAwayError(f"{where} does not answer: {type(error).__name__}") from None
+    return answer.status_code, bytes(body)
+
+
+def unexpected(client: httpx.Client, path: str, status: int) -> PlatformAwayError:
+    return PlatformAwayError(
+        f"the platform at {client.base_url} answers {status} to {path}: see its log, and the token"
+    )
+
+
+def parsed(client: httpx.Client, body: bytes, parse: Callable[[Any], Parsed]) -> Parsed:
+    """:raises PlatformAwayError: it is not what it should be."""
+    try:
+        return parse(httpx.Response(200, content=body).json())
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        where = f"the platform at {client.base_url}"
+        raise PlatformAwayError(f"{where} answers what is not understood: {type(error).__name__}") from None
 
 
 def client_of(url: str, token: str, verify: Any = True) -> httpx.Client:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import secrets
 from base64 import b64decode, b64encode
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ha_core.registry.errors import InvalidError
 from ha_core.wire.sasl_scram import HASHES, SALT_BITS, salt_text, scram_key
+from ha_core.wire.sasl_steps import ScramKey
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16_384
@@ -42,6 +43,15 @@ class ScramKeys(BaseModel):
     server_key: _Base64
     iterations: int = Field(ge=MIN_ITERATIONS, le=MAX_ITERATIONS)
 
+    @classmethod
+    def of(cls, key: ScramKey) -> Self:
+        return cls(
+            salt=b64encode(key.salt).decode(),
+            stored_key=b64encode(key.stored_key).decode(),
+            server_key=b64encode(key.server_key).decode(),
+            iterations=key.iterations,
+        )
+
 
 def derive(password: str, mechanism: str, salt: bytes, iterations: int) -> ScramKeys:
     """:raises InvalidError: no mechanism of Kafka's, fewer or more iterations than it takes, or not a password."""
@@ -50,13 +60,7 @@ def derive(password: str, mechanism: str, salt: bytes, iterations: int) -> Scram
     if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
         raise InvalidError(f"{iterations} iterations: Kafka takes {MIN_ITERATIONS} to {MAX_ITERATIONS}")
     _require_password(password)
-    key = scram_key(mechanism, password, salt, iterations)
-    return ScramKeys(
-        salt=b64encode(key.salt).decode(),
-        stored_key=b64encode(key.stored_key).decode(),
-        server_key=b64encode(key.server_key).decode(),
-        iterations=key.iterations,
-    )
+    return ScramKeys.of(scram_key(mechanism, password, salt, iterations))
 
 
 def derive_all(password: str, iterations: int = ITERATIONS) -> dict[str, ScramKeys]:

@@ -57,6 +57,23 @@ class TooLargeError(StoreError):
     """A write that ZooKeeper would refuse by closing the connection. Nothing was sent."""
 
 
+class OvertakenError(StoreError):
+    """Somebody else was faster with the same; or it may be done, and the reply is lost. Read again, and repeat it."""
+
+
+class OlderDatabaseError(StoreError):
+    """What was published came from a newer state of the platform's database than the one at hand."""
+
+
+class QuotaPublishedError(StoreError):
+    """A quota of the platform is changed there only: what is written past it would not last."""
+
+    def __init__(self, entity: str) -> None:
+        super().__init__(
+            f"the quota for {entity} is one of the platform: change it there, by `switchyard quotas set` or `delete`"
+        )
+
+
 class QuotaNameTakenError(StoreError):
     """A quota would lie where another one does: a user and a topic with dots between them, or a client id."""
 

@@ -8,7 +8,7 @@
 
 Each is `{"version": 1, "config": {"producer_byte_rate": "1024", "consumer_byte_rate": "2048"}}`. What lies below
 `clients` may be of either kind, and a user and a topic may have dots. So what is written here says beside it which it
-is; of what others have written known users decide (`model.quota.named`).
+is; of what others have written known users decide (`model.quota.named`). Those of the platform say that, too.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ PREFIX = "config_change_"
 MAX_BYTES = 10_000
 _VERSION = 1
 _NOTE_VERSION = 2
+_PLATFORM = "platform"
 
 
 class Stored(NamedTuple):
@@ -38,11 +39,13 @@ class Stored(NamedTuple):
 
     :ivar entity: for whom it is; None: its name has to be looked at (`model.quota.named`).
     :ivar name: as it lies below `clients`.
+    :ivar published: it is one of the platform, and changed there.
     """
 
     entity: QuotaEntity | None
     name: str
     limits: Limits
+    published: bool = False
 
 
 def encoded(name: str) -> str:
@@ -89,7 +92,7 @@ def entity_at(path: str) -> tuple[QuotaEntity | None, str] | None:
             return None
 
 
-def to_bytes(entity: QuotaEntity, limits: Limits) -> bytes:
+def to_bytes(entity: QuotaEntity, limits: Limits, published: bool = False) -> bytes:
     document: dict[str, Any] = {
         "version": _VERSION,
         "config": {kind.value: _number(limits[kind]) for kind in QuotaKind if kind in limits},
@@ -98,6 +101,8 @@ def to_bytes(entity: QuotaEntity, limits: Limits) -> bytes:
         document["entity"] = {"user": entity.user, "topic": entity.topic}
     elif entity.user is None:
         document["entity"] = {"client-id": entity.instance}
+    if published:
+        document["origin"] = _PLATFORM
     return json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode()
 
 
@@ -127,7 +132,7 @@ def from_bytes(path: str, data: bytes) -> Stored | None:
         entity = _said(path, _object(path, document, "entity"))
         if path_of(entity) != path:
             raise UnreadableDocumentError(f"{path}: the quota inside is for {entity}")
-    return Stored(entity, name, limits)
+    return Stored(entity, name, limits, document.get("origin") == _PLATFORM)
 
 
 def note_to_bytes(path: str) -> bytes:

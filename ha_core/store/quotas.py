@@ -11,18 +11,13 @@ from ha_core.model import QuotaUse, UnreadableDocumentError
 from ha_core.model.quota import Limits, QuotaEntity, QuotaKind, check_entity, check_limits
 from ha_core.store import quota_nodes
 from ha_core.store.documents import readable
-from ha_core.store.errors import QuotaNameTakenError, StoreError
-from ha_core.store.quota_nodes import CHANGES, CLIENTS, USERS, Stored, note_path, number_of, parents_of, path_of
-from ha_core.store.tree import Create, Node, OnTree, Op, Reads, Remove, State, Tree, once, placed
+from ha_core.store.errors import QuotaNameTakenError, QuotaPublishedError, StoreError
+from ha_core.store.quota_nodes import CHANGES, CLIENTS, USERS, Stored, note_path, number_of, path_of
+from ha_core.store.quota_writes import noting, placing
+from ha_core.store.tree import Node, OnTree, Reads, State, Tree, once
 
 log = logging.getLogger(__name__)
 
-KEPT_MS = 15 * 60 * 1000
-"""Notes that are older than the newest one by that are taken away by who writes the next: as by brokers."""
-MAX_NOTES = 1000
-"""Of those that are younger no more are kept."""
-MAX_PURGED = 200
-"""At once."""
 POLL_S = 10.0
 Change = Mapping[QuotaKind, float | None]
 """None: it is limited no more."""
@@ -62,6 +57,7 @@ class QuotaNodes(OnTree):
         """Sets some limits of a quota and takes others away; what it limits then, nothing if it is gone.
 
         :raises ValueError: no quota can be so.
+        :raises QuotaPublishedError: it is one of the platform.
         :raises QuotaNameTakenError: another quota lies where this one would, because names have dots.
         :raises UnreadableDocumentError: what lies there is none that this version can read.
         """
@@ -75,12 +71,16 @@ class QuotaNodes(OnTree):
                 raise QuotaNameTakenError(path, str(stored.entity), str(entity))
             before: Limits = {} if stored is None else stored.limits
             after = {kind: value for kind, value in {**before, **change}.items() if value is not None}
+            if stored is not None and stored.published:
+                if after != before:
+                    raise QuotaPublishedError(str(entity))
+                return after
             if after:
                 check_limits(entity, after)
             data = quota_nodes.to_bytes(entity, after)
             if after == before and (node is None or not after or node.data == data):
                 return after
-            self._tree.write([*self._placing(path, data, node, gone=not after), *self._noting(path)])
+            self._tree.write([*placing(self._tree, path, data, node, gone=not after), *noting(self._tree, [path])])
             return after
 
         return once(self._tree, f"the quota for {entity}", write)
@@ -92,32 +92,6 @@ class QuotaNodes(OnTree):
     def watch_quotas(self, told: Callable[[QuotasFound], None]) -> QuotaWatcher:
         """Delivers all quotas, and again whenever one has changed, from a thread of its own. Returns at once."""
         return QuotaWatcher(self._tree, told)
-
-    def _placing(self, path: str, data: bytes, node: Node | None, gone: bool) -> list[Op]:
-        if gone and node is not None and not self._tree.children(path):
-            return [Remove(path, node.version)]
-        parents = parents_of(path) if node is None else ()
-        above = zip(parents, self._tree.get_many(parents), strict=True)
-        return [*(Create(parent) for parent, found in above if found is None), placed(path, data, node)]
-
-    def _noting(self, path: str) -> list[Op]:
-        """A note behind the newest, and those that are old no more."""
-        numbers = sorted(number for name in self._tree.children(CHANGES) if (number := number_of(name)) is not None)
-        create = Create(note_path(numbers[-1] + 1 if numbers else 0), quota_nodes.note_to_bytes(path))
-        if not numbers:
-            return [create]
-        oldest = numbers[:MAX_PURGED]
-        *nodes, newest = self._tree.get_many([*map(note_path, oldest), note_path(numbers[-1])])
-        surplus = len(numbers) - MAX_NOTES
-        old = [
-            Remove(note_path(number), node.version)
-            for place, (number, node) in enumerate(zip(oldest, nodes, strict=True))
-            if node is not None
-            and newest is not None
-            and number != numbers[-1]
-            and (place < surplus or newest.written_ms - node.written_ms > KEPT_MS)
-        ]
-        return [create, *old]
 
 
 def _read_all(tree: Reads, found: QuotasFound) -> None:

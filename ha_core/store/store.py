@@ -18,6 +18,7 @@ from ha_core.store.known import Known
 from ha_core.store.mirroring import Mirroring
 from ha_core.store.operations import Operations
 from ha_core.store.quota_nodes import FOLDERS as QUOTA_FOLDERS
+from ha_core.store.quota_publication import QuotaPublications
 from ha_core.store.quotas import QuotaNodes
 from ha_core.store.tree import Create, State, Tree, existing, once
 from ha_core.store.usage import Usages
@@ -27,7 +28,7 @@ D = TypeVar("D", bound=Document)
 P = TypeVar("P", bound="Watcher | Registration[Any]")
 
 
-class Store(Commits, Operations, Allocation, Usages, Known, Mirroring, QuotaNodes):
+class Store(Commits, Operations, Allocation, Usages, Known, Mirroring, QuotaNodes, QuotaPublications):
     """The state tree over one session. Synchronous and thread-safe.
 
     Every method may raise StoreUnavailableError; `ha_core.store.errors` has the others.

@@ -16,9 +16,11 @@ ASKED = (
     "reconcile_returned_cluster",
 )
 """They change something, and run only when asked."""
+PLATFORM = ("change_access",)
+"""They change the platform, where no fence and no lock can be left, and run only when asked."""
 LOOKING = ("verify_mirror",)
 """They run only when asked, and change nothing."""
 UPKEEP = ("check_origins", "age_migrations", "settle_migrations", "sync_mirrors")
 """They change something by the clock."""
 SCHEDULED = ("record_facts", *UPKEEP)
-DAGS = (*ASKED, *LOOKING, *SCHEDULED)
+DAGS = (*ASKED, *PLATFORM, *LOOKING, *SCHEDULED)

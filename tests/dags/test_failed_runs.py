@@ -34,6 +34,10 @@ CHANGING = {
         {"topics": ["orders"], "max_bytes_s": "none", "reason": "a test", "dry_run": False},
     ),
     "reconcile_returned_cluster": ("reconcile", {"cluster": "east", "reason": "a test", "dry_run": False}),
+    "change_access": (
+        "change",
+        {"grant": ["User:alice read topic orders"], "reason": "a test", "dry_run": False},
+    ),
     "verify_mirror": ("verdict", {}),
     "check_origins": ("check", {}),
     "age_migrations": ("age", {}),

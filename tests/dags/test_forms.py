@@ -11,7 +11,7 @@ from airflow.sdk import Variable
 
 from ha_core.operators import forms
 from tests.dags.conftest import read_dags
-from tests.dags.names import ASKED, DAGS, UPKEEP
+from tests.dags.names import ASKED, DAGS, PLATFORM, UPKEEP
 
 SIDE_BY_SIDE = {
     "switch": {
@@ -69,7 +69,7 @@ def defaults(dag: Any) -> dict[str, Any]:
     return {name: dag.params.get_param(name).value for name in dag.params}
 
 
-@pytest.mark.parametrize("dag_id", ASKED)
+@pytest.mark.parametrize("dag_id", [*ASKED, *PLATFORM])
 def test_a_form_opens_with_its_dry_run_and_it_is_on(dagbag: Any, dag_id: str) -> None:
     params = dagbag.dags[dag_id].params
 
@@ -85,7 +85,7 @@ def test_scheduled_runs_are_not_dry_runs(dagbag: Any, dag_id: str) -> None:
     assert params.get(forms.FIRST, False) is False
 
 
-@pytest.mark.parametrize("dag_id", ASKED)
+@pytest.mark.parametrize("dag_id", [*ASKED, *PLATFORM])
 def test_required_fields_stand_in_the_first_section_of_the_form(dagbag: Any, dag_id: str) -> None:
     params = dagbag.dags[dag_id].params
     fields = [params.get_param(name) for name in params]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.dags.conftest import read_dags
-from tests.dags.names import ASKED, DAGS, LOOKING, SCHEDULED, UPKEEP
+from tests.dags.names import ASKED, DAGS, LOOKING, PLATFORM, SCHEDULED, UPKEEP
 
 MAX_IN_SEQUENCE = 12
 
@@ -43,7 +43,7 @@ def test_every_field_of_the_form_has_a_title_and_a_text(dagbag: Any, dag_id: str
         assert schema.get("description_md"), name
 
 
-@pytest.mark.parametrize("dag_id", [*ASKED, *LOOKING])
+@pytest.mark.parametrize("dag_id", [*ASKED, *PLATFORM, *LOOKING])
 def test_a_dag_that_is_asked_for_has_no_schedule(dagbag: Any, dag_id: str) -> None:
     dag = dagbag.dags[dag_id]
 

@@ -37,7 +37,7 @@ class World:
 
 @pytest.fixture
 def world(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr("ha_core.datacache.announcing.RETRY_S", 0.05)
+    monkeypatch.setattr("ha_core.datacache.looking.RETRY_S", 0.05)
     made = World(backend)
     yield made
     made.announcer.close()

@@ -12,6 +12,9 @@ from stack.java import SHORT_LIVED, find_java
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+ACLS = "org.apache.kafka.tools.AclCommand"
+"""Of 4.x."""
+CONFIGS = "kafka.admin.ConfigCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from fastapi import HTTPException, Request
 from fastapi.testclient import TestClient
 
 from ha_core.registry.errors import InvalidError, PlatformAwayError, TokenFileError
@@ -16,7 +18,9 @@ from ha_core.registry.registry import Registry
 from ha_core.registry.remote import HttpSource
 from ha_core.registry.serving import tokens
 from ha_core.registry.serving.answers import MAX_BODY_BYTES
+from ha_core.registry.serving.app import make_operators_app
 from ha_core.registry.serving.server import require_safe
+from ha_core.registry.serving.tokens import Caller
 from tests.registry.rest import GATEWAY, KNOWN, OPERATOR, client_with, failed
 
 
@@ -265,3 +269,54 @@ def test_tokens_go_over_the_network_only_by_tls_or_by_choice() -> None:
         require_safe(host, encrypted, plain)
     with pytest.raises(InvalidError, match="--certificate"):
         require_safe("0.0.0.0", False, False)
+
+
+def test_a_password_that_the_platform_makes_up_is_told_once(operator: TestClient, opened: Registry) -> None:
+    operator.post("/v1/users", json=user("alice"))
+    body = {"user": "alice", "reason": "new shop"}
+
+    trial = operator.post("/v1/passwords/generated", json=body, params={"dry_run": True}).json()
+    answer = operator.post("/v1/passwords/generated", json=body)
+    again = operator.post("/v1/passwords/generated", json=body)
+    another = operator.post("/v1/passwords/generated", json={**body, "replace": True}).json()["password"]
+
+    password = answer.json()["password"]
+    assert trial["password"] is None
+    assert len(password) == 32
+    assert password != another
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert failed(again) == (422, "invalid")
+    told = [operator.get("/v1/users").text, operator.get("/v1/history/users").text, again.text]
+    assert not any(secret in text for text in told for secret in (password, another))
+    kept = opened.read.get("users", "alice").entry
+    assert kept is not None
+    assert password not in kept.text()
+    assert failed(operator.post("/v1/passwords/generated", json={**body, "user": "bob"})) == (404, "not_there")
+
+
+def test_for_who_is_known_elsewhere_there_is_what_operators_do_and_nothing_of_gateways(opened: Registry) -> None:
+    def caller(request: Request) -> Caller:
+        if "x-name" not in request.headers:
+            raise HTTPException(401, "nobody")
+        return Caller(request.headers["x-name"], "operator")
+
+    client = TestClient(make_operators_app(opened, caller), raise_server_exceptions=False)
+    known = {"X-Name": "carol"}
+
+    assert client.post("/v1/users", json=user("alice"), headers=known).json()["by"] == "carol"
+    for method, path in (("GET", "/v1/users"), ("POST", "/v1/users"), ("GET", "/openapi.json"), ("GET", "/v1/users/a")):
+        assert failed(client.request(method, path)) == (401, "no_token"), path
+    assert failed(client.get("/v1/gateway/changes/users", headers=known)) == (404, "not_there")
+    assert "/v1/passwords/generated" in client.get("/openapi.json", headers=known).json()["paths"]
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
+def test_what_a_page_of_somebody_else_can_make_a_browser_send_changes_nothing(
+    operator: TestClient, kind: str | None
+) -> None:
+    headers = {} if kind is None else {"Content-Type": kind}
+
+    answer = operator.post("/v1/users", content=json.dumps(user("alice")), headers=headers)
+
+    assert failed(answer) == (422, "invalid")
+    assert operator.get("/v1/users").json()["items"] == []

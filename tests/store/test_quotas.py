@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ha_core.model import UnreadableDocumentError
 from ha_core.model.quota import DEFAULT, Limits, QuotaEntity, QuotaKind
-from ha_core.store import quota_nodes, quotas
+from ha_core.store import quota_nodes, quota_writes, quotas
 from ha_core.store.errors import QuotaNameTakenError
 from ha_core.store.quotas import QuotasFound
 from ha_core.store.tree import Create, Put, Remove
@@ -185,7 +185,7 @@ def test_what_cannot_be_read_leaves_in_force_what_was(session: Session, other: S
 def test_notes_are_purged_when_they_are_old_but_never_the_newest(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quotas, "MAX_NOTES", 3)
+    monkeypatch.setattr(quota_writes, "MAX_NOTES", 3)
     for number in range(10):
         session.store.change_quota(QuotaEntity("bob"), {QuotaKind.PRODUCE: 1000.0 + number})
     kept = sorted(session.store.tree.children("/config/changes"))

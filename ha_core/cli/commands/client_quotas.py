@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 from typer import BadParameter
 
 from ha_core.cli.command import Answer, DryRun, Session, Yes, command, option
 from ha_core.cli.platform import Database, opened
 from ha_core.model.quota import KINDS, Limits, QuotaEntity, QuotaKind, check_entity, check_limit, check_limits, named
+from ha_core.operations.publishing_quotas import QuotaPublisher
 from ha_core.present.quotas import QuotaLine, changes_page, quotas_page
 
 _User = Annotated[str | None, option("A user; <default>: each that has no quota of his own.")]
 _Topic = Annotated[str | None, option("One topic of the user.")]
 _Instance = Annotated[str | None, option("A client id, of the user or of all; <default> as for users.")]
-_PAGE = 1000
 
 
 @command("client-quotas list", "What gateways enforce.")
@@ -73,7 +73,7 @@ def remove(
     return _changed([(entity, after)], dry_run)
 
 
-@command("client-quotas publish", "Have gateways enforce the quotas of the platform; others stay unless --prune.")
+@command("client-quotas publish", "What the platform's service does by itself, now; others stay unless --prune.")
 def publish(
     session: Session,
     prune: Annotated[bool, option("Remove those that the platform does not have.", "--prune")] = False,
@@ -82,40 +82,12 @@ def publish(
     yes: Yes = False,
 ) -> Answer:
     store = session.environment.store
-    wanted = dict(_registered(session, database))
-    found = store.quotas()
-    standing = {
-        (named(one.name, {user for user, _, _ in wanted if user}) if one.entity is None else one.entity): one.limits
-        for one in found.readable.values()
-    }
-    changes: list[tuple[QuotaEntity, dict[QuotaKind, float | None]]] = [
-        (entity, {kind: limits.get(kind) for kind in QuotaKind})
-        for entity, limits in wanted.items()
-        if standing.get(entity) != limits
-    ]
-    if prune:
-        changes += [(entity, dict.fromkeys(QuotaKind)) for entity in standing.keys() - wanted.keys()]
+    publisher = QuotaPublisher(opened(session, database).source("quotas"))
+    changes = publisher.plan(store, prune)
     if changes and not dry_run:
         session.confirm(yes, f"Change {len(changes)} of the quotas that gateways enforce?")
-    after = [
-        (entity, {kind: value for kind, value in change.items() if value is not None})
-        if dry_run
-        else (entity, store.change_quota(entity, change))
-        for entity, change in changes
-    ]
-    return _changed(after, dry_run)
-
-
-def _registered(session: Session, database: str | None) -> Iterator[tuple[QuotaEntity, Limits]]:
-    reading, after = opened(session, database).read, ""
-    while True:
-        page = reading.page("quotas", after, _PAGE, {}).to_json()
-        for item in page["items"]:
-            value: Mapping[str, Any] = item["value"]
-            limits = {kind: value[kind.value] for kind in QuotaKind if value.get(kind.value) is not None}
-            yield QuotaEntity(value["user"], value["instance"], value["topic"]), limits
-        if not (after := page.get("after") or ""):
-            return
+        changes = publisher.once(store, prune)
+    return _changed(changes, dry_run, list(publisher.problems.values()))
 
 
 def _check(entity: QuotaEntity, limits: Limits | None) -> None:
@@ -133,10 +105,11 @@ def _check(entity: QuotaEntity, limits: Limits | None) -> None:
         raise BadParameter(str(error)) from None
 
 
-def _changed(changes: list[tuple[QuotaEntity, Limits]], dry_run: bool) -> Answer:
+def _changed(changes: Sequence[tuple[QuotaEntity, Limits]], dry_run: bool, problems: Sequence[str] = ()) -> Answer:
     lines = [_line(entity, limits) for entity, limits in changes]
-    document = {"result": "dry run" if dry_run else "succeeded", "changes": [line.to_json() for line in lines]}
-    return Answer(document, changes_page(lines, dry_run))
+    result = "dry run" if dry_run else "succeeded"
+    document = {"result": result, "changes": [line.to_json() for line in lines], "problems": list(problems)}
+    return Answer(document, changes_page(lines, dry_run, problems))
 
 
 def _line(entity: QuotaEntity, limits: Limits) -> QuotaLine:

@@ -13,6 +13,7 @@ from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
 from ha_core.cli.platform import Database, Version, changed, opened
 from ha_core.datacache.announcing import Announcer
 from ha_core.operations.caches import ask_reload
+from ha_core.operations.publishing_quotas import PublishingQuotas
 from ha_core.present.registry import entries_page, history_page
 
 MAX_VALUE = 1 << 20
@@ -51,13 +52,17 @@ def serve(
     server.require_safe(host, certificate is not None, plain)
     registry = opened(session, database)
     if session.connects is None:
-        session.out.progress("Gateways read changes once a minute; name their ZooKeeper, and they are told at once.")
+        session.out.progress(
+            "Gateways read changes once a minute, and quotas are not published. Name their ZooKeeper for both at once."
+        )
     else:
         announcer = Announcer(registry.read.newest_us, session.connects, session.out.progress)
-        registry.on_change = announcer.now
-        announcer.start()
-        session.callback(announcer.close)
-    server.serve(registry, callers, host, port, certificate, key)
+        publishing = PublishingQuotas(registry.source("quotas"), session.connects, session.out.progress)
+        registry.tell_of_changes(announcer.now, publishing.now)
+        for looking in (announcer, publishing):
+            looking.start()
+            session.callback(looking.close)
+    server.serve(registry, callers, host, port, certificate, key, publishes_quotas=session.connects is not None)
     return Answer({"result": "ended"}, ["The service has ended."])
 
 

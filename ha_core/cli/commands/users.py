@@ -19,6 +19,9 @@ _User = Annotated[str, Argument(metavar="USER")]
 _Owner = Annotated[str | None, option("Who answers for it: a person or a team.")]
 _Contact = Annotated[str | None, option("Where to reach them.")]
 _Super = Annotated[bool | None, option("May do everything, whatever rules say.", "--super/--no-super")]
+_Disabled = Annotated[
+    bool | None, option("Cannot log in and may do nothing; what the user has stays.", "--disabled/--enabled")
+]
 _Groups = Annotated[list[str] | None, option("A group of users that it is in; repeatable; empty: none.", "--group")]
 
 
@@ -67,6 +70,7 @@ def set_user(
     contact: _Contact = None,
     super_user: _Super = None,
     groups: _Groups = None,
+    disabled: _Disabled = None,
     version: Version = None,
     dry_run: DryRun = False,
     database: Database = None,
@@ -76,7 +80,8 @@ def set_user(
     registry = opened(session, database)
     found = registry.read.get("users", user)
     before = {} if found.entry is None else found.entry.model_dump(exclude={"scram"})
-    entry = User.read({**before, **_said(owner, contact, super_user, groups)})
+    state = {} if disabled is None else {"disabled": disabled}
+    entry = User.read({**before, **_said(owner, contact, super_user, groups), **state})
     at = found.version if version is None else version
     return changed(lambda by: registry.replace(entry, at, by, reason, dry_run), dry_run)
 

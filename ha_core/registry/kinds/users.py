@@ -29,6 +29,8 @@ class User(Entry):
     contact: Words = ""
     super_user: bool = False
     """May do everything, whatever rules say."""
+    disabled: bool = False
+    """Cannot log in, and may do nothing, until he is enabled again; what he has stays."""
     groups: Annotated[tuple[Name, ...], Field(max_length=MAX_GROUPS, strict=False), AfterValidator(_each_once)] = ()
     """Of users: rules may be for all of a group."""
     scram: dict[Literal["SCRAM-SHA-256", "SCRAM-SHA-512"], ScramKeys] = Field(default_factory=dict, repr=False)

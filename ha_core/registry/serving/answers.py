@@ -13,7 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ha_core.registry.errors import (
+    BusyError,
     DatabaseAwayError,
+    NotPublishedError,
     NotThereError,
     RegistryError,
     SchemaError,
@@ -26,6 +28,8 @@ STATUS: tuple[tuple[type[RegistryError], int], ...] = (
     (NotThereError, 404),
     (StaleVersionError, 409),
     (StillUsedError, 409),
+    (BusyError, 503),
+    (NotPublishedError, 503),
     (DatabaseAwayError, 503),
     (SchemaError, 503),
     (RegistryError, 422),

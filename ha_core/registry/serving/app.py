@@ -3,9 +3,10 @@
 Bodies and answers are JSON; `/openapi.json` describes them. Every call has `Authorization: Bearer TOKEN`.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model
 from starlette.exceptions import HTTPException
@@ -19,6 +20,7 @@ from ha_core.registry.reading import MAX_PAGE
 from ha_core.registry.registry import Registry
 from ha_core.registry.scram import ITERATIONS
 from ha_core.registry.serving.answers import BodyLimit, shape_errors
+from ha_core.registry.serving.client_changes import add_client_changes
 from ha_core.registry.serving.discovery import add_discovery
 from ha_core.registry.serving.tokens import Caller, Role, Tokens
 from ha_core.registry.words import MAX_REASON, short
@@ -44,16 +46,50 @@ class Password(_Body):
     iterations: int = ITERATIONS
 
 
-def make_app(registry: Registry, tokens: Tokens) -> FastAPI:
-    app = FastAPI(title="Switchyard platform", version="1", docs_url=None, redoc_url=None)
+class GeneratedPassword(_Body):
+    """The answer has it, once."""
+
+    user: str
+    reason: _Reason
+    replace: bool = False
+
+
+CallerOf = Callable[..., Caller]
+"""A dependency: who calls; it refuses who may not."""
+
+
+def make_app(registry: Registry, tokens: Tokens, publishes_quotas: bool = False) -> FastAPI:
+    """:param publishes_quotas: whether those that clients change come into force."""
+    app = _app("/openapi.json")
+    app.state.tokens = tokens
+    app.include_router(_of_gateways(registry, publishes_quotas))
+    add_operators(app, registry, _only("operator"))
+    return app
+
+
+def make_operators_app(registry: Registry, caller_of: CallerOf) -> FastAPI:
+    """What operators do, without tokens: for a server that knows by itself who calls."""
+    app = _app(None)
+    add_operators(app, registry, caller_of)
+
+    def described() -> dict[str, Any]:
+        return app.openapi()
+
+    app.add_api_route("/openapi.json", described, include_in_schema=False, dependencies=[Depends(caller_of)])
+    return app
+
+
+def _app(openapi_url: str | None) -> FastAPI:
+    app = FastAPI(title="Switchyard platform", version="1", docs_url=None, redoc_url=None, openapi_url=openapi_url)
     app.add_middleware(BodyLimit)
     shape_errors(app)
-    app.state.registry, app.state.tokens = registry, tokens
-    app.include_router(_of_gateways(registry))
-    app.include_router(_of_operators(registry))
-    for kind in KINDS.values():
-        app.include_router(_of_kind(registry, kind))
     return app
+
+
+def add_operators(app: FastAPI, registry: Registry, caller_of: CallerOf) -> None:
+    app.include_router(_of_operators(registry, caller_of))
+    for kind in KINDS.values():
+        app.include_router(_of_kind(registry, kind, caller_of))
 
 
 def _caller(request: Request, said: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> Caller:
@@ -63,19 +99,17 @@ def _caller(request: Request, said: Annotated[HTTPAuthorizationCredentials | Non
     return found
 
 
-Who = Annotated[Caller, Depends(_caller)]
-
-
-def _only(role: Role) -> Any:
-    def allowed(caller: Who) -> None:
+def _only(role: Role) -> CallerOf:
+    def allowed(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
         if caller.role != role:
             raise HTTPException(403, f"{caller.name} is a {caller.role}; this is for a {role}")
+        return caller
 
-    return Depends(allowed)
+    return allowed
 
 
-def _of_gateways(registry: Registry) -> APIRouter:
-    router = APIRouter(prefix="/v1/gateway", tags=["gateways"], dependencies=[_only("gateway")])
+def _of_gateways(registry: Registry, publishes_quotas: bool) -> APIRouter:
+    router = APIRouter(prefix="/v1/gateway", tags=["gateways"], dependencies=[Depends(_only("gateway"))])
 
     @router.get("/changes/{kind}")
     def changes(
@@ -102,11 +136,12 @@ def _of_gateways(registry: Registry) -> APIRouter:
         return {"type": type_name, "version": found.version, "settings": values}
 
     add_discovery(router, registry)
+    add_client_changes(router, registry, _caller, publishes_quotas)
     return router
 
 
-def _of_operators(registry: Registry) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["operators"], dependencies=[_only("operator")])
+def _of_operators(registry: Registry, caller_of: CallerOf) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["operators"], dependencies=[Depends(caller_of)])
 
     @router.get("/history/{kind}")
     def history(
@@ -118,17 +153,31 @@ def _of_operators(registry: Registry) -> APIRouter:
         return registry.read.history(_known(kind).KIND, key, before_us, limit).to_json()
 
     @router.post("/passwords")
-    def password(body: Password, caller: Who, dry_run: bool = False) -> dict[str, Any]:
+    def password(
+        body: Password, caller: Annotated[Caller, Depends(caller_of)], dry_run: bool = False
+    ) -> dict[str, Any]:
         secret = body.password.get_secret_value()
         return registry.set_password(
             body.user, secret, caller.name, body.reason, body.version, body.iterations, dry_run
         ).to_json()
 
+    @router.post("/passwords/generated")
+    def generated(
+        body: GeneratedPassword,
+        caller: Annotated[Caller, Depends(caller_of)],
+        answer: Response,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        made, secret = registry.generate_password(body.user, caller.name, body.reason, body.replace, dry_run)
+        answer.headers["Cache-Control"] = "no-store"
+        return {**made.to_json(), "password": None if dry_run else secret}
+
     return router
 
 
-def _of_kind(registry: Registry, kind: type[Entry]) -> APIRouter:
-    router = APIRouter(prefix=f"/v1/{kind.KIND}", tags=[kind.KIND], dependencies=[_only("operator")])
+def _of_kind(registry: Registry, kind: type[Entry], caller_of: CallerOf) -> APIRouter:
+    router = APIRouter(prefix=f"/v1/{kind.KIND}", tags=[kind.KIND], dependencies=[Depends(caller_of)])
+    who = Annotated[Caller, Depends(caller_of)]
     new = create_model(f"New{kind.__name__}", __base__=_Body, value=(kind, ...), reason=(_Reason, ...))
     changed = create_model(f"Changed{kind.__name__}", __base__=new, version=(int, ...))
 
@@ -141,16 +190,16 @@ def _of_kind(registry: Registry, kind: type[Entry]) -> APIRouter:
     def one(key: str) -> dict[str, Any]:
         return registry.read.get(kind.KIND, key).to_json()
 
-    def create(body: Any, caller: Who, dry_run: bool = False) -> dict[str, Any]:
+    def create(body: Any, caller: who, dry_run: bool = False) -> dict[str, Any]:
         return registry.apply([put(body.value)], caller.name, body.reason, dry_run)[0].to_json()
 
-    def change(key: str, body: Any, caller: Who, dry_run: bool = False) -> dict[str, Any]:
+    def change(key: str, body: Any, caller: who, dry_run: bool = False) -> dict[str, Any]:
         if body.value.key != key:
             raise InvalidError(f"{short(key)} is not the key of this value, {short(body.value.key)} is: make another")
         return registry.apply([put(body.value, body.version)], caller.name, body.reason, dry_run)[0].to_json()
 
     def delete(
-        key: str, caller: Who, version: int, reason: Annotated[str, Query(min_length=1)], dry_run: bool = False
+        key: str, caller: who, version: int, reason: Annotated[str, Query(min_length=1)], dry_run: bool = False
     ) -> dict[str, Any]:
         edit = Edit(kind.KIND, key, None, version)
         return registry.apply([edit], caller.name, reason, dry_run)[0].to_json()

@@ -29,10 +29,18 @@ def require_safe(host: str, encrypted: bool, plain: bool) -> None:
         )
 
 
-def serve(registry: Registry, tokens: Tokens, host: str, port: int, certificate: Path | None, key: Path | None) -> None:
+def serve(
+    registry: Registry,
+    tokens: Tokens,
+    host: str,
+    port: int,
+    certificate: Path | None,
+    key: Path | None,
+    publishes_quotas: bool,
+) -> None:
     """Until the process is told to end."""
     uvicorn.run(
-        make_app(registry, tokens),
+        make_app(registry, tokens, publishes_quotas),
         host=host,
         port=port,
         ssl_certfile=certificate,

@@ -33,7 +33,7 @@ def ruled(context: Context, *rules: AccessRule, denied: list[Denied] | None = No
     rights = Rights((), rules)
     told: list[Denied] = [] if denied is None else denied
     verdicts = rights.of("alice", "10.0.0.1")
-    return replace(context, rights=rights, verdicts=verdicts, rules_kept="rules.yaml", deny=told.extend)
+    return replace(context, rights=rights, verdicts=verdicts, rules_file="rules.yaml", deny=told.extend)
 
 
 def play(context: Context, key: int, version: int, request: dict[str, Any]) -> NodesGranted:

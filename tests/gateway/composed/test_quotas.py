@@ -93,7 +93,7 @@ def test_what_can_be_is_changed_and_the_rest_says_why_not() -> None:
         entry({"user": "bob", "client-id": None}, ("producer_byte_rate", 0.0)),
     )
     change = QuotaChange(QuotaEntity("bob"), {QuotaKind.PRODUCE: 5.0, QuotaKind.FETCH: None})
-    assert play.step == ChangeQuotas((change,))
+    assert play.step == ChangeQuotas("anonymous", (change,))
     play.gives([{"error_code": 0, "error_message": None}])
     first, second = play.result["entries"]
     assert first["error_code"] == 0
@@ -137,6 +137,9 @@ def test_an_entity_that_comes_twice_is_refused_once() -> None:
 
 def test_a_look_whether_it_could_be_changes_nothing() -> None:
     play = altering(entry({"user": "x"}, ("producer_byte_rate", 1.0)), validate_only=True)
+    assert isinstance(play.step, ChangeQuotas)
+    assert play.step.validate_only
+    play.gives([{"error_code": 0, "error_message": None}])
     assert play.result["entries"][0]["error_code"] == 0
 
 

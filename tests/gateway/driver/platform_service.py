@@ -10,6 +10,7 @@ from pathlib import Path
 import uvicorn
 
 from ha_core.datacache.announcing import Announcer
+from ha_core.operations.publishing_quotas import PublishingQuotas
 from ha_core.registry.changing import put
 from ha_core.registry.kinds.rules import Rule
 from ha_core.registry.kinds.users import User
@@ -33,7 +34,10 @@ class PlatformService:
         self.registry = Registry.open(f"sqlite:///{folder}/platform.db")
         self._announcer = Announcer(self.registry.read.newest_us, store.client, look_s=0.1)
         self._announcer.start()
-        self.registry.on_change = self._announcer.now
+        self._publishing = PublishingQuotas(self.registry.source("quotas"), store.client, look_s=0.1)
+        self._publishing.start()
+        self.publishes_quotas = True
+        self.registry.tell_of_changes(self._announcer.now, self._publishing.now)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self._server: uvicorn.Server | None = None
@@ -47,7 +51,7 @@ class PlatformService:
     def begin(self) -> None:
         shown = self._shown
         config = uvicorn.Config(
-            make_app(self.registry, parse("\n".join(self.tokens), "the test")),
+            make_app(self.registry, parse("\n".join(self.tokens), "the test"), self.publishes_quotas),
             host="127.0.0.1",
             port=self.port,
             log_level="error",
@@ -71,6 +75,7 @@ class PlatformService:
     def close(self) -> None:
         self.go_away()
         self._announcer.close()
+        self._publishing.close()
         self.registry.database.close()
 
     def put_user(self, name: str, password: str, super_user: bool = False) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.composed import metadata as composed
 from gateway.composed.ask import Reply
-from gateway.composed.handlers import BrokerKey, Context, NodeAddress
+from gateway.composed.handlers import BrokerKey, Change, Context, NodeAddress
 from gateway.driver.composing import Body, Composer
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
@@ -31,6 +31,10 @@ def said(count: int, leader: int = 1) -> dict[str, Any]:
     topics = [{"error_code": 0, "name": f"t{n}", "is_internal": False, "partitions": [full]} for n in range(count)]
     brokers = [{"node_id": n, "host": "h", "port": 1, "rack": None} for n in (1, 2)]
     return {"throttle_time_ms": 0, "brokers": brokers, "cluster_id": "c", "controller_id": 1, "topics": topics}
+
+
+async def nothing_changes(_wanted: Change) -> Any:
+    raise AssertionError("nothing was to be changed")
 
 
 class Answers:
@@ -56,7 +60,7 @@ class FakeHost:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int = MANY) -> None:
         self.clusters = Answers(said(count))
-        self.composer = Composer(cast(Clusters, self.clusters), cast(NodeBook, Book()), lambda wanted: [])
+        self.composer = Composer(cast(Clusters, self.clusters), cast(NodeBook, Book()), nothing_changes)
         self.view = View(1, {"east": Cluster(name="east", bootstrap="h:1", default=True)})
         known = ClusterTopology("east", True, {1: ("h", 1), 2: ("h", 2)}, {f"t{n}": {0: 1} for n in range(count)})
         self.topology = Topology({"east": known})

@@ -3,119 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import socket
 import sqlite3
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from gateway.config import load
 from gateway.driver.gateway import Gateway
 from gateway.metrics import Metrics
 from ha_core.datacache.core.errors import NodeIdTakenError
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import AuthenticationRefusedError, ConnectionLostError
-from ha_core.model.access import AclOperation, ResourceType
+from ha_core.kafka.errors import ConnectionLostError
 from ha_core.registry.errors import DatabaseAwayError
 from ha_core.wire import ApiKey
-from ha_core.wire.sasl import SecurityProfile
 from stack.certificates import Authority
-from stack.memory_store import MemoryStore
 from tests.gateway.driver.platform_service import GATEWAY_TOKEN, OTHER_TOKEN, PlatformService
+from tests.gateway.driver.platform_world import PASSWORD, SOON_S, World, connect, lacks, logs_in, reads, running, soon
 
-PASSWORD = "secret-of-the-test"
 STRANGE_TOKEN = "x" * 40
 """That nobody has."""
-SOON_S = 20.0
-
-
-class World:
-    """A platform, and gateways that follow it. `store` is what they have in common besides."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.store = MemoryStore()
-        self.platform = PlatformService(folder, self.store)
-        self.section: dict[str, Any] = {"folder": "kept", "hold_s": 1}
-        (folder / "token").write_text(GATEWAY_TOKEN)
-        (folder / "phantoms").write_text("p" * 32)
-
-    def gateway(self, name: str = "gw-1", **more: Any) -> Gateway:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        document = {
-            "id": name,
-            "zookeeper": {"hosts": "nowhere:1"},
-            "listen": {"port": port},
-            "nodes": {"first_port": 20_000, "count": 1000},
-            "authentication": {"mechanisms": ["PLAIN", "SCRAM-SHA-512"], "phantom_secret_file": "phantoms"},
-            "platform": {"url": self.platform.url, "token_file": "token", **self.section},
-            "record_facts_s": 0,
-            **more,
-        }
-        file = self.folder / f"{name}.yaml"
-        file.write_text(yaml.safe_dump(document))
-        return Gateway(load(file), self.store.client(), "test")
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.platform.close()
-
-
-@contextlib.asynccontextmanager
-async def running(*gateways: Gateway) -> AsyncIterator[tuple[Gateway, ...]]:
-    try:
-        for gateway in gateways:
-            await gateway.start()
-        yield gateways
-    finally:
-        for gateway in gateways:
-            await gateway.stop()
-
-
-def connect(gateway: Gateway, user: str, password: str = PASSWORD, mechanism: str = "PLAIN") -> BlockingConnection:
-    account = SecurityProfile(mechanism, user, password)
-    return BlockingConnection("gw", "127.0.0.1", gateway.config.listen.port, account, Deadline.after(20))
-
-
-async def logs_in(gateway: Gateway, user: str, password: str = PASSWORD, mechanism: str = "PLAIN") -> bool:
-    try:
-        connection = await asyncio.to_thread(connect, gateway, user, password, mechanism)
-    except AuthenticationRefusedError:
-        return False
-    connection.close()
-    return True
-
-
-async def soon(holds: Callable[[], bool | Awaitable[bool]], what: str) -> None:
-    until = time.monotonic() + SOON_S
-    while True:
-        found = holds()
-        if found if isinstance(found, bool) else await found:
-            return
-        assert time.monotonic() < until, f"still not: {what}"
-        await asyncio.sleep(0.02)
-
-
-def reads(gateway: Gateway, user: str, topic: str) -> bool:
-    rights = gateway.snapshot.rights
-    assert rights is not None
-    return rights.of(user, "127.0.0.1").allows(AclOperation.READ, ResourceType.TOPIC, topic)
-
-
-def lacks(gateway: Gateway, user: str, topic: str) -> bool:
-    return not reads(gateway, user, topic)
 
 
 def test_users_and_rules_are_those_of_the_platform_at_every_gateway_and_follow_its_changes(world: World) -> None:

@@ -101,11 +101,12 @@ async def test_changes_are_made_one_by_one_and_each_says_what_came_of_it() -> No
     following = Following(store)
     store.change_quota(QuotaEntity("a", None, "b.c"), BYTES)
     wanted = ChangeQuotas(
+        "ops",
         (
             QuotaChange(ALICE, BYTES),
             QuotaChange(QuotaEntity("a.b", None, "c"), BYTES),
             QuotaChange(QuotaEntity("bob"), {QuotaKind.PRODUCE: -1.0}),
-        )
+        ),
     )
     said = await asyncio.to_thread(following.quotas.change, wanted)
     assert [one["error_code"] for one in said] == [0, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST]

@@ -97,3 +97,20 @@ def test_who_may_stay_could_log_in_again_by_the_mechanism_by_which_he_has(accoun
     assert not accounts.may_stay("bob", "PLAIN")
     assert not accounts.may_stay("carol", "PLAIN")
     assert accounts.may_stay("carol", "OAUTHBEARER")
+
+
+@pytest.mark.parametrize("said", [True, None, "no", 0])
+def test_who_is_disabled_cannot_log_in_and_stays_by_nothing(accounts: PlatformAccounts, said: object) -> None:
+    # Given somebody with a password, and somebody who comes by tokens; what is neither true nor false is no leave
+    changed = content(2, alice={**value(), "disabled": said}, bob={**value(scram={}), "disabled": said})
+    # When they are disabled
+    gone = accounts.follow(changed)
+    # Then
+    assert gone == {"alice", "bob"}
+    assert accounts.find("alice") == Account()
+    assert not accounts.may_stay("alice", "PLAIN")
+    assert not accounts.may_stay("bob", "OAUTHBEARER")
+    # And when they are enabled
+    accounts.follow(content(3, alice={**value(), "disabled": False}, bob=value(scram={})))
+    assert accounts.may_stay("alice", "SCRAM-SHA-512")
+    assert accounts.may_stay("bob", "OAUTHBEARER")

@@ -153,3 +153,26 @@ def test_all_that_a_rule_says_is_read_as_it_is_however_its_fields_are_ordered() 
     # Then
     assert set(rights.rights.rules()) == {access_rule(one) for one in said}
     assert not rights.unreadable
+
+
+@pytest.mark.parametrize("rules_first", [True, False])
+def test_who_is_disabled_may_do_nothing_and_has_all_again_when_he_is_enabled(rules_first: bool) -> None:
+    # Given users with a rule, one of them a super user
+    rights, users, rules = PlatformRights(), Source(), Source()
+    allowed = rules.after(one=rule(), two=rule("User:bob"))
+    if rules_first:
+        rights.follow_rules(allowed)
+    rights.follow_users(
+        users.after(alice=user("alice", disabled=True), bob=user("bob"), ops=user("ops", super_user=True))
+    )
+    if not rules_first:
+        rights.follow_rules(allowed)
+    assert (reads(rights), reads(rights, "bob"), reads(rights, "ops")) == (False, True, True)
+    # When others are disabled, and enabled
+    disabled = {name: user(name, disabled=True, super_user=name == "ops") for name in ("bob", "ops")}
+    rights.follow_users(users.after(alice=user("alice"), **disabled))
+    # Then
+    assert (reads(rights), reads(rights, "bob"), reads(rights, "ops")) == (True, False, False)
+    rights.follow_users(users.after(bob=user("bob"), ops=user("ops", super_user=True)))
+    assert (reads(rights), reads(rights, "bob"), reads(rights, "ops")) == (True, True, True)
+    assert rights.unreadable == {}

@@ -65,7 +65,11 @@ FAULTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"authorisation": "off"}, "authorisation (off) and platform.follows: both say who may do what"),
     ({"follows": ["rules"]}, {}, "authentication: nobody can log in: give users_file or oauth, follow the users"),
     ({"follows": []}, {}, "platform.follows: []: Tuple should have at least 1 item"),
-    ({"follows": ["quotes"]}, {}, "platform.follows.0: 'quotes': Input should be 'users', 'rules' or 'settings'"),
+    (
+        {"follows": ["quotes"]},
+        {},
+        "platform.follows.0: 'quotes': Input should be 'users', 'rules', 'sett",
+    ),
     ({"url": "http://10.0.0.1:8085"}, {}, "would be readable on the line; write https://, or say plain: true"),
     ({"url": "ftp://example.org"}, {}, "platform.url: 'ftp://example.org' is no URL of a platform"),
     ({"url": "https://a:b@example.org"}, {}, "platform.url: a URL with an account"),

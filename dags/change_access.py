@@ -1,0 +1,72 @@
+"""
+### Change who may do what, and use how much
+
+Users, rights and quotas of the platform, many at once: a line for each, all of them in **one** change, or none.
+Gateways enforce it within seconds. `plan` checks every line and shows what it would do; `change` does it.
+
+```
+users      alice owner=shop contact=shop@example.org groups=tills,counters     (or: super)
+rights     User:alice read,describe topic orders
+           Group:tills write topic till- prefixed host 10.0.0.7                (behind the name also: deny)
+           User:ops describe cluster
+quotas     user=alice topic=orders producer_byte_rate=1000000
+           instance=app request_percentage=50 consumer_byte_rate=none
+           user=alice none
+```
+
+A name with blanks is written in quotes, `*` for a name is all, `<default>` in a quota is whoever has none of his own.
+A line that is true already changes nothing, so a run may be repeated. Lines that cannot be are named all together, and
+then nothing is changed.
+
+**No password is in a form, a result or a log.** *Keys* names a file on the workers with what `switchyard users entry`
+writes. A user without keys there gets his password by REST, `POST /switchyard-platform/v1/passwords/generated` of this
+server: the platform makes one up, tells it once, and keeps only keys of it.
+
+Who triggered and approved the run, and the reason, stand in the platform's history: `switchyard platform history KIND`.
+Without Airflow: `switchyard users|rights|quotas …`.
+"""
+
+from ha_core.operators import forms
+from ha_core.operators.access import ChangeAccessOperator, PlanAccessOperator
+from ha_core.operators.dag_run import PLAN
+from ha_core.operators.dags import PATIENT, ask, switchyard_dag
+from ha_core.operators.ending import OutcomeOperator
+
+PARAMS = {
+    forms.FIRST: forms.dry_run("Only check, and show what would be changed."),
+    "create": forms.optional_entries("Create users", "**alice owner=shop groups=tills**, one a line."),
+    "grant": forms.optional_entries("Grant rights", "**User:alice read,describe topic orders**, one a line."),
+    "revoke": forms.optional_entries(
+        "Revoke rights", "In the words in which they were granted. What is not there is no error."
+    ),
+    "quotas": forms.optional_entries(
+        "Set quotas",
+        "**user=alice topic=orders producer_byte_rate=1000000**, one a line. Limits that are not said stay.",
+    ),
+    "disable": forms.optional_entries(
+        "Disable users", "Names, one a line. They are cut off and may do nothing; what they have stays."
+    ),
+    "enable": forms.optional_entries("Enable users", "Names of users who were disabled, one a line."),
+    "reason": forms.reason(),
+    "keys_file": forms.optional_text(
+        "Keys", "Path of a file on the workers with keys of passwords, for users that are created.", forms.HOW
+    ),
+    "approval": forms.approval(),
+}
+
+with switchyard_dag(
+    "change_access",
+    "Change access",
+    "Users, rights and quotas of the platform, many at once: shown first, made in one change.",
+    __doc__,
+    "platform",
+    PARAMS,
+    max_active_runs=4,
+    run_timeout=PATIENT,
+) as dag:
+    plan = PlanAccessOperator(task_id=PLAN)
+    change = ChangeAccessOperator(task_id="change")
+    report = OutcomeOperator(task_id="report")
+    ask(plan, "Change who may do what?", change)
+    change >> report
+    dag.add_result(report.output)

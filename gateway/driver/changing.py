@@ -1,0 +1,111 @@
+"""What clients change with Kafka's own tools besides clusters: access rules on the platform, and quotas.
+
+The platform is asked in threads of its own, a few at a time: one that hangs takes none that others wait for. An answer
+waits until what was changed is in force here, and with it at all gateways that agree, but not for long: it stands on
+the platform, and is in force everywhere soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from gateway.composed.ask import Message
+from gateway.composed.handlers import Change, ChangeQuotas, CreateRules, DeletedRules, DeleteRules
+from gateway.driver.quotas import FollowingQuotas
+from gateway.platform.following import FollowingPlatform
+from gateway.platform.section import PlatformError
+from ha_core.registry.errors import PlatformAwayError, RefusedError
+from ha_core.registry.remote_changes import HttpChanges
+from ha_core.wire.codes import ErrorCode
+
+T = TypeVar("T")
+AT_ONCE = 4
+TURN_S = 10.0
+"""How long a change waits for those before it."""
+IN_FORCE_S = 3.0
+_OK: Message = {"error_code": 0, "error_message": None}
+
+
+class Changing:
+    def __init__(self, platform: FollowingPlatform | None, quotas: FollowingQuotas) -> None:
+        self._platform, self._quotas = platform, quotas
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._threads = ThreadPoolExecutor(AT_ONCE, "platform-changes")
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def carry_out(self, wanted: Change) -> list[Message] | list[DeletedRules]:
+        """What became of each."""
+        match wanted:
+            case ChangeQuotas():
+                if self._platform is None or not self._platform.has_quotas:
+                    return await asyncio.to_thread(self._quotas.change, wanted)
+                return await self._limit(wanted)
+            case CreateRules():
+                return await self._create(wanted)
+            case DeleteRules():
+                return await self._delete(wanted)
+
+    async def _create(self, wanted: CreateRules) -> list[Message]:
+        made = await self._on_platform(wanted.user, lambda there: there.create_rules(wanted.rules))
+        if isinstance(made, dict):
+            return [made for _ in wanted.rules]
+        await self._in_force("rules", made.changed_us)
+        return [_OK if why is None else _refused(why) for why in made.refused]
+
+    async def _delete(self, wanted: DeleteRules) -> list[DeletedRules]:
+        made = await self._on_platform(wanted.user, lambda there: there.delete_rules(wanted.filters))
+        if isinstance(made, dict):
+            return [DeletedRules(made) for _ in wanted.filters]
+        await self._in_force("rules", made.changed_us)
+        return [DeletedRules(_OK, rules) for rules in made.rules]
+
+    async def _limit(self, wanted: ChangeQuotas) -> list[Message]:
+        made = await self._on_platform(
+            wanted.user, lambda there: there.change_quotas(wanted.changes, wanted.validate_only)
+        )
+        if isinstance(made, dict):
+            return [made for _ in wanted.changes]
+        if not wanted.validate_only:
+            stand = [change for change, why in zip(wanted.changes, made.refused, strict=True) if why is None]
+            await self._quotas.in_force(stand, IN_FORCE_S)
+        return [_OK if why is None else _refused(why) for why in made.refused]
+
+    async def _on_platform(self, user: str, change: Callable[[HttpChanges], T]) -> T | Message:
+        """What came of it, or why nothing did."""
+        platform = self._platform
+        assert platform is not None  # elsewhere nobody is told that rules could be changed
+
+        def work() -> T:
+            return change(HttpChanges(platform.line.client(), user))
+
+        try:
+            async with asyncio.timeout(TURN_S):
+                await self._turns.acquire()
+        except TimeoutError:
+            return _away(f"the platform at {platform.url} has answered nobody for {TURN_S:.0f} s; try again")
+        working = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        # Given back when the thread is free, also where nobody waits for it any more.
+        working.add_done_callback(lambda _: self._turns.release())
+        try:
+            return await asyncio.shield(working)
+        except RefusedError as error:
+            return _refused(str(error))
+        except (PlatformAwayError, PlatformError) as error:
+            return _away(f"{error}. Whether the change was made is not known; it may be asked for again")
+
+    async def _in_force(self, kind: str, changed_us: int) -> None:
+        if changed_us and self._platform is not None:
+            await self._platform.in_force(kind, changed_us, IN_FORCE_S)
+
+
+def _refused(why: str) -> Message:
+    return {"error_code": int(ErrorCode.INVALID_REQUEST), "error_message": why}
+
+
+def _away(why: str) -> Message:
+    return {"error_code": int(ErrorCode.REQUEST_TIMED_OUT), "error_message": why}

@@ -1,0 +1,75 @@
+"""The platform's database as an Airflow connection."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+
+if TYPE_CHECKING:
+    from ha_core.registry.registry import Registry
+
+VARIABLE = "SWITCHYARD_DATABASE"
+"""As for commands: the URL, where there is no connection."""
+
+
+class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
+    """Connection type `switchyard_platform`: a PostgreSQL server by host, port, login, password and schema (the name of
+    the database), or extra `sqlite_file`. Without the connection `SWITCHYARD_DATABASE` says where it is.
+    """
+
+    conn_name_attr = "platform_conn_id"
+    default_conn_name = "switchyard_platform"
+    conn_type = "switchyard_platform"
+    hook_name = "Switchyard platform (users, rights, quotas)"
+
+    def __init__(self, platform_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.platform_conn_id = platform_conn_id
+
+    def get_conn(self) -> Registry:
+        """Open the database. Close it, or use it in `with`.
+
+        :raises RegistryError: it is away, or has other tables, or nobody says where it is.
+        """
+        from ha_core.registry.registry import Registry
+
+        return Registry.open(self._url())
+
+    def test_connection(self) -> tuple[bool, str]:
+        from ha_core.registry.errors import RegistryError
+
+        try:
+            with self.get_conn() as registry:
+                changed = [kind for kind, newest_us in registry.read.newest_us().items() if newest_us]
+        except (RegistryError, ValueError) as error:
+            return False, str(error)
+        return True, f"It has {', '.join(changed) or 'nothing yet'}."
+
+    def _url(self) -> str:
+        from airflow.sdk.exceptions import AirflowException
+
+        from ha_core.registry.errors import InvalidError
+
+        try:
+            found = self.get_connection(self.platform_conn_id)
+        except AirflowException:
+            if url := os.environ.get(VARIABLE):
+                return url
+            # Not a file of the worker's own: rights that nobody enforces would be granted in it.
+            raise InvalidError(
+                f"nobody says where the platform's database is: make the connection {self.platform_conn_id}, or set "
+                f"{VARIABLE}"
+            ) from None
+        return _url(found)
+
+
+def _url(found: Any) -> str:
+    from sqlalchemy.engine import URL
+
+    file = found.extra_dejson.get("sqlite_file")
+    if file:
+        return URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
+    url = URL.create("postgresql", found.login, found.password, found.host or "127.0.0.1", found.port, found.schema)
+    return url.render_as_string(hide_password=False)

@@ -1,0 +1,147 @@
+"""Many changes of who may do what and use how much, shown first and then made at once on the platform."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from ha_core.hooks.platform import PlatformHook
+from ha_core.operators.base import SwitchyardOperator
+from ha_core.operators.dag_run import run_by
+from ha_core.operators.forms import Lines, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ha_core.registry.batch import Batch, Keys, Step
+    from ha_core.registry.registry import Registry
+
+MAX_KEYS_BYTES = 1 << 20
+MAX_BY = 255
+"""Characters, as the platform takes them."""
+
+
+class PlanAccessOperator(SwitchyardOperator):
+    """Show what each line of the form would do, after all that can be wrong with it was checked.
+
+    Neither the form nor a log has a password: keys come from a file, and without one a user gets his password by REST.
+
+    :param create: users, a line each.
+    :param disable: users who are to do nothing more, until they are enabled.
+    :param grant: rights, a line each.
+    :param quotas: limits, a line each.
+    :param keys_file: on the worker: `switchyard users entry` writes what is in it.
+    :param platform_conn_id: the platform's database.
+    """
+
+    create: Any = Lines(())
+    disable: Any = Lines(())
+    enable: Any = Lines(())
+    grant: Any = Lines(())
+    revoke: Any = Lines(())
+    quotas: Any = Lines(())
+    keys_file: Any = Text(None)
+    reason: Any = Text()
+
+    def __init__(self, *, platform_conn_id: str = PlatformHook.default_conn_name, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.platform_conn_id = platform_conn_id
+
+    def work(self) -> dict[str, Any]:
+        from ha_core.present.registry import batch_page
+
+        steps = self._made(dry_run=True)
+        shown = [(step.section, step.line, step.what) for step in steps]
+        self.propose(batch_page(shown))
+        changes = _changes(steps)
+        if not changes:
+            raise AirflowSkipException("Nothing to change: all of it stands already.")
+        self.would(f"{changes} would be changed on the platform: {_counted(steps)}")
+        return _result(steps)
+
+    def _made(self, dry_run: bool) -> Sequence[Step]:
+        from ha_core.registry.batch import made
+
+        with _refused(), self._platform() as registry:
+            return made(registry, self._batch(), run_by(self.context)[:MAX_BY], self.reason, dry_run)
+
+    def _platform(self) -> Registry:
+        return PlatformHook(self.platform_conn_id).get_conn()
+
+    def _batch(self) -> Batch:
+        from ha_core.registry.batch import Batch
+
+        sections = (self.create, self.disable, self.enable, self.grant, self.revoke, self.quotas)
+        return Batch(*sections, keys=_keys(self.keys_file) if self.keys_file else None)
+
+
+class ChangeAccessOperator(PlanAccessOperator):
+    """Make all of it in one transaction. Gateways enforce it within seconds."""
+
+    told_before = "what would be done is in the log of the task before"
+
+    def work(self) -> dict[str, Any]:
+        from ha_core.present.registry import batch_page
+
+        steps = self._made(dry_run=False)
+        self.say(batch_page([(step.section, step.line, step.what) for step in steps]))
+        self.done(f"{_changes(steps)} changed on the platform: {_counted(steps)}")
+        return _result(steps)
+
+
+def _changes(steps: Sequence[Step]) -> int:
+    return sum(step.edit is not None for step in steps)
+
+
+def _counted(steps: Sequence[Step]) -> str:
+    counts = Counter(f"{step.edit.kind} {step.what}" for step in steps if step.edit is not None)
+    return ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "nothing"
+
+
+def _result(steps: Sequence[Step]) -> dict[str, Any]:
+    without = sorted(
+        step.edit.key
+        for step in steps
+        if step.section == "create" and step.edit is not None and not getattr(step.edit.entry, "scram", None)
+    )
+    return {
+        "lines": [f"{step.what}: {step.section} {step.line}" for step in steps],
+        "users_without_a_password": without,
+    }
+
+
+def _keys(file: str) -> Keys:
+    """:raises RegistryError: it cannot be read, or has no keys; never says what it has."""
+    import yaml
+
+    from ha_core.registry.batch import keys_of
+    from ha_core.registry.errors import InvalidError
+
+    try:
+        with Path(file).open("rb") as opened:
+            data = opened.read(MAX_KEYS_BYTES + 1)
+        if len(data) > MAX_KEYS_BYTES:
+            raise InvalidError(f"{file} has more than {MAX_KEYS_BYTES} bytes: give fewer keys at once")
+        found: object = yaml.safe_load(data)
+    except OSError as error:
+        raise InvalidError(f"{file} cannot be read on this worker: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        raise InvalidError(f"{file} is no YAML of keys; write it with `switchyard users entry`") from None
+    return keys_of(found if isinstance(found, Mapping) else None)
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """What repeating cannot help; a database that is away, or a change of somebody else, it can."""
+    from ha_core.operations.errors import RefusedError
+    from ha_core.registry.errors import InvalidError, NotThereError, SchemaError, StillUsedError
+
+    try:
+        yield
+    except (InvalidError, NotThereError, SchemaError, StillUsedError) as error:
+        raise RefusedError(f"Nothing was changed. {error}") from None

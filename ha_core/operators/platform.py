@@ -1,0 +1,65 @@
+"""The platform in Airflow: its REST API for who is logged in there. Who may call it says the plugin
+(`plugins/switchyard_platform.py`)."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from ha_core.hooks.platform import PlatformHook
+
+log = logging.getLogger("switchyard.airflow")
+RETRY_S = 5.0
+"""How often a database that is away is tried, however many call."""
+
+
+def platform_app(caller_of: Callable[..., str]) -> Any:
+    """The ASGI application, over the database of the connection `switchyard_platform`.
+
+    :param caller_of: a dependency of FastAPI: the name of who calls; it refuses who may not.
+    :raises RegistryError: the database is away, or has other tables.
+    """
+    from fastapi import Depends
+
+    from ha_core.registry.serving.app import make_operators_app
+    from ha_core.registry.serving.tokens import Caller
+
+    def caller(name: Annotated[str, Depends(caller_of)]) -> Caller:
+        return Caller(name, "operator")
+
+    return make_operators_app(PlatformHook().get_conn(), caller)
+
+
+class WhenCalled:
+    """An ASGI application that is made when it is first called, and while that fails, with a later call."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._app: Any = None
+        self._making: asyncio.Lock | None = None
+        self._failed_s = float("-inf")
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if self._app is None:
+            self._making = self._making or asyncio.Lock()
+            async with self._making:
+                await self._try()
+        if self._app is None:
+            from ha_core.registry.serving.answers import error
+
+            # Why is for its log: nobody knows yet who asks.
+            refused = error(503, "database_away", "the platform is not there at the moment: the server's log says why")
+            await refused(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _try(self) -> None:
+        if self._app is not None or time.monotonic() - self._failed_s < RETRY_S:
+            return
+        try:
+            self._app = await asyncio.to_thread(self._make)
+        # Whatever is wrong with a database that somebody else has set up, a later call looks again.
+        except Exception as error:
+            self._failed_s = time.monotonic()
+            log.warning("the platform cannot be served: %s", error)

@@ -1,0 +1,107 @@
+"""Access rules as Kafka's own tools change them, where the platform has them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.composed.acls import create_acls, delete_acls
+from gateway.composed.handlers import CreateRules, DeletedRules, DeleteRules
+from ha_core.model.access import AccessRule, AclOperation, PatternType, Permission, ResourceType
+from ha_core.model.access_filter import RuleFilter
+from ha_core.plan.rights import Rights
+from ha_core.wire.codes import ApiKey, ErrorCode
+from tests.gateway.composed.playbook import Playbook, requested, world
+
+READS = AccessRule("User:alice", ResourceType.TOPIC, "orders", PatternType.LITERAL, AclOperation.READ, Permission.ALLOW)
+OK = {"error_code": 0, "error_message": None}
+AWAY = {"error_code": int(ErrorCode.REQUEST_TIMED_OUT), "error_message": "the platform does not answer"}
+CREATION: dict[str, Any] = {
+    "resource_type": 2,
+    "resource_name": "orders",
+    "resource_pattern_type": 3,
+    "principal": "User:alice",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
+FILTER: dict[str, Any] = {
+    "resource_type_filter": 2,
+    "resource_name_filter": "orders",
+    "pattern_type_filter": 3,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+CONTEXT = replace(world(), rights=Rights(), user="ops")
+
+
+def creating(*creations: dict[str, Any]) -> Playbook:
+    request = requested(ApiKey.CREATE_ACLS, 3, creations=[CREATION | one for one in creations])
+    return Playbook(create_acls(CONTEXT, 3, request))
+
+
+def deleting(*filters: dict[str, Any]) -> Playbook:
+    request = requested(ApiKey.DELETE_ACLS, 3, filters=[FILTER | one for one in filters])
+    return Playbook(delete_acls(CONTEXT, 3, request))
+
+
+def test_rules_are_wanted_in_the_name_of_who_has_authenticated_and_each_is_told_what_became_of_it() -> None:
+    play = creating({}, {"operation": 99}, {"operation": 4})
+    assert play.step == CreateRules("ops", (READS, READS._replace(operation=AclOperation.WRITE)))
+
+    play.gives([OK, AWAY])
+
+    results = play.encodes(ApiKey.CREATE_ACLS, 3)["results"]
+    assert [one["error_code"] for one in results] == [0, ErrorCode.INVALID_REQUEST, ErrorCode.REQUEST_TIMED_OUT]
+    assert results[2]["error_message"] == "the platform does not answer"
+
+
+@pytest.mark.parametrize(
+    ("creation", "words"),
+    [
+        ({"resource_type": 6}, "resource_type 6"),
+        ({"resource_type": 1}, "resource_type 1"),
+        ({"resource_name": ""}, "name ''"),
+        ({"resource_name": "a b"}, "no topic has it"),
+        ({"resource_type": 4, "resource_name": "another"}, "kafka-cluster"),
+        ({"resource_pattern_type": 2}, "resource_pattern_type 2"),
+        ({"principal": "alice"}, "principal 'alice'"),
+        ({"principal": "User:"}, "principal 'User:'"),
+        ({"host": "example.org"}, "host 'example.org'"),
+        ({"operation": 1}, "operation 1"),
+        ({"permission_type": 0}, "permission_type 0"),
+    ],
+)
+def test_what_no_rule_can_be_is_told_without_asking_anybody(creation: dict[str, Any], words: str) -> None:
+    (said,) = creating(creation).encodes(ApiKey.CREATE_ACLS, 3)["results"]
+
+    assert said["error_code"] == ErrorCode.INVALID_REQUEST
+    assert words in said["error_message"]
+
+
+def test_filters_are_told_the_rules_that_are_gone() -> None:
+    play = deleting({}, {"resource_type_filter": 6}, {"permission_type": 0})
+    assert play.step == DeleteRules("ops", (RuleFilter(ResourceType.TOPIC, "orders", PatternType.LITERAL),))
+
+    play.gives([DeletedRules(OK, (READS,))])
+
+    first, never, unknown = play.encodes(ApiKey.DELETE_ACLS, 3)["filter_results"]
+    (gone,) = first["matching_acls"]
+    assert gone.items() >= {"error_code": 0, "resource_name": "orders", "principal": "User:alice"}.items()
+    assert (never["error_code"], never["matching_acls"]) == (0, [])
+    assert (unknown["error_code"], unknown["matching_acls"]) == (ErrorCode.INVALID_REQUEST, [])
+
+
+def test_where_the_platform_is_away_nothing_is_told_to_be_gone() -> None:
+    play = deleting({"pattern_type_filter": 2})
+    assert isinstance(play.step, DeleteRules)
+    assert play.step.filters[0].matching
+
+    play.gives([DeletedRules(AWAY)])
+
+    (said,) = play.encodes(ApiKey.DELETE_ACLS, 3)["filter_results"]
+    assert (said["error_code"], said["matching_acls"]) == (ErrorCode.REQUEST_TIMED_OUT, [])

@@ -1,0 +1,70 @@
+"""Filters of access rules in words; what they describe is compared with Kafka's in `tests/gateway/composed`."""
+
+from __future__ import annotations
+
+import pytest
+
+from ha_core.model.access import (
+    AccessRule,
+    AccessRuleError,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourceType,
+    access_rule,
+    rule_in_words,
+)
+from ha_core.model.access_filter import RuleFilter, filter_in_words, rule_filter
+
+RULE = AccessRule(
+    "User:alice", ResourceType.TOPIC, "ord", PatternType.PREFIXED, AclOperation.READ, Permission.ALLOW, "10.0.0.7"
+)
+
+
+def test_a_rule_is_the_same_after_it_was_written_in_words() -> None:
+    assert access_rule(rule_in_words(RULE)) == RULE
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        RuleFilter(),
+        RuleFilter(name="orders", matching=True),
+        RuleFilter(
+            ResourceType.TOPIC, "ord", PatternType.PREFIXED, AclOperation.READ, Permission.DENY, "User:alice", "*"
+        ),
+    ],
+)
+def test_a_filter_is_the_same_after_it_was_written_in_words(asked: RuleFilter) -> None:
+    assert rule_filter(filter_in_words(asked)) == asked
+
+
+@pytest.mark.parametrize(
+    ("asked", "described"),
+    [
+        (RuleFilter(), True),
+        (RuleFilter(name="ord"), True),
+        (RuleFilter(name="orders"), False),
+        (RuleFilter(name="orders", matching=True), True),
+        (RuleFilter(ResourceType.GROUP), False),
+        (RuleFilter(pattern=PatternType.LITERAL), False),
+        (RuleFilter(principal="User:bob"), False),
+        (RuleFilter(host="*"), False),
+        (RuleFilter(host="10.0.0.7", principal="User:alice", effect=Permission.ALLOW), True),
+    ],
+)
+def test_a_filter_describes_what_is_the_same_in_all_that_it_says(asked: RuleFilter, described: bool) -> None:
+    assert asked.describes(RULE) is described
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ({"resource_type": "table"}, "resource_type 'table'"),
+        ({"operation": 3}, "operation"),
+        ({"topic": "orders"}, "topic"),
+    ],
+)
+def test_what_no_filter_says_is_named(said: dict[str, object], field: str) -> None:
+    with pytest.raises(AccessRuleError, match=field):
+        rule_filter(said)

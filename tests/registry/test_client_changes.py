@@ -1,0 +1,234 @@
+"""What gateways write in the name of clients: each rule by itself, and nothing half-done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from ha_core.model.access import ResourceType
+from ha_core.model.access_filter import RuleFilter
+from ha_core.registry import client_changes
+from ha_core.registry.changing import Edit, put
+from ha_core.registry.client_changes import MAX_AT_ONCE, ClientChanges, QuotaChange
+from ha_core.registry.errors import BusyError, InvalidError
+from ha_core.registry.kinds.quotas import LIMITS, Quota
+from ha_core.registry.kinds.rules import Rule
+from ha_core.registry.kinds.users import User
+from ha_core.registry.registry import Registry
+from ha_core.registry.serving.app import make_app
+from ha_core.registry.serving.tokens import parse
+from tests.registry.rest import GATEWAY, KNOWN, OPERATOR, client_with, failed
+
+READS = {"principal": "User:alice", "resource_type": "topic", "name": "orders", "operation": "read"}
+
+
+def said(**fields: str) -> dict[str, str]:
+    return {**READS, **fields}
+
+
+def rules(registry: Registry) -> set[str]:
+    found = [one.entry for one in registry.read.page("rules").stored]
+    return {f"{rule.principal} {rule.operation} {rule.name}" for rule in found if isinstance(rule, Rule)}
+
+
+def changes(registry: Registry) -> ClientChanges:
+    return ClientChanges(registry, "alice", "CREATE_ACLS of a client, through gw-1")
+
+
+@pytest.fixture
+def known(registry: Registry) -> Registry:
+    registry.apply([put(User(name=name, groups=("tills",))) for name in ("alice", "bob")], "somebody", "a test")
+    return registry
+
+
+def test_what_can_be_is_made_at_once_and_of_the_rest_each_says_why_not(known: Registry) -> None:
+    outcomes, changed_us = changes(known).create_rules(
+        [
+            said(),
+            said(principal="User:nobody"),
+            said(name="a b"),
+            said(principal="Group:tills", operation="write"),
+            said(resource_type="cluster", name="kafka-cluster"),
+            said(),
+        ]
+    )
+
+    assert [error is None for error in outcomes] == [True, False, False, True, False, True]
+    assert "no user 'nobody'" in str(outcomes[1])
+    assert rules(known) == {"User:alice read orders", "Group:tills write orders"}
+    history = known.read.history("rules").stored
+    assert {(one.by, one.reason) for one in history} == {("alice", "CREATE_ACLS of a client, through gw-1")}
+    assert changed_us == max(one.changed_us for one in history)
+
+
+def test_who_asks_again_is_told_that_it_stands_and_makes_no_other_version(known: Registry) -> None:
+    changes(known).create_rules([said()])
+
+    outcomes, changed_us = changes(known).create_rules([said()])
+
+    assert (outcomes, changed_us) == ([None], 0)
+    assert len(known.read.history("rules").stored) == 1
+
+
+def test_filters_delete_what_they_describe_and_nothing_else(known: Registry) -> None:
+    changes(known).create_rules(
+        [said(), said(operation="write"), said(principal="User:bob"), said(name="ord", pattern="prefixed")]
+    )
+
+    found, changed_us = changes(known).delete_rules(
+        [
+            RuleFilter(ResourceType.TOPIC, "orders", principal="User:alice"),
+            RuleFilter(name="orders", matching=True),
+            RuleFilter(ResourceType.GROUP),
+        ]
+    )
+
+    assert [len(rules) for rules in found] == [2, 4, 0]
+    assert rules(known) == set()
+    assert changed_us > 0
+    assert changes(known).delete_rules([RuleFilter()]) == ([[]], 0)
+
+
+def test_what_somebody_else_changes_meanwhile_is_looked_at_again(
+    known: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given somebody who makes one of the rules after it was looked for, and deletes the user of another one
+    apply = Registry.apply
+
+    def meanwhile(registry: Registry, *arguments: Any) -> Any:
+        monkeypatch.setattr(Registry, "apply", apply)
+        apply(registry, [put(Rule.read(said()))], "another", "a test")
+        apply(registry, [Edit("users", "bob", None, 1)], "another", "a test")
+        return apply(registry, *arguments)
+
+    monkeypatch.setattr(Registry, "apply", meanwhile)
+    # When
+    outcomes, _ = changes(known).create_rules([said(), said(principal="User:bob"), said(operation="write")])
+    # Then
+    assert [error is None for error in outcomes] == [True, False, True]
+    assert [one.by for one in known.read.history("rules").stored] == ["alice", "another"]
+
+
+def test_who_is_overtaken_again_and_again_has_changed_nothing(known: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes(known).create_rules([said()])
+    apply = Registry.apply
+
+    def meanwhile(registry: Registry, *arguments: Any) -> Any:
+        stored = registry.read.find("rules", Rule.read(said()).key)
+        assert stored is not None
+        assert stored.entry is not None
+        apply(registry, [Edit("rules", stored.key, None, stored.version)], "another", "a test")
+        apply(registry, [put(stored.entry)], "another", "a test")
+        return apply(registry, *arguments)
+
+    monkeypatch.setattr(Registry, "apply", meanwhile)
+
+    with pytest.raises(BusyError):
+        changes(known).delete_rules([RuleFilter()])
+
+    assert rules(known) == {"User:alice read orders"}
+
+
+def test_more_than_can_be_gone_through_is_refused_and_names_the_way_out(
+    known: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_changes, "MAX_LOOKED_AT", 1)
+    changes(known).create_rules([said(), said(principal="User:bob")])
+
+    with pytest.raises(InvalidError, match="name a principal"):
+        changes(known).delete_rules([RuleFilter()])
+    with pytest.raises(InvalidError, match="send fewer"):
+        changes(known).create_rules([said()] * (MAX_AT_ONCE + 1))
+    assert len(changes(known).delete_rules([RuleFilter(principal="User:bob")])[0][0]) == 1
+    assert rules(known) == {"User:alice read orders"}
+
+
+def test_only_gateways_write_in_the_name_of_a_client(known: Registry) -> None:
+    body = {"user": "alice", "rules": [said()]}
+
+    assert failed(client_with(known, OPERATOR).post("/v1/gateway/rules", json=body)) == (403, "forbidden")
+    assert failed(client_with(known, None).post("/v1/gateway/rules", json=body)) == (401, "no_token")
+    assert client_with(known, GATEWAY).post("/v1/gateway/rules", json=body).json()["results"] == [None]
+    assert [one.by for one in known.read.history("rules").stored] == ["alice"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("rules", {"user": "alice", "rules": []}),
+        ("rules", {"user": "a\x00", "rules": [READS]}),
+        ("rules", {"rules": [READS]}),
+        ("rules/deletions", {"user": "alice", "filters": [{"resource_type": "table"}]}),
+        ("rules/deletions", {"user": "alice", "filters": [{}] * (MAX_AT_ONCE + 1)}),
+    ],
+)
+def test_what_is_not_understood_changes_nothing(known: Registry, path: str, body: dict[str, Any]) -> None:
+    changes(known).create_rules([said()])
+
+    assert failed(client_with(known, GATEWAY).post(f"/v1/gateway/{path}", json=body)) == (422, "invalid")
+
+    assert rules(known) == {"User:alice read orders"}
+
+
+def limits(registry: Registry) -> dict[str, dict[str, float]]:
+    found = [one.entry for one in registry.read.page("quotas").stored]
+    return {
+        f"{quota.user} {quota.topic} {quota.instance}": {
+            name: getattr(quota, name) for name in LIMITS if getattr(quota, name) is not None
+        }
+        for quota in found
+        if isinstance(quota, Quota)
+    }
+
+
+def change(user: str | None = "alice", topic: str | None = None, **limits: float | None) -> QuotaChange:
+    return QuotaChange.model_validate({"user": user, "topic": topic, "limits": limits})
+
+
+def test_limits_that_are_not_named_stay_and_a_quota_without_limits_is_gone(known: Registry) -> None:
+    changes(known).change_quotas(
+        [change(producer_byte_rate=5.0, consumer_byte_rate=7.0), change("bob", "t", producer_byte_rate=1)]
+    )
+    assert limits(known) == {
+        "alice None None": {"producer_byte_rate": 5, "consumer_byte_rate": 7},
+        "bob t None": {"producer_byte_rate": 1},
+    }
+
+    changes(known).change_quotas(
+        [change(producer_byte_rate=None, request_percentage=12.5), change("bob", "t", producer_byte_rate=None)]
+    )
+    assert limits(known) == {"alice None None": {"consumer_byte_rate": 7, "request_percentage": 12.5}}
+    assert changes(known).change_quotas([change("bob", consumer_byte_rate=None)]) == ([None], 0)
+
+
+def test_of_quotas_each_that_cannot_be_says_why_and_the_rest_is_done(known: Registry) -> None:
+    asked = [
+        change(producer_byte_rate=5.0),
+        change("nobody", producer_byte_rate=5.0),
+        change("bob", producer_byte_rate=1.5),
+        change(producer_byte_rate=6.0),
+        change("bob", "orders", request_percentage=5),
+        change("<default>", consumer_byte_rate=9),
+    ]
+    for dry_run in (True, False):
+        outcomes, _ = changes(known).change_quotas(asked, dry_run)
+        assert [error is None for error in outcomes] == [True, False, False, False, False, True]
+        assert "no user 'nobody'" in str(outcomes[1])
+        assert "changed twice" in str(outcomes[3])
+        assert limits(known) == (
+            {}
+            if dry_run
+            else {"alice None None": {"producer_byte_rate": 5}, "<default> None None": {"consumer_byte_rate": 9}}
+        )
+
+
+def test_quotas_are_taken_only_where_they_come_into_force(known: Registry) -> None:
+    body = {"user": "alice", "quotas": [{"user": "alice", "limits": {"producer_byte_rate": 5}}]}
+    headers = {"Authorization": f"Bearer {GATEWAY}"}
+
+    assert failed(client_with(known, GATEWAY).post("/v1/gateway/quotas", json=body)) == (503, "not_published")
+
+    app = make_app(known, parse(KNOWN, "here"), publishes_quotas=True)
+    assert TestClient(app).post("/v1/gateway/quotas", json=body, headers=headers).json()["results"] == [None]

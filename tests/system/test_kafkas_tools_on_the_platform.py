@@ -1,0 +1,211 @@
+"""Kafka's own tools change rules and quotas of the platform through one gateway, and all gateways enforce them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model import Cluster
+from ha_core.model.quota import Limits, QuotaEntity, QuotaKind
+from ha_core.store.zookeeper import connect
+from ha_core.wire.sasl import SecurityProfile
+from stack.clients.confluent_settings import client_settings
+from stack.harness import Stack
+from tests.kit import tools
+from tests.kit.platform import Platform, logs_in, soon
+from tests.kit.running import ZOOKEEPER_ROOT, bootstrap
+from tests.kit.tools import tool
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+PASSWORD = "secret-of-the-test"
+GATEWAYS = (0, 1)
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "4.3.1"}, gateways=len(GATEWAYS), security="sasl", platform=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def platform(stack: Stack) -> Iterator[Platform]:
+    opened = Platform(stack)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def topic(stack: Stack, name: str) -> str:
+    assert stack.service is not None
+    account = SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
+    with Admin(Cluster(name="east", bootstrap=bootstrap(stack, "east")), account) as admin:
+        admin.create_topics([TopicSpec(name, 1, 1)])
+    return name
+
+
+def settings(stack: Stack, number: int, user: str, password: str) -> dict[str, str | int | float | bool]:
+    """Of a client that knows of the gateway of that number first."""
+    account = client_settings(SecurityProfile("PLAIN", user, password))
+    return {"bootstrap.servers": stack.gateways[number]["bootstrap"], "log_level": 0, **account}
+
+
+def administrator(stack: Stack, number: int) -> AdminClient:
+    return AdminClient(settings(stack, number, "admin", stack.users["admin"]))
+
+
+def written(stack: Stack, number: int, user: str, topic: str) -> KafkaError | None:
+    """What became of one record."""
+    producer = Producer({**settings(stack, number, user, PASSWORD), "message.timeout.ms": 20_000})
+    became: list[KafkaError | None] = []
+    producer.produce(topic, b"value", callback=lambda error, _: became.append(error))
+    producer.flush(30)
+    (error,) = became
+    return error
+
+
+def writes(user: str, topic: str) -> AclBinding:
+    return AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.ALLOW,
+    )
+
+
+def of(user: str) -> AclBindingFilter:
+    # Null is whatever it is there, which its types do not know.
+    return AclBindingFilter(
+        ResourceType.ANY,
+        None,  # type: ignore[arg-type]
+        ResourcePatternType.ANY,
+        f"User:{user}",
+        None,  # type: ignore[arg-type]
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+
+
+def test_an_admin_client_grants_at_one_gateway_and_revokes_at_the_other(
+    stack: Stack, platform: Platform, topic: str
+) -> None:
+    # Given
+    platform.create_user("granted", PASSWORD)
+    soon(lambda: all(logs_in(stack, number, "granted", PASSWORD) for number in GATEWAYS), "the user logs in")
+    first, second = (administrator(stack, number) for number in GATEWAYS)
+    rule = writes("granted", topic)
+    # When
+    for future in first.create_acls([rule]).values():
+        future.result(30)
+    # Then
+    for number in GATEWAYS:
+        soon(lambda number=number: written(stack, number, "granted", topic) is None, "the record is written")  # type: ignore[misc]
+    (stored,) = platform.call("GET", "/v1/rules", user="granted")["items"]
+    assert (stored["by"], stored["value"]["name"]) == ("admin", topic)
+    soon(lambda: second.describe_acls(of("granted")).result(30) == [rule], "the other gateway tells it")
+    # And when it is taken back
+    (gone,) = second.delete_acls([of("granted")]).values()
+    assert gone.result(30) == [rule]
+    for number in GATEWAYS:
+        soon(
+            lambda number=number: denied(written(stack, number, "granted", topic)),  # type: ignore[misc]
+            "the record is refused",
+        )
+    assert platform.call("GET", "/v1/rules", user="granted")["items"] == []
+
+
+def denied(error: KafkaError | None) -> bool:
+    return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_rule_for_nobody_is_refused_with_the_platforms_words(stack: Stack, topic: str) -> None:
+    (future,) = administrator(stack, 0).create_acls([writes("nobody-at-all", topic)]).values()
+
+    with pytest.raises(KafkaException) as refused:
+        future.result(30)
+
+    assert refused.value.args[0].code() == KafkaError.INVALID_REQUEST
+    assert "there is no user 'nobody-at-all' on the platform" in refused.value.args[0].str()
+
+
+def properties(stack: Stack, folder: Path) -> str:
+    """The file by which tools log in as an administrator."""
+    login = f'username="admin" password="{stack.users["admin"]}";'
+    config = folder / "admin.properties"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f"sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required {login}\n"
+    )
+    return str(config)
+
+
+def test_kafka_acls_adds_lists_and_removes_rules_of_the_platform(
+    stack: Stack, platform: Platform, topic: str, tmp_path: Path
+) -> None:
+    # Given
+    platform.create_user("tooled", PASSWORD)
+    config = properties(stack, tmp_path)
+
+    def acls(*arguments: str) -> tools.Said:
+        return tool("4.3.1", tools.ACLS, stack.bootstrap, "--command-config", config, *arguments)
+
+    what = ("--allow-principal", "User:tooled", "--operation", "Read", "--topic", topic)
+    # When
+    added = acls("--add", *what)
+    # Then
+    assert added.exit_code == 0, added
+    assert len(platform.call("GET", "/v1/rules", user="tooled")["items"]) == 1
+    assert f"name={topic}" in acls("--list", "--principal", "User:tooled").out
+    # And when it is taken back
+    removed = acls("--remove", "--force", *what)
+    assert removed.exit_code == 0, removed
+    assert platform.call("GET", "/v1/rules", user="tooled")["items"] == []
+
+
+def test_kafka_configs_limits_a_user_of_the_platform_at_all_gateways_and_frees_him(
+    stack: Stack, platform: Platform, tmp_path: Path
+) -> None:
+    # Given
+    platform.create_user("limited", PASSWORD)
+    soon(lambda: logs_in(stack, 0, "limited", PASSWORD), "the gateway knows the user")
+    config = properties(stack, tmp_path)
+
+    def configs(*arguments: str) -> tools.Said:
+        whom = ("--alter", "--entity-type", "clients", "--entity-name", "limited.orders")
+        return tool("4.3.1", tools.CONFIGS, stack.bootstrap, "--command-config", config, *whom, *arguments)
+
+    store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
+    orders = QuotaEntity("limited", None, "orders")
+
+    def in_force() -> dict[QuotaEntity | None, Limits]:
+        return {one.entity: one.limits for one in store.quotas().readable.values()}
+
+    # When
+    added = configs("--add-config", "producer_byte_rate=1000")
+    # Then
+    assert added.exit_code == 0, added
+    (stored,) = platform.call("GET", "/v1/quotas", user="limited")["items"]
+    assert (stored["by"], stored["value"]["topic"]) == ("admin", "orders")
+    soon(lambda: in_force().get(orders) == {QuotaKind.PRODUCE: 1000.0}, "it is published")
+    # And when he is limited no more
+    removed = configs("--delete-config", "producer_byte_rate")
+    assert removed.exit_code == 0, removed
+    soon(lambda: orders not in in_force(), "it is published that he is not limited")
+    assert platform.call("GET", "/v1/quotas", user="limited")["items"] == []
+    store.close()
