@@ -151,9 +151,7 @@ class Gateway:
         self.changing = Changing(self.platform, self.quotas)
         self.composer = Composer(self.upstream, self.nodes, self.changing.carry_out)
         self.errands = Errands(self.loop)
-        self._without_lease: set[ClientConnection] = set()
-        """Those with an answer that may be given under the lease only."""
-        self._resuming = Rounds[ClientConnection](self.loop, ClientConnection.lease_is_back)
+        self._without_lease = leases.Waiting[ClientConnection](self.loop, ClientConnection.lease_is_back)
         self.following = Rounds[ClientConnection](self.loop, self._follows)
         self._catching_up = Rounds[bytes](self.loop, self.terms.catch_up)
         self._viewed_last: View | None = None
@@ -205,7 +203,9 @@ class Gateway:
             self.jwks.begin()
         self._watcher = self.store.watch(self._viewed, self._zookeeper)
         self._spawn(
-            leases.keep(self.lease, self.store.confirm, self._current, config.zookeeper.lease_ms, self._resume),
+            leases.keep(
+                self.lease, self.store.confirm, self._current, config.zookeeper.lease_ms, self._without_lease.resume
+            ),
             self.sightings.keep(),
             self.members.watch(self._allocated, self.lease_holds),
             self.following_copies.keep(),
@@ -418,10 +418,6 @@ class Gateway:
 
     def lease_holds(self) -> bool:
         return self.lease.holds(clock.now())
-
-    def _resume(self) -> None:
-        self._resuming.begin(tuple(self._without_lease))
-        self._without_lease.clear()
 
     def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
         self._without_lease.discard(connection)

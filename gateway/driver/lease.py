@@ -6,8 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
 
 from gateway import clock
+from gateway.driver.rounds import Rounds
 from gateway.session.snapshot import Lease
 
 _log = logging.getLogger(__name__)
@@ -15,6 +17,29 @@ _log = logging.getLogger(__name__)
 RETRY_S = 0.05
 _THREAD = ThreadPoolExecutor(1, "lease")
 """Its own: the loop's threads are few, and each look-up of a name that nobody answers holds one for many seconds."""
+
+
+C = TypeVar("C")
+
+
+class Waiting(Generic[C]):
+    """Connections with an answer that may be given under the lease only."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, lease_is_back: Callable[[C], None]) -> None:
+        self._waiting: set[C] = set()
+        self._rounds = Rounds(loop, lease_is_back)
+
+    def add(self, connection: C) -> None:
+        self._waiting.add(connection)
+
+    def discard(self, connection: C) -> None:
+        self._waiting.discard(connection)
+
+    def resume(self) -> None:
+        """The lease holds. Who finds it lost again when he is told, as in a process that was stopped on the way, waits
+        for the next time."""
+        waiting, self._waiting = self._waiting, set()
+        self._rounds.begin(waiting)
 
 
 async def keep(

@@ -63,10 +63,10 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
     pending = upstream.queue[0]
     if pending.request.correlation_id != correlation_id:
         raise RemoteProtocolError(f"answer {correlation_id} where {pending.request.correlation_id} was due")
-    if isinstance(pending, Gathered):
-        return Gathering(4 + size, pending=pending)
     if isinstance(pending, Discarded):
         return Dropping(4 + size)
+    if isinstance(pending, Gathered):
+        return None if pending.leased and _waits_for_lease(session) else Gathering(4 + size, pending=pending)
     assert isinstance(pending, Passed)
     throttling, read = session.throttling, None
     if throttling.quotas is not None:
@@ -76,14 +76,21 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
             return Holding(4 + size, pending=pending)
     if session.queue[0] is not pending or pending.due_at > session.now:
         return None
-    if pending.request.api.told_leased and session.life.connected and not session.leased():
-        session.await_lease()
+    if pending.request.api.told_leased and _waits_for_lease(session):
         return None
     if isinstance(pending, Patched) or read is not None:
         shifts = pending.shifts if isinstance(pending, Patched) else {}
         patcher = FetchPatcher(pending.request.api_version, size, shifts, read)
         return Patching(pending.basis, patcher, pending, 4 + size, read)
     return Streaming(4 + size, pending.basis)
+
+
+def _waits_for_lease(session: ConnectionState) -> bool:
+    """Whether what lies in a log must not be read now: somebody would be told."""
+    if not session.life.connected or session.leased():
+        return False
+    session.await_lease()
+    return True
 
 
 def _next(upstream: Upstream) -> InFlight | Discarded | None:
@@ -124,10 +131,17 @@ def abandon(session: ConnectionState, pending: Passed, frame: bytes) -> bool:
 def look_for_unresponsive(session: ConnectionState) -> None:
     """Time has passed: where an answer is late the topology is asked for."""
     for pending in session.queue:
-        if isinstance(pending, Gathered) and pending.due_at <= session.now and pending.dispensable:
+        if isinstance(pending, Gathered) and pending.due_at <= session.now and _silent(session, pending):
             pending.due_at = session.now + PATIENCE_S
             session.emit(Refresh())
             session.wake()
+
+
+def _silent(session: ConnectionState, pending: Gathered) -> bool:
+    """Whether brokers say nothing that are not waited for for ever; an answer that waits for the lease is there."""
+    return any(
+        (upstream := session.upstreams.get(lane)) is None or not upstream.blocked for lane in pending.dispensable
+    )
 
 
 def give_up_unresponsive(session: ConnectionState) -> None:

@@ -18,13 +18,15 @@ def begin(
     exchange: Exchange,
     topics: tuple[bytes, ...] = (),
     group: bytes | None = None,
+    leased: bool = False,
 ) -> Gathered:
     """Starts the exchange that answers a request; the client waits for it from now on.
 
     :param topics: in whose logs it may leave traces.
     :param group: that it may change.
+    :param leased: answers of brokers are read under the lease only.
     """
-    pending = Gathered(request, topics, group, exchange=exchange)
+    pending = Gathered(request, topics, group, exchange=exchange, leased=leased)
     session.enqueue(pending)
     _resume(session, pending, None)
     return pending

@@ -65,7 +65,7 @@ class Answer(NamedTuple):
     """Empty: the client expects none."""
     delay_s: float = 0.0
     promises: bool = True
-    """Whether it says that something is in a log, or what lies where somebody may write."""
+    """Whether it says that something is in a log."""
 
 
 Exchange = Generator[Send | StandInLine | Wait, Any, Answer | None]
@@ -198,10 +198,13 @@ class Gathered(InFlight):
     :ivar awaited: brokers whose answer is not there; none: it stands in line (`StandInLine`, `Wait`).
     :ivar clusters: those to which something of it was sent.
     :ivar sent: its last `Send`.
+    :ivar leased: they say what lies where somebody may write, so they are read under the lease only. Until then they
+        lie at their brokers: all readers wait at once, and whole answers are long.
     """
 
     outcome = "mapped"
     exchange: Exchange = field(kw_only=True)
+    leased: bool = field(default=False, kw_only=True)
     awaited: set[BrokerLane] = field(default_factory=set, init=False)
     clusters: set[str] = field(default_factory=set, init=False)
     sent: Send = field(default=Send({}), init=False)

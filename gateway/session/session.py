@@ -15,7 +15,7 @@ from gateway.session.commands import BrokerLane, Cause, Command, Refresh
 from gateway.session.entry import Judging
 from gateway.session.fetch.handle import forget_gaps, wake_readers
 from gateway.session.life import Leaving
-from gateway.session.pending import Composed, Discarded, InFlight, Passed, Ready, concerns
+from gateway.session.pending import Composed, Discarded, Gathered, InFlight, Passed, Ready, concerns
 from gateway.session.reading import Delayed, Full, HalfSent, Verdict
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
@@ -280,9 +280,9 @@ class Session(ConnectionState):
         return self.pop_commands()
 
     def _unblock(self) -> None:
-        """An answer that waited for its turn streams now; one for which nobody waits any more is dropped."""
+        """An answer that waited for its turn streams now; one for an exchange is read, and one for nobody dropped."""
         for blocked in [one for one in self.upstreams.values() if one.blocked]:
-            if isinstance(blocked.queue[0], Discarded):
+            if isinstance(blocked.queue[0], Discarded | Gathered):
                 self._read_on(blocked)
         while self.queue and self.life.goes_on:
             head = self.queue[0]

@@ -23,7 +23,7 @@ from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import Gap
 from gateway.session.life import Life, Open, Over
 from gateway.session.open_transactions import OpenTransactions
-from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Passed, Pending, Ready
+from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
 from gateway.session.reading import Beginning, Delayed, Full, HalfSent, Turn, Verdict
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
@@ -323,7 +323,7 @@ class ConnectionState:
     def enqueue(self, pending: InFlight | Composed) -> None:
         """A request that is about to be forwarded or composed."""
         api_key = pending.request.api_key
-        if APIS[api_key].vouched or (APIS[api_key].told_leased and not isinstance(pending, Passed)):
+        if APIS[api_key].vouched or (APIS[api_key].told_leased and isinstance(pending, Composed)):
             pending.basis = self.basis()
         if isinstance(pending, InFlight):
             pending.revision = self.snapshot.view.revision

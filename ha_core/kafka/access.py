@@ -8,7 +8,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, Literal
 
-from ha_core.kafka.brokers import Asking, Brokers
+from ha_core.kafka.brokers import RIGHTS_NOT_TOLD, Asking, Brokers
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import ClusterUnreachableError, NotReadyError, refusal
 from ha_core.plan.facts import AccessRule
@@ -17,6 +17,7 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 _ANY = 1
 _TOPIC_RESOURCE = 2
 _DENY, _ALLOW = 2, 3
+_WRITE = 4
 _PATTERNS: dict[int, Literal["literal", "prefixed"]] = {3: "literal", 4: "prefixed"}
 _NUMBERS = {pattern: number for number, pattern in _PATTERNS.items()}
 _MAX_PER_REQUEST = 500
@@ -101,6 +102,13 @@ class Access(Brokers):
         """
         return _PROBE.name not in self._hidden_by([_PROBE], timeout_s)
 
+    def writable(self, topics: Collection[str], timeout_s: float | None = None) -> frozenset[str]:
+        """Those of the topics that the account may write to, as far as brokers tell."""
+        if not topics:
+            return frozenset()
+        told = self.asking(timeout_s).metadata(topics, rights=True)["topics"]
+        return frozenset(one["name"] for one in told if _may_write(one["topic_authorized_operations"]))
+
     def account_among(self, principals: Collection[str], timeout_s: float | None = None) -> str:
         """Which of these the account is, tried out as `bypasses_rules`: for each there is a topic that nobody has, and
         that everybody may see but him. Empty: it is none of them, they are too many, or nobody can say."""
@@ -132,6 +140,10 @@ class Access(Brokers):
             return {one["name"] for one in found if one["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
         return asking.converse(None, talk)
+
+
+def _may_write(operations: int) -> bool:
+    return operations == RIGHTS_NOT_TOLD or bool(operations >> _WRITE & 1)
 
 
 def _rules(asking: Asking, node: int | None) -> frozenset[AccessRule] | None:

@@ -39,6 +39,8 @@ _LOOK_PAUSE_S = 0.05
 _NAMED_IN_ERRORS = 5
 _METADATA_VERSION = 12
 """Leader epochs came with 7, rights with 8, ids of topics with 10."""
+RIGHTS_NOT_TOLD = -(1 << 31)
+"""In the place of what an account may do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ha_core.kafka.brokers import Asking, Brokers
+from ha_core.kafka.brokers import RIGHTS_NOT_TOLD, Asking, Brokers
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import (
     AuthenticationRefusedError,
@@ -18,7 +18,6 @@ from ha_core.kafka.groups import at_coordinators
 from ha_core.model import legal_name
 from ha_core.wire.codes import ApiKey
 
-_RIGHTS_NOT_TOLD = -(1 << 31)
 # bit of the operation (AclOperation) in the answer, its name
 _ON_TOPIC = ((3, "Read"), (8, "Describe"), (10, "DescribeConfigs"))
 _ON_GROUP = ((3, "Read"), (8, "Describe"))
@@ -100,6 +99,6 @@ def _group_rights(asking: Asking, groups: Collection[str]) -> list[str]:
 
 
 def _missing(granted: int, needed: tuple[tuple[int, str], ...], where: str) -> list[str]:
-    if granted == _RIGHTS_NOT_TOLD:
+    if granted == RIGHTS_NOT_TOLD:
         return []
     return [f"{name} on {where}" for bit, name in needed if not granted >> bit & 1]

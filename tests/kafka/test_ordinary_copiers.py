@@ -166,3 +166,27 @@ def test_of_several_accounts_the_own_one_is_found_and_none_where_it_is_not_among
     # A super user is none of them: no rule concerns it
     for service in (east, west):
         assert service.account_among([COPIER, "User:switchyard"]) == ""
+
+
+def test_an_account_that_copies_from_now_on_is_spared_in_the_place_of_the_one_that_did(
+    running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], topic: str, ann: SecurityProfile
+) -> None:
+    # Given a copy whose copier has denied others to write, and a new account for the job that is one of them
+    add(west, {rule(topic, ALL, COPIER), rule(topic, ALL, f"User:{ann.username}")})
+    store = MemoryStore()
+    mirror = mirrored(store, topic)
+    ensure_copy_log(west, mirror.log, mirror.log_partitions)
+    with Admin(clusters["west"], ordinary(running), timeout_s=20) as before:
+        copied(running, east, before, mirror, 1)
+        synced(store, east, before)
+    assert error_of_writing(running, "west", topic, ann) == DENIED
+    with Admin(clusters["west"], ann, timeout_s=20) as copier:
+        # When the job brings the copy in sync by the new account, twice
+        first, second = synced(store, east, copier), synced(store, east, copier)
+        # Then that one copies, which is told, and the old one may not write
+        assert error_of_writing(running, "west", topic) == DENIED
+        copied(running, east, copier, mirror, 2)
+    assert {one for one in of(west, topic) if not one.allows} == {*guard(topic, COPIER)}
+    assert any("kept the account that copies out" in one.reason for one in first.findings)
+    assert [one for one in second.changes if one.what == "rights"] == []
+    assert [one for one in second.findings if one.about == "cluster west"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Document, Mirror
 from ha_core.operations.syncing.pair import OvertakenError, Pair
 from ha_core.operations.syncing.rights import let_writers_in, sync_rights
@@ -54,3 +55,20 @@ def test_a_mirror_that_stands_is_guarded(mirrored: MemoryStore) -> None:
     west = Rules("west")
     looked_at(mirrored, west)
     assert west.there == guards(["orders"])
+
+
+@pytest.mark.parametrize("dead", ["east", "west"])
+def test_what_another_mirror_has_left_goes_also_where_the_other_cluster_is_dead(
+    mirrored: MemoryStore, dead: str
+) -> None:
+    # Given a cluster with the guard of a mirror that has ended, and a mirror that stands, whose other side is dead
+    clusters = {name: Rules(name) for name in ("east", "west")}
+    clusters[dead].refusal = KafkaAdminError(dead, "not now.")
+    (lives,) = clusters.keys() - {dead}
+    clusters[lives].there = {*guards(["bills"])}
+    # When the pair is looked at
+    pair = Pair(mirrored.client(), clusters["east"], clusters["west"], "2026-01-01T00:00:00Z")  # type: ignore[arg-type]
+    with pytest.raises(KafkaAdminError):
+        sync_rights(pair, ["orders"])
+    # Then nobody is kept out
+    assert clusters[lives].there == set()

@@ -104,7 +104,7 @@ def _read(session: ConnectionState, request: Request, routes: Routes) -> None:
         pending = Patched(request, reads=tuple({topic.encode() for topic in topics}), shifts=plan.shifts())
         session.pass_on(pending, lane, request.rewritten(part))
         return
-    exchange.begin(session, request, _gather(session, request, message, plan))
+    exchange.begin(session, request, _gather(session, request, message, plan), leased=plan.live)
 
 
 def _gather(session: ConnectionState, request: Request, message: Message, plan: FetchPlan) -> Exchange:
@@ -128,7 +128,7 @@ def _gather(session: ConnectionState, request: Request, message: Message, plan: 
         session.emit(Refresh())
     again = bool(stale or plan.gone or plan.doubted)
     delay_s = STALE_DELAY_S if again else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
-    return Answer(request.answer(merged), delay_s, promises=plan.live)
+    return Answer(request.answer(merged), delay_s)
 
 
 def _account(session: ConnectionState, plan: FetchPlan, merged: Message) -> None:

@@ -265,6 +265,22 @@ def stands(view: View, key: Partition, extent: Extent) -> bool:
     return any(extent.same_stay(other) for other in extents)
 
 
+def _still_read(view: View, key: Partition, read: Read | None) -> bool:
+    """Whether what was read there may be given: its offsets mean what they did, and who writes there still does. What a
+    log got behind a cut, from a gateway that had slept, lies at the offset of another record.
+
+    :param read: None: the topic had no map.
+    """
+    topic = view.topics.get(key[0])
+    if read is None:
+        return topic is None or not topic.mapped
+    if read.extent.end is not None:
+        return stands(view, key, read.extent)
+    return topic is not None and any(
+        extent.end is None and extent.same_stay(read.extent) for extent in topic.extents(key[1])
+    )
+
+
 # -- the answer -----------------------------------------------------------------------------------------------------
 
 
@@ -274,7 +290,7 @@ def merge(
     """One answer in client offsets; and the clusters whose topology is stale.
 
     :param answers: None where the broker was lost.
-    :param view: the newest one: by a map that has changed, what was read may lie at other offsets.
+    :param view: the newest one: by a map that has changed, what was read may lie at other offsets, or behind a cut.
     """
     entries = dict(plan.local)
     stale: set[str] = set()
@@ -297,10 +313,10 @@ def merge(
                         plan.doubted.append(key)
                     elif stands(view, key, copy.within):
                         entries[key] = found
+                elif not _still_read(view, key, read):
+                    continue
                 elif read is None:
                     entries[key] = entry
-                elif not stands(view, key, read.extent):
-                    continue
                 elif read.extent.end is not None and entry["error_code"] in STALE:
                     stale.add(lane.cluster)
                 elif read.extent.known_end is not None and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:

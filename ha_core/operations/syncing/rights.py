@@ -40,12 +40,10 @@ def sync_rights(pair: Pair, topics: Collection[str]) -> None:
     """:raises KafkaAdminError: a cluster cannot be asked, or takes no rules.
     :raises OvertakenError: mirrors have ended meanwhile.
     """
-    here, there = pair.source.access_rules(), pair.target.access_rules()
+    here, there = _without_left_behind(pair)
     for cluster, rules in ((pair.source.cluster.name, here), (pair.target.cluster.name, there)):
         if rules is None:
             pair.tell("rights", f"cluster {cluster}", "it has no authoriser: there are no access rules to bring over")
-    for admin, rules in ((pair.source, here), (pair.target, there)):
-        _take_left_behind(pair, admin, rules)
     if there is None:
         return
     guarded = _guard(pair, here or frozenset(), there, topics)
@@ -108,6 +106,28 @@ def let_writers_in(
         target.await_access_rules(gone=denials, timeout_s=timeout_s)
         target.remove_access_rules(markers, still_ours, timeout_s)
     return sorted({one.rule.name for one in left})
+
+
+def _without_left_behind(pair: Pair) -> tuple[Rules, Rules]:
+    """The rules of both clusters. A source that is dead keeps nobody out of what is no copy in the target any more, nor
+    the other way round.
+
+    :raises KafkaAdminError: one of them cannot be asked.
+    """
+    found: list[Rules] = []
+    failed: KafkaAdminError | None = None
+    for admin in (pair.target, pair.source):
+        pair.looked_anew()
+        try:
+            rules = admin.access_rules()
+            _take_left_behind(pair, admin, rules)
+            found.append(rules)
+        except KafkaAdminError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    there, here = found
+    return here, there
 
 
 def _take_left_behind(pair: Pair, admin: Admin, rules: Rules) -> None:
@@ -177,6 +197,7 @@ def _guard_by_name(
     found = {topic: writers_of(here, there, topic) for topic in missing}
     closed = {topic for topic, one in found.items() if one.closed}
     if pair.copies:
+        closed &= target.writable(closed)  # an account that is new is one of those whom the old one has denied it
         closed |= _spare(pair, {topic: one for topic, one in found.items() if topic not in closed})
     if open_ := [topic for topic in missing if topic not in closed]:
         named = listed(sorted(writers(there, open_)))
@@ -192,15 +213,24 @@ def _guard_by_name(
 
 
 def _spare(pair: Pair, found: Mapping[str, Writers]) -> set[str]:
-    """The topics to which nobody may write now but the account, by a guard for each of the others."""
+    """The topics to which nobody may write now but the account, by a guard for each of the others. One against itself
+    goes: it is of another account, which copied before."""
     target, name = pair.target, pair.target.cluster.name
     closable = {topic: one for topic, one in found.items() if one.in_target and not one.open_to}
-    copier = target.account_among({who for one in closable.values() for who in one.left}) if closable else ""
+    copier = target.account_among({who for one in closable.values() for who in one.in_target}) if closable else ""
     closed = {topic for topic, one in closable.items() if copier in one.in_target}
     wanted = [one for topic in sorted(closed) for one in sparing(topic, closable[topic], copier)]
     if wanted:
         unchanged = pair.topics_unchanged(closed)
         refuse_writers(target, wanted, unchanged, pair.topics_unchanged(closed, fresh_s=0))
+    if kept_out := sorted(topic for topic in closed if copier in closable[topic].denied):
+        own = frozenset(rule for topic in kept_out for rule in guard(topic, copier))
+        let_writers_in(target, own, kept_out, pair.topics_unchanged(kept_out))
+        text = (
+            f"guards of another account there kept the account that copies out of {listed(kept_out)}: it was denied to "
+            f"write by name. Now {copier} is spared"
+        )
+        pair.tell("rights", f"cluster {name}", text)
     for one in wanted:
         text = f"{one.rule.principal} may not write to it in {name} as long as it is a copy"
         pair.changed("rights", f"topic {one.rule.name}", text)

@@ -46,3 +46,27 @@ def test_names_that_nobody_resolves_do_not_cost_the_lease(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(socket, "getaddrinfo", nobody)
     asyncio.run(scenario())
+
+
+def test_who_finds_the_lease_lost_again_when_it_is_back_is_told_the_next_time() -> None:
+    async def scenario() -> list[str]:
+        # Given a reader whose answer waits for the lease
+        told: list[str] = []
+
+        def tell(reader: str) -> None:
+            told.append(reader)
+            if len(told) == 1:
+                # The process was stopped on the way, for longer than the lease: the answer waits again
+                waiting.add(reader)
+
+        waiting = leases.Waiting[str](asyncio.get_running_loop(), tell)
+        waiting.add("reader")
+        # When it is back twice
+        waiting.resume()
+        waiting.resume()
+        # And once more, for whoever waits then
+        waiting.resume()
+        return told
+
+    # Then the reader was told twice
+    assert asyncio.run(scenario()) == ["reader", "reader"]

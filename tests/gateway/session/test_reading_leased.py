@@ -7,15 +7,18 @@ origin, behind the cut; a reader was given that record at an offset that was ano
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from gateway.session.commands import AwaitLease, Cause, Compose
+from gateway.session.commands import AwaitLease, Cause, Compose, Refresh
 from gateway.session.snapshot import Port
+from ha_core.model import Extent, Topic
+from ha_core.wire import encode, encode_response
 from tests.gateway.session.batch import batch
 from tests.gateway.session.leasing import at, lose, regain
 from tests.gateway.session.messages import CHUNKINGS, FETCH, PRODUCE, entry, fetch, fetched, moved, produce, state
-from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.talk import EAST, WEST, Asked, Talk
 
 LIST_OFFSETS, EPOCH_END = 2, 23
 LATE = batch(payload=b"l" * 90)
@@ -104,6 +107,84 @@ def test_records_of_two_clusters_wait_for_the_lease() -> None:
     regain(talk)
     # Then he gets both
     assert len(talk.answers()[0]["responses"]) == 2
+
+
+def test_a_gathered_answer_stays_at_its_broker_while_the_lease_is_lost() -> None:
+    # Given a reader who comes to where the topic lies since its move, when the lease is lost
+    talk = Talk(state(moved(cut=100)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
+    lose(talk)
+    records = batch(payload=b"y" * 1_000_000)
+    data = _encoded(talk.asked(WEST)[0], fetched(("orders", 0, 1, records)))
+    # When the broker begins to answer
+    buf = bytearray(data[:4096])
+    talk.take(talk.session.receive_upstream(WEST, buf, len(buf), talk.now))
+    # Then no more of it is read
+    upstream = talk.session.upstreams[WEST]
+    assert (upstream.blocked, len(upstream.carry), upstream.answer) == (True, 4096, None)
+    # And all of it is given when the lease is back, whatever else was published
+    talk.follow(at(2, state(moved(cut=100))))
+    regain(talk)
+    buf = bytearray(data[4096:])
+    talk.take(talk.session.receive_upstream(WEST, buf, len(buf), talk.now))
+    assert len(entry(talk.answers()[0])["records"]) == len(records)
+    assert talk.closed is None
+
+
+def test_a_broker_whose_answer_waits_for_the_lease_is_not_taken_for_silent() -> None:
+    # Given a reader of a closed log and of one that is written, both of which have answered without the lease
+    talk = Talk(state(moved(cut=100)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 5), ("other", 0, 7)))
+    lose(talk)
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, batch(5))))
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("other", 0, 8, LATE)))
+    # When it is lost for long
+    talk.wait(10.0)
+    # Then no cluster is looked at anew for it
+    assert not any(isinstance(one, Refresh) for one in talk.others)
+
+
+def test_a_client_that_leaves_while_his_gathered_answer_waits_is_let_go() -> None:
+    talk = Talk(state(moved(cut=100)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
+    lose(talk)
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 1, LATE)))
+    talk.take(talk.session.client_left(talk.now))
+    assert talk.closed is not None
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_gathered_answer_has_nothing_of_what_has_left(mapped: bool, lost: bool) -> None:
+    # Given a reader of a topic that has just come and of one that is at its end: both wait at one broker
+    came = moved(cut=50).model_copy(update={"name": "other"})
+    stays = Extent(cluster="west", start=0, base=0, term=0)
+    gone = (stays.model_copy(update={"end": 100}), Extent(cluster="east", start=100, base=0, term=1))
+    here = Topic(name="orders", writer="west", partitions={0: (stays,)})
+    left = Topic(name="orders", writer="east", partitions={0: gone})
+    talk = Talk(state(came, *((here,) if mapped else ())), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("other", 0, 50), ("orders", 0, 100)))
+    (asked,) = talk.asked(WEST)
+    if lost:
+        lose(talk)
+    # When the second leaves, and its old log gets a record behind the cut
+    answer = fetched(("other", 0, 1, b""), ("orders", 0, 101, LATE))
+    if lost:
+        talk.answer(WEST, asked, answer)
+        talk.follow(state(came, left, revision=2))
+        regain(talk)
+    else:
+        talk.follow(state(came, left, revision=2))
+        talk.answer(WEST, asked, answer)
+    # Then the reader is not given it, and asks again
+    (given,) = talk.answers()
+    assert [entry({"responses": [one]})["records"] for one in given["responses"]] == [b"", b""]
+    assert talk.closed is None
+
+
+def _encoded(asked: Asked, body: dict[str, Any]) -> bytes:
+    answer = encode(asked.api_key, asked.version, "response", body)
+    return encode_response(asked.api_key, asked.version, asked.correlation_id, answer)
 
 
 def test_reading_holds_no_operation_up_while_the_lease_is_lost() -> None:
