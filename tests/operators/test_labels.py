@@ -19,7 +19,7 @@ from ha_core.operators.base import SwitchyardOperator  # noqa: E402
 from ha_core.operators.forms import RefusedRequestError  # noqa: E402
 from ha_core.operators.labels import in_labels, labels_of, page_in_labels  # noqa: E402
 from ha_core.operators.outcome import TOLD  # noqa: E402
-from ha_core.present.page import Marked, Table  # noqa: E402
+from ha_core.present.page import Marked, Page, Table  # noqa: E402
 
 PARAMS = ParamsDict(
     {
@@ -67,7 +67,7 @@ def test_what_is_no_option_of_the_form_stays_as_it_is(told: str) -> None:
 
 
 def test_a_page_keeps_its_marks_and_numbers() -> None:
-    page = [Marked("Say --reason.", "bad"), Table(("n", "remedy"), [(3, Marked("--reason", "error"))])]
+    page: Page = [Marked("Say --reason.", "bad"), Table(("n", "remedy"), [(3, Marked("--reason", "error"))])]
 
     text, table = page_in_labels(page, LABELS)
 

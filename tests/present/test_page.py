@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ha_core.present.page import MAX_ROWS, Marked, Table, html, log_lines, markdown
+from ha_core.present.page import MAX_ROWS, Marked, Page, Table, html, log_lines, markdown
 
 ROWS = [(f"orders-{number}", "" if number else "named") for number in range(MAX_ROWS + 5)]
 MANY = Table(("topic", "because"), ROWS, title="what moves")
@@ -37,7 +37,7 @@ def test_markup_in_names_of_clients_is_shown_and_not_obeyed() -> None:
 
 
 def test_a_command_on_a_page_is_set_as_one_and_names_stay_text() -> None:
-    page = ["`switchyard mirrors` shows <b>", Table(("why",), [("is the job `mirror` running?",)])]
+    page: Page = ["`switchyard mirrors` shows <b>", Table(("why",), [("is the job `mirror` running?",)])]
 
     text = "".join(html(page))
 
