@@ -186,7 +186,7 @@ def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
     if not isinstance(operation, MoveOperation):
         return f"{operation.id} has ended"
     request, moves = operation.request, operation.moves
-    waited = next((entry.detail["fenced_ms"] for entry in history if "fenced_ms" in entry.detail), None)
+    waited = _fenced_ms(history)
     topics = len(moves.topics) - len(operation.evidence.stayed)
     what = f"moved {_things(topics, len(moves.groups))} from {request.origin} to {request.target}"
     fence = "" if waited is None else f"clients waited {waited:.1f} ms behind its fence"
@@ -204,6 +204,27 @@ def _left_to_do(operation: MoveOperation) -> str:
     for words in usual:
         text = text.removeprefix(words).removeprefix("; ")
     return text
+
+
+def moved_in_parts(operations: Sequence[MoveOperation], histories: Sequence[Iterable[HistoryEntry]]) -> str:
+    """The first line of what a switch of a whole cluster has come to.
+
+    :param histories: of the operations, in their order.
+    """
+    request = operations[0].request
+    topics = sum(len(one.moves.topics) - len(one.evidence.stayed) for one in operations)
+    groups = sum(len(one.moves.groups) for one in operations)
+    route = f"from {request.origin} to {request.target} in {amount(len(operations), 'operation')}"
+    waited = [ms for history in histories if (ms := _fenced_ms(history)) is not None]
+    fence = f"clients waited {max(waited):.1f} ms at most behind a fence" if waited else ""
+    dead = f"{request.origin} is taken for dead" if request.mode == "forced" else ""
+    left = dict.fromkeys(filter(None, map(_left_to_do, operations)))
+    return "; ".join(filter(None, (f"moved {_things(topics, groups)} {route}", fence, dead, *left)))
+
+
+def _fenced_ms(history: Iterable[HistoryEntry]) -> float | None:
+    """How long its clients waited; None: nobody says."""
+    return next((entry.detail["fenced_ms"] for entry in history if "fenced_ms" in entry.detail), None)
 
 
 def crossed(operations: Sequence[MoveOperation]) -> str:

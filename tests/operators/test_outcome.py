@@ -22,7 +22,7 @@ from ha_core.operators.base import MAX_SHOWN  # noqa: E402
 from ha_core.operators.dag_run import of_run, run_by  # noqa: E402
 from ha_core.operators.forms import unknown_words  # noqa: E402
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, Told, outcome  # noqa: E402
-from ha_core.present.moves import moved, proposal_page, would_move  # noqa: E402
+from ha_core.present.moves import moved, moved_in_parts, proposal_page, would_move  # noqa: E402
 from ha_core.present.page import log_lines, markdown  # noqa: E402
 
 PLAN = Told("plan", ("success",), PLANNED, "would move 1 topic")
@@ -202,3 +202,17 @@ def test_what_is_to_be_done_after_a_forced_move_to_copies_is_not_cut_off_beside_
 
 def test_after_a_forced_move_without_copies_it_is_told_what_readers_do() -> None:
     assert "; east is taken for dead, and readers wait for what it holds; " in moved_by(FORCED, CUT_OVER)
+
+
+def test_a_whole_cluster_is_told_as_one_with_what_is_left_of_any_part() -> None:
+    request = FORCED.model_copy(update={"mode": "planned", "unread": None})
+    moves = MoveSet(topics=("orders",), groups=("tills",))
+    first = a_switch(id="switch-1", request=request, moves=moves, result=f"{CUT_OVER}; orders got no copy")
+    second = a_switch(id="switch-2", request=request, moves=MoveSet(), result=CUT_OVER)
+
+    line = moved_in_parts([first, second], [[FENCED], []])
+
+    assert line == (
+        "moved 1 topic and 1 group from east to west in 2 operations; clients waited 41.3 ms at most behind a fence; "
+        "orders got no copy"
+    )
