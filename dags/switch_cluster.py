@@ -23,8 +23,8 @@ from datetime import timedelta
 
 from ha_core.operators import forms
 from ha_core.operators.dags import LONG, SLOW, ask, end_run, switchyard_dag
-from ha_core.operators.migration import ListBatchesOperator, ReleaseMigrationOperator, ReportMigrationOperator
-from ha_core.operators.switch import PlanClusterSwitchOperator, SwitchBatchOperator
+from ha_core.operators.migration import ListBatchesOperator, ReleaseMigrationOperator
+from ha_core.operators.switch import PlanClusterSwitchOperator, ReportClusterSwitchOperator, SwitchBatchOperator
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only the task **plan**: the parts, and every objection."),
@@ -71,4 +71,4 @@ with switchyard_dag(
         task_id="switch", doc_md=SwitchBatchOperator.__doc__, max_active_tis_per_dagrun=1, **SLOW
     ).expand(batch=parts.output)
     ask(plan, "Move all of {{ params['from'] }} to {{ params.to }}?", parts)
-    end_run(switch, ReleaseMigrationOperator, ReportMigrationOperator)
+    end_run(switch, ReleaseMigrationOperator, ReportClusterSwitchOperator)

@@ -218,8 +218,7 @@ def _answering(environment: Environment, view: View, given_up: Cluster, force: b
     if answers and not force:
         raise unchanged(
             f"{given_up.name} answers, so what it holds can still be read: "
-            f"`switchyard origins check` serves it. Say --force (in the form *Even if it answers*) to give it up "
-            f"all the same. {NOT_SERVED}."
+            f"`switchyard origins check` serves it. Say --force to give it up all the same. {NOT_SERVED}."
         )
     others = (cluster for name, cluster in sorted(view.clusters.items()) if name != given_up.name)
     return answering(environment, others) | own_up, answers

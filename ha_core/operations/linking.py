@@ -26,7 +26,7 @@ from ha_core.plan.linking import BACK, link_change, mirrors, resume, unlink_chan
 from ha_core.plan.preflight import LINK_RULES, Case, preflight
 from ha_core.plan.revision import FINAL
 from ha_core.plan.syncing import OF_A_COPY, as_copy
-from ha_core.plan.verdict import listed
+from ha_core.plan.verdict import amount, listed
 from ha_core.store.errors import StoreError
 
 STAMPS = "message.timestamp.type"
@@ -47,7 +47,8 @@ class LinkProposal(BaseProposal, Startable):
     @property
     def title(self) -> str:
         origin, target = self.request.origin, self.request.target
-        return f"{len(self.moves.topics)} topics of {origin}, mirrored to {target}, on revision {self.revision}"
+        what = amount(len(self.moves.topics), "topic")
+        return f"{what} of {origin}, mirrored to {target}, on revision {self.revision}"
 
     def judged_again(self, environment: Environment) -> LinkProposal:
         """:raises RefusedError: a verdict is an error, or other topics would be mirrored now."""
@@ -139,7 +140,9 @@ class LinkSteps(MoveSteps[LinkOperation]):
 
     def record(self) -> None:
         count = len(self.journal.moves.topics)
-        self.journal.finish("succeeded", f"{count} topics are mirrored: `switchyard mirrors` shows how far they are")
+        are = "is" if count == 1 else "are"
+        what = f"{amount(count, 'topic')} {are} mirrored: `switchyard mirrors` shows how far"
+        self.journal.finish("succeeded", what)
         self._bring_rights()
 
     def let_writers_in(self) -> None:

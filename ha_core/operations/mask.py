@@ -53,9 +53,8 @@ def objections(environment: Environment, name: str, change: str, depends: Affect
     if change == "mask" and cluster.masked is None and depends.written and not force:
         return (
             f"{len(depends.written)} topics are written in {name} and nowhere else: {listed(depends.written)}. "
-            f"{move_first(name)}, or say --force "
-            f"(in the form *Even if it is written*): then nobody can write them until {name} is "
-            f"unmasked or they have moved."
+            f"{move_first(name)}, or say --force: then nobody can write them until {name} is unmasked or they have "
+            "moved."
         )
     if change == "unmask" and cluster.masked is not None:
         found = environment.admin(cluster).probe()

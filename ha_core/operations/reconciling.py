@@ -56,8 +56,8 @@ def reconcile(
     :param accept_loss: the operator does without what cannot be counted; for named topics, also while it is away.
     :param verify: how much of what was mirrored is compared with the copies first. What differs is told, and its topic
         is not mirrored to the cluster. What was found once only a `full` comparison takes back.
-    :raises RefusedError: unknown or masked cluster, no reason, a decision of the operator without its topics, or topics
-        of which none went on at its copy where others did.
+    :raises RefusedError: unknown or masked cluster, no reason, a decision of the operator without its topics, or a name
+        or pattern of which none went on at its copy where others did.
     :raises KafkaAdminError: the cluster cannot be asked.
     """
     if accept_loss:
@@ -75,9 +75,10 @@ def reconcile(
         raise unchanged(f"Cluster {cluster} is masked: {why}. `switchyard unmask {cluster}` when it is healthy.")
     lost = [one for one in environment.store.lost_tails() if one.cluster == cluster]
     tails = [one for one in lost if chosen_by(topics, one.topic)]
-    if lost and not tails:
+    # A misspelt name beside right ones too: whoever reads that all is counted is to be right about which.
+    if lost and (wrong := [entry for entry in topics if not any(chosen_by([entry], one.topic) for one in lost)]):
         there = listed(sorted({one.topic for one in lost}))
-        raise unchanged(f"{listed(topics)} did not go on at a copy without {cluster}: {there} did. Correct the name.")
+        raise unchanged(f"{listed(wrong)} did not go on at a copy without {cluster}: {there} did. Correct the name.")
     if not tails:
         return Reconciled(cluster, registered.bootstrap, security=registered.security)
     work = _Reconciling(environment, view, registered, reason, verify)

@@ -15,7 +15,7 @@ from ha_core.operations.proposal import expected_fence, plan
 from ha_core.operations.registry import running_operations
 from ha_core.operations.report import BaseProposal, Report
 from ha_core.operations.requests import make_request, written_in
-from ha_core.plan.verdict import Verdict, by_level, error, info, warning
+from ha_core.plan.verdict import Verdict, amount, by_level, error, info, warning
 from ha_core.plan.whole_cluster import parts
 
 MAX_NAMED = 20
@@ -36,8 +36,8 @@ class ClusterProposal(BaseProposal):
         topics = sum(len(batch.moves.topics) for batch in self.batches)
         groups = sum(len(batch.moves.groups) for batch in self.batches)
         return (
-            f"all of {self.origin} → {self.target}, {self.mode}: {topics} topics and {groups} groups in "
-            f"{len(self.batches)} operations, on revision {self.revision}"
+            f"all of {self.origin} → {self.target}, {self.mode}: {amount(topics, 'topic')} and "
+            f"{amount(groups, 'group')} in {amount(len(self.batches), 'operation')}, on revision {self.revision}"
         )
 
 

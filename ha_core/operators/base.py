@@ -24,6 +24,7 @@ from airflow.sdk.exceptions import (
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.operators.dag_run import PLAN, approval_of, of_run, rejected, run_by, run_owner
 from ha_core.operators.forms import Flag, OfForm, RefusedRequestError, refuse_unknown_keys
+from ha_core.operators.labels import all_in_labels, in_labels, labels_of, page_in_labels
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, TOLD
 from ha_core.present.page import Page, log_lines, markdown
 
@@ -99,7 +100,7 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
 
     def guarded(self, context: Context, work: Callable[[], Any]) -> Any:
         try:
-            with errors_are_told(context, self.execution_timeout), refusals_are_final(), ExitStack() as opened:
+            with errors_are_told(context, self.execution_timeout), refusals_are_final(context), ExitStack() as opened:
                 opened.callback(self.__dict__.pop, "environment", None)
                 self.context, self._opened = context, opened
                 return work()
@@ -128,12 +129,12 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
         return tuple(report for report in reports if report.result != "undone")
 
     def say(self, page: Page, most: int | None = None) -> None:
-        for line in log_lines(page, most):
+        for line in log_lines(page_in_labels(page, labels_of(self.context["dag"].params)), most):
             self.log.info("%s", line)
 
     def propose(self, page: Page, most: int | None = None) -> None:
         """Say a page, and leave it as the table that whoever approves is shown."""
-        blocks = [*page]
+        blocks = [*page_in_labels(page, labels_of(self.context["dag"].params))]
         self.say(blocks, most)
         self.push("table", markdown(blocks))
 
@@ -199,7 +200,9 @@ def errors_are_told(context: Context, timeout: object) -> Iterator[None]:
 def tell(context: Context, kind: str, text: str, **more: Any) -> None:
     """Keep a sentence for the run's report. It must not hide what happens to the task itself."""
     with suppress(Exception):
-        context["ti"].xcom_push(key=TOLD, value=bounded({"kind": kind, "text": " ".join(text.split()), **more}))
+        labels = labels_of(context["dag"].params)
+        said = all_in_labels({"kind": kind, "text": " ".join(text.split()), **more}, labels)
+        context["ti"].xcom_push(key=TOLD, value=bounded(said))
 
 
 def show(context: Context, line: str) -> None:
@@ -225,7 +228,7 @@ def bounded(result: Any, most: int = MAX_LISTED) -> Any:
 
 
 @contextmanager
-def refusals_are_final() -> Iterator[None]:
+def refusals_are_final(context: Context) -> Iterator[None]:
     from ha_core.bindings_file import DeclaredError
     from ha_core.kafka.errors import SecurityProfileError
     from ha_core.operations.errors import RefusedError
@@ -234,4 +237,4 @@ def refusals_are_final() -> Iterator[None]:
     try:
         yield
     except (RefusedError, DeclaredError, SecurityProfileError, LockedError) as error:
-        raise RefusedRequestError(str(error)) from error
+        raise RefusedRequestError(in_labels(str(error), labels_of(context["dag"].params))) from error

@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ha_core.operators.base import SwitchyardOperator
+from ha_core.plan.verdict import amount
 
 COMPARE = "compare"
 """The task that compares, whose summary is judged."""
@@ -22,14 +23,15 @@ class MirrorsEqualOperator(SwitchyardOperator):
         found: dict[str, Any] = self.proposal()
         if not found["partitions"] and not found["failed"]:
             raise AirflowSkipException("No topic is mirrored.")
+        partitions = amount(found["partitions"], "partition")
         if not found["equal"]:
             raise AirflowFailException(
-                f"{found['differing']} of {found['partitions']} partitions differ, {found['failed']} could not be "
-                f"compared. {_words(found['worst'][0]) if found['worst'] else ''}"
+                f"{found['differing']} of {partitions} differ, {found['failed']} could not be compared. "
+                f"{_words(found['worst'][0]) if found['worst'] else ''}"
             )
         sample = found["sample"]
         what = f"a sample ({sample['share']:.1%}, seed {sample['seed']}) of" if sample else "all of"
-        equal = f"{found['compared']:,} records are equal in {what} {found['partitions']} partitions"
+        equal = f"{found['compared']:,} records are equal in {what} {partitions}"
         self.done("; ".join([equal, *_not(found)]))
         return found
 

@@ -17,7 +17,9 @@ from ha_core.operators.outcome import Outcome
 from ha_core.operators.triggers import CrossingTrigger
 
 if TYPE_CHECKING:
+    from ha_core.model import MoveOperation
     from ha_core.operations.environment import Environment
+    from ha_core.operations.migration.planning import Batch
 
 MAX_BATCHES = 1_000
 MAX_SIDE_BY_SIDE = 16
@@ -126,8 +128,7 @@ class MigrateBatchOperator(SwitchyardOperator):
 
         key = batch_key(int(self.batch))
         batch = Batch.model_validate(self.proposal(key))
-        names = batch.moves.topics
-        show(self.context, f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else ""))
+        show(self.context, _named(batch))
         operation_id = current_id(batch_base(self.context, batch.number), self.environment.operation)
         operation = engine.start(self.environment, batch, operation_id)
         self.log.info("batch %d is operation %s", batch.number, operation.id)
@@ -139,6 +140,12 @@ class MigrateBatchOperator(SwitchyardOperator):
         if ended is not None and failure(ended):
             raise AirflowFailException(f"{operation_id}: {failure(ended)}")
         return operation_id
+
+
+def _named(batch: Batch) -> str:
+    """Beside its task. A part of a cluster may have no topic: groups, or users who are only bound there."""
+    names = batch.moves.topics or batch.moves.groups or batch.request.scope.entries
+    return f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
 
 
 class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[misc]  # airflow is not typed here
@@ -212,7 +219,6 @@ class ReportMigrationOperator(OutcomeOperator):
     """The run's result: a line for each batch, or the proposal where nothing was started."""
 
     def details(self, found: Outcome) -> dict[str, Any]:
-        from ha_core.model import MoveOperation
         from ha_core.operations.dependents import words
         from ha_core.operations.migration.listing import migrations
         from ha_core.present.state import migrations_page
@@ -220,16 +226,23 @@ class ReportMigrationOperator(OutcomeOperator):
         proposal = self.proposal()
         if not proposal:
             return {"result": "nothing was changed"}
-        ids = _operations_of(self.context, self.environment)
-        if not ids:
+        ended = self.ended()
+        if not ended:
             return {"result": "nothing was changed", "proposal": proposal}
-        ended = [*filter(None, (self.environment.operation_of(MoveOperation, one) for one in ids))]
+        ids = [operation.id for operation in ended]
         moved = {name for operation in ended for name in operation.moved}
         shown = [one for one in migrations(self.environment) if one.status.topic in moved]
         self.say(migrations_page(shown))
         groups = {operation.id: words(operation) for operation in ended if words(operation)}
         self.say(f"{operation_id}: {text}" for operation_id, text in groups.items())
         return {"operations": ids, "migrations": [one.to_json() for one in shown], "groups": groups}
+
+    def ended(self) -> list[MoveOperation]:
+        """The operations of the run, as they are now."""
+        from ha_core.model import MoveOperation
+
+        ids = _operations_of(self.context, self.environment)
+        return [*filter(None, (self.environment.operation_of(MoveOperation, one) for one in ids))]
 
 
 class ReleaseMigrationOperator(ReleaseOperator):

@@ -34,8 +34,8 @@ class PlanMirrorOperator(SwitchyardOperator):
     max_bytes_s: Any = Text("none")
 
     def work(self) -> dict[str, Any]:
+        from ha_core.plan.verdict import amount
         from ha_core.present.moves import objections
-        from ha_core.present.page import amount
 
         proposal = self._plan()
         proposal.require_sound()
@@ -70,7 +70,7 @@ class LinkMirrorOperator(PlanMirrorOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations import engine
-        from ha_core.present.page import amount
+        from ha_core.plan.verdict import amount
 
         operation_id = current_id(base_of(self.context, "link"), self.environment.operation)
         if self.environment.operation(operation_id) is None:
@@ -102,7 +102,7 @@ class ThrottleMirrorOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.throttling import limit_of, limit_words, throttle, to_throttle
-        from ha_core.present.page import amount
+        from ha_core.plan.verdict import amount
 
         limit = limit_of(self.max_bytes_s)
         words = limit_words(limit)
@@ -140,8 +140,7 @@ class UnlinkMirrorOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.unlinking import judged, unlink
-        from ha_core.plan.verdict import listed
-        from ha_core.present.page import amount
+        from ha_core.plan.verdict import amount, listed
 
         reports = [*self.finish_own()]
         what = f"{amount(len(set(self.topics)), 'mirror')} in {self.target}"
@@ -192,8 +191,8 @@ class ReconcileOperator(SwitchyardOperator):
     def work(self) -> dict[str, Any]:
         from ha_core.operations.comparing import verify_of
         from ha_core.operations.reconciling import reconcile
+        from ha_core.plan.verdict import amount
         from ha_core.present.mirrors import reconciled_attention, reconciled_page
-        from ha_core.present.page import amount
 
         self.finish_own()
         asked = {**self.asked, "verify": verify_of(self.verify)}
@@ -238,8 +237,8 @@ class SyncMirrorsOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.syncing.by_hand import sync_mirrors
+        from ha_core.plan.verdict import amount
         from ha_core.present.mirrors import synced_page
-        from ha_core.present.page import amount
 
         found = sync_mirrors(self.environment, self.topics, self.target, self.dry_run)
         if not found.parts:

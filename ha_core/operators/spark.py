@@ -103,7 +103,7 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
 
     def _submitted(self, context: Context) -> dict[str, Any]:
         if self.strict_form:
-            with refusals_are_final():
+            with refusals_are_final(context):
                 refuse_unknown_keys(context)
         with tempfile.TemporaryDirectory(prefix="switchyard-") as folder:
             state = self._state(context, Path(folder) / "security.yaml")
@@ -121,7 +121,7 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
     def _state(self, context: Context, accounts: Path) -> list[str]:
         """Options that say where the state is; `accounts` is written with what its clusters need."""
         hook = SwitchyardHook(self.zookeeper_conn_id)
-        with refusals_are_final(), hook.get_conn(run_owner(context)) as environment:
+        with refusals_are_final(context), hook.get_conn(run_owner(context)) as environment:
             clusters = environment.store.load().clusters.values()
             profiles = {one.security: environment.profiles.get(one.security) for one in clusters}
         _write_profiles(accounts, profiles)

@@ -13,8 +13,15 @@ from ha_core.operators.dag_run import base_of, current_id, newest_operation
 from ha_core.operators.dags import LONG, STEP, ask, end_run
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.forms import Flag, FormField, Lines, Text
-from ha_core.operators.migration import MAX_BATCHES, MigrateBatchOperator, batch_base, batch_key, count_batches
-from ha_core.operators.outcome import Outcome
+from ha_core.operators.migration import (
+    MAX_BATCHES,
+    MigrateBatchOperator,
+    ReportMigrationOperator,
+    batch_base,
+    batch_key,
+    count_batches,
+)
+from ha_core.operators.outcome import DONE, Outcome
 
 if TYPE_CHECKING:
     from ha_core.model import MoveRequest
@@ -332,3 +339,16 @@ class SwitchBatchOperator(MigrateBatchOperator):
                     "kept it is mended, then this one."
                 )
         return super().work()
+
+
+class ReportClusterSwitchOperator(ReportMigrationOperator):
+    """The run's result: in its first line what all parts have come to, below it each operation."""
+
+    def judged(self, found: Outcome) -> Outcome:
+        from ha_core.present.moves import moved_in_parts
+
+        ended = [] if found.failed else self.ended()
+        if not ended:
+            return found
+        histories = [self.environment.store.history(operation.id) for operation in ended]
+        return Outcome(f"{DONE}: {moved_in_parts(ended, histories)}")

@@ -92,6 +92,11 @@ def listed(items: Iterable[str]) -> str:
     return ", ".join(names[:_MAX_NAMED]) + more
 
 
+def amount(count: int, thing: str) -> str:
+    """`1 topic`, `2,000 topics`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """A span of time in the largest unit that it fills twice."""
     for unit, length_s in (("days", 86_400), ("h", 3_600), ("min", 60)):

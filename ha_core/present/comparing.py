@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ha_core.operations.comparing import MirrorsCompared
-from ha_core.present.page import Mark, Marked, Page, Table, amount, number
+from ha_core.plan.verdict import amount
+from ha_core.present.page import Mark, Marked, Page, Table, number
 
 
 def compared_page(result: MirrorsCompared) -> Page:

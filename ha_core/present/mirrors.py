@@ -11,7 +11,7 @@ from ha_core.operations.mirrors import MirrorsNow
 from ha_core.operations.reconciled import LOGIN, Reconciled
 from ha_core.operations.syncing.by_hand import MirrorsSynced
 from ha_core.plan.mirror_total import MirrorTotal
-from ha_core.plan.verdict import duration, listed
+from ha_core.plan.verdict import amount, duration, listed
 from ha_core.present.moves import verdicts_page
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number, size
 from ha_core.present.state import problems_page
@@ -61,7 +61,8 @@ def reconciled_page(result: Reconciled) -> Page:
     rows = [(o.topic, o.partition, o.start, o.end, number(o.records), number(o.bytes), o.deleted) for o in counted]
     if rows:
         yield Table(columns, rows, most=MAX_ROWS)
-    yield f"{result.records:,} records of {result.cluster} were not mirrored: no client ever gets them"
+    were = "was" if result.records == 1 else "were"
+    yield f"{amount(result.records, 'record')} of {result.cluster} {were} not mirrored: no client ever gets them"
     commands = [(fetch,) for one in counted if (fetch := result.fetch(one))]
     if commands:
         login = f" ({LOGIN}: a client's settings for the security profile {result.security})"
@@ -98,7 +99,7 @@ def mirrors_page(found: MirrorsNow) -> Page:
     if not found.rows:
         yield "no topic is mirrored: `switchyard mirror link TOPIC… --from CLUSTER --to CLUSTER` makes one"
         return
-    lags = ("lag records", "lag", "lag in time", "RPO", "copied")
+    lags = ("lag records", "lag bytes", "lag in time", "RPO", "copied")
     totals = [
         (
             mirror.topic,

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, Operation
+from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, Operation, SwitchOperation
 from ha_core.operations.migration.planning import Batch, MigrationProposal
 from ha_core.operations.proposal import Preview, Proposal
 from ha_core.operations.report import Report
+from ha_core.operations.switch.outcome import CUT_OVER
+from ha_core.operations.switch.verifying import compared_words
 from ha_core.operations.whole_cluster import ClusterProposal
-from ha_core.plan.verdict import Level, Verdict, listed
-from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, amount
+from ha_core.plan.verdict import Level, Verdict, amount, listed
+from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table
 
 _MARKS: dict[Level, Mark] = {"error": "error", "warning": "warning", "info": "dim"}
 
@@ -56,7 +58,7 @@ def would_move_cluster(proposal: ClusterProposal) -> str:
     groups = sum(len(batch.moves.groups) for batch in proposal.batches)
     return (
         f"would move {_things(topics, groups)} from {proposal.origin} to {proposal.target}, in "
-        f"{len(proposal.batches)} operations"
+        f"{amount(len(proposal.batches), 'operation')}"
     )
 
 
@@ -141,7 +143,8 @@ def preview_lines(found: Preview) -> Iterator[str]:
     told = {group: lag for group, lag in found.lag_records.items() if lag is not None}
     if told:
         furthest = sorted(told, key=lambda group: -told[group])
-        yield f"lag of its groups: {listed(f'{group} {told[group]} records' for group in furthest)}"
+        lags = (f"{group} {amount(told[group], 'record')}" for group in furthest)
+        yield f"lag of its groups: {listed(lags)}"
     rate = "unknown" if found.records_per_s is None else f"{found.records_per_s:.1f} records/s"
     yield f"rate: {rate} ({found.rate_from})"
     yield f"expected fence: {found.expected_fence}"
@@ -183,21 +186,51 @@ def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
     if not isinstance(operation, MoveOperation):
         return f"{operation.id} has ended"
     request, moves = operation.request, operation.moves
-    waited = next((entry.detail["fenced_ms"] for entry in history if "fenced_ms" in entry.detail), None)
-    stayed = operation.evidence.stayed
-    what = _things(len(moves.topics) - len(stayed), len(moves.groups))
-    left = [f"{listed(sorted(stayed))} stayed, as their copies are damaged"] if stayed else []
-    fence = [] if waited is None else [f"clients waited {waited:.1f} ms behind its fence"]
-    way = f"from {request.origin} to {request.target} in {operation.id}"
-    dead = _taken_for_dead(request, len(moves.topics) - len(stayed), len(operation.evidence.went_to_copies))
-    result = [operation.result] if operation.result else []  # what was compared, and what is left to do
-    return "; ".join([f"moved {what} {way}", *left, *fence, *dead, *result])
+    waited = _fenced_ms(history)
+    topics = len(moves.topics) - len(operation.evidence.stayed)
+    what = f"moved {_things(topics, len(moves.groups))} from {request.origin} to {request.target}"
+    fence = "" if waited is None else f"clients waited {waited:.1f} ms behind its fence"
+    dead = f"{request.origin} is taken for dead" if request.mode == "forced" else ""
+    if dead and len(operation.evidence.went_to_copies) < topics:  # else what is left says that they go on at copies
+        dead = _taken_for_dead(request, topics, len(operation.evidence.went_to_copies))[0]
+    # There is not much room for it beside a task: what it asks for first, by which name it is looked up last.
+    return "; ".join(filter(None, (what, fence, dead, _left_to_do(operation), f"operation {operation.id}")))
+
+
+def _left_to_do(operation: MoveOperation) -> str:
+    """Its result, but for what went as it should; what was compared the run's result says below its first line."""
+    text = operation.result
+    usual = [CUT_OVER, *([compared_words(operation)] if isinstance(operation, SwitchOperation) else [])]
+    for words in usual:
+        text = text.removeprefix(words).removeprefix("; ")
+    return text
+
+
+def moved_in_parts(operations: Sequence[MoveOperation], histories: Sequence[Iterable[HistoryEntry]]) -> str:
+    """The first line of what a switch of a whole cluster has come to.
+
+    :param histories: of the operations, in their order.
+    """
+    request = operations[0].request
+    topics = sum(len(one.moves.topics) - len(one.evidence.stayed) for one in operations)
+    groups = sum(len(one.moves.groups) for one in operations)
+    route = f"from {request.origin} to {request.target} in {amount(len(operations), 'operation')}"
+    waited = [ms for history in histories if (ms := _fenced_ms(history)) is not None]
+    fence = f"clients waited {max(waited):.1f} ms at most behind a fence" if waited else ""
+    dead = f"{request.origin} is taken for dead" if request.mode == "forced" else ""
+    left = dict.fromkeys(filter(None, map(_left_to_do, operations)))
+    return "; ".join(filter(None, (f"moved {_things(topics, groups)} {route}", fence, dead, *left)))
+
+
+def _fenced_ms(history: Iterable[HistoryEntry]) -> float | None:
+    """How long its clients waited; None: nobody says."""
+    return next((entry.detail["fenced_ms"] for entry in history if "fenced_ms" in entry.detail), None)
 
 
 def crossed(operations: Sequence[MoveOperation]) -> str:
     topics = sum(len(one.moved) for one in operations)
     way = f" from {operations[0].request.origin} to {operations[0].request.target}" if operations else ""
-    return f"moved {_things(topics, 0)}{way} in {len(operations)} operations"
+    return f"moved {_things(topics, 0)}{way} in {amount(len(operations), 'operation')}"
 
 
 def _things(topics: int, groups: int) -> str:
@@ -231,7 +264,8 @@ def _taken_for_dead(request: MoveRequest, topics: int, to_copies: int) -> list[s
 
 
 def _created(creates: dict[str, int]) -> str:
-    return f"created in the target: {listed(f'{name} with {n} partitions' for name, n in creates.items()) or 'nothing'}"
+    made = listed(f"{name} with {amount(count, 'partition')}" for name, count in creates.items())
+    return f"created in the target: {made or 'nothing'}"
 
 
 def _migration_cost(proposal: MigrationProposal) -> Iterator[str]:
@@ -254,4 +288,5 @@ def _groups_come_along(proposal: MigrationProposal) -> str:
         return "no group comes along"
     at_once = any(batch.moves.groups for batch in proposal.batches)
     when = "in the same revision" if at_once else "behind a fence of some milliseconds, when their topics are over"
-    return f"{len(proposal.dependents)} groups come along {when}"
+    count = len(proposal.dependents)
+    return f"{amount(count, 'group')} {'comes' if count == 1 else 'come'} along {when}"

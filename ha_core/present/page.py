@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,6 +13,7 @@ Mark = Literal["strong", "error", "bad", "warning", "good", "dim"]
 MAX_ROWS = 200
 """Rows of a table in an approval."""
 MAX_HTML_ROWS = 2_000
+_CODE = re.compile(r"`([^`]+)`")
 
 
 class Marked(str):
@@ -54,11 +56,6 @@ def size(count: int | None) -> str:
     return f"{count} B"
 
 
-def amount(count: int, thing: str) -> str:
-    """`1 topic`, `2 topics`."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
-
-
 def log_lines(page: Page, most: int | None = None) -> Iterator[str]:
     """The page as lines of a log, with `most` rows of each table; None: all of them."""
     for block in page:
@@ -83,18 +80,23 @@ def html(page: Page) -> Iterator[str]:
     """As the body of a document. Whatever names there are is text in it."""
     for block in page:
         if isinstance(block, str):
-            yield f"<p{_class(block)}>{escape(block)}</p>"
+            yield f"<p{_class(block)}>{_html(block)}</p>"
             continue
         if block.title:
             yield f"<h2>{escape(block.title)}</h2>"
         head = "".join(f"<th>{escape(column)}</th>" for column in block.columns)
         rows = [
-            "<tr>" + "".join(f"<td{_class(cell)}>{escape(str(cell))}</td>" for cell in row) + "</tr>"
+            "<tr>" + "".join(f"<td{_class(cell)}>{_html(str(cell))}</td>" for cell in row) + "</tr>"
             for row in block.rows[:MAX_HTML_ROWS]
         ]
         yield f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         if len(block.rows) > MAX_HTML_ROWS:
             yield f"<p>… and {len(block.rows) - MAX_HTML_ROWS} more</p>"
+
+
+def _html(text: str) -> str:
+    """What is between backticks is a command to be typed."""
+    return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def _class(text: object) -> str:

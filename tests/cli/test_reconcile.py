@@ -109,6 +109,13 @@ def test_a_topic_that_is_misspelt_is_no_proof_that_nothing_was_lost(monkeypatch:
     assert "order did not go on at a copy without east: orders did" in answer["error"]
 
 
+def test_a_topic_that_is_misspelt_is_not_passed_over_beside_a_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    store(monkeypatch, TAIL)
+    code, answer = run(*ASKED[:3], "orders", "order", *ASKED[3:])
+    assert code == BAD_INPUT
+    assert "order did not go on at a copy without east: orders did" in answer["error"]
+
+
 @pytest.mark.parametrize(
     ("east", "words", "why"),
     [

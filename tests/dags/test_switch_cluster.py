@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT
 from ha_core.operations import engine
+from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level
 from ha_core.operations.environment import Environment
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.whole_cluster import plan_cluster
@@ -71,8 +72,10 @@ def test_a_cluster_is_left_part_by_part_and_asked_again_only_what_is_left_moves(
     assert engine.resume(environment, engine.start(environment, first).id).result == "succeeded"
     # When it is asked for again
     outcome = run_dag("switch_cluster", {**form, "dry_run": False})
-    # Then what was left has moved
+    # Then what was left has moved, and the run says what all of its parts have come to
     assert outcome.state == "success", (outcome.tasks, outcome.results)
+    line = outcome.results["report"]["outcome"]
+    assert line.startswith("DONE: moved 2 topics and 2 groups from east to west in 2 operations; clients waited "), line
     assert writers(environment, things) == {"west"}
     assert environment.store.locks() == []
     # When there is nothing left
@@ -85,6 +88,21 @@ def test_a_cluster_is_left_part_by_part_and_asked_again_only_what_is_left_moves(
     # Then it is where it was
     assert code == 0, said
     assert writers(environment, things) == {"east"}
+
+
+def test_a_part_that_is_a_user_alone_is_moved_as_any_other(
+    run_dag: Run, stack: Stack, environment: Environment
+) -> None:
+    # Given a user who is bound to a cluster, and has used nothing there yet
+    user = f"idle-{uuid.uuid4().hex[:6]}"
+    declared = with_level(environment.store.load(), f"user:{user}", "east")
+    apply_bindings(environment, plan_bindings(environment, declared), "a test")
+    # When all of the cluster is to move, in parts as small as can be
+    form = {"from": "east", "to": "west", "reason": "a test", "topics_per_batch": 1, "dry_run": False}
+    outcome = run_dag("switch_cluster", form)
+    # Then it is bound to the other one
+    assert outcome.state == "success", (outcome.tasks, outcome.results)
+    assert environment.store.load().bindings[user].cluster == "west"
 
 
 @pytest.mark.parametrize(

@@ -7,18 +7,22 @@ from typing import Any
 
 import pytest
 
-from ha_core.model import MoveRequest, Scope
-from ha_core.model.operation import MoveSet
+from ha_core.model import HistoryEntry, MoveRequest, Scope
+from ha_core.model.operation import ComparedCopies, MoveEvidence, MoveSet
 from ha_core.operations.proposal import Proposal
+from ha_core.operations.switch.outcome import CUT_OVER, of_copies
+from ha_core.operations.switch.verifying import compared_words
 from ha_core.plan.verdict import info
 from tests.dags import airflow_home
+from tests.kit.operations import a_switch
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
+from ha_core.operators.base import MAX_SHOWN  # noqa: E402
 from ha_core.operators.dag_run import of_run, run_by  # noqa: E402
 from ha_core.operators.forms import unknown_words  # noqa: E402
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, Told, outcome  # noqa: E402
-from ha_core.present.moves import proposal_page, would_move  # noqa: E402
+from ha_core.present.moves import moved, moved_in_parts, proposal_page, would_move  # noqa: E402
 from ha_core.present.page import log_lines, markdown  # noqa: E402
 
 PLAN = Told("plan", ("success",), PLANNED, "would move 1 topic")
@@ -159,3 +163,56 @@ def test_whoever_approves_a_forced_move_sees_that_topics_with_damaged_copies_may
     request = FORCED.model_copy(update={"damaged_copies": "leave"})
     proposal = Proposal(request=request, revision=7, moves=MoveSet(topics=("orders",)), verdicts=())
     assert would_move(proposal).endswith("topics whose copies are damaged stay there")
+
+
+COMPARED = ComparedCopies(
+    verify="sample", records=47_911, partitions=14, ranges=130, of_ranges=1_200, seed=1234567, seconds=9.5
+)
+FENCED = HistoryEntry(at="2026-11-23T10:00:00Z", epoch=1, step="finish", outcome="done", detail={"fenced_ms": 41.26})
+SWITCH = "switch-20261123-100000-0a1b2c3d"
+
+
+def moved_by(request: MoveRequest, result: str, **evidence: Any) -> str:
+    topics = ("audit", "orders", "payments")
+    moves = MoveSet(topics=topics, reasons=dict.fromkeys(topics, "named"))
+    done = a_switch(id=SWITCH, request=request, moves=moves, state="succeeded", result=result)
+    return moved(done.changed(evidence=MoveEvidence(**evidence)), [FENCED])
+
+
+def test_a_move_is_told_shortly_without_what_went_as_it_should() -> None:
+    request = FORCED.model_copy(update={"mode": "planned", "unread": None})
+    begun = a_switch(id=SWITCH, evidence=MoveEvidence(compared=COMPARED))
+
+    line = moved_by(request, f"{CUT_OVER}; {compared_words(begun)}; orders got no copy", compared=COMPARED)
+
+    assert line == (
+        f"moved 3 topics from east to west; clients waited 41.3 ms behind its fence; orders got no copy; "
+        f"operation {SWITCH}"
+    )
+
+
+def test_what_is_to_be_done_after_a_forced_move_to_copies_is_not_cut_off_beside_its_task() -> None:
+    begun = a_switch(id=SWITCH, request=FORCED, evidence=MoveEvidence(mirrored=("audit", "orders", "payments")))
+
+    line = moved_by(FORCED, "; ".join((CUT_OVER, *filter(None, of_copies(begun)))), mirrored=begun.evidence.mirrored)
+
+    assert "; east is taken for dead; 3 topics went on at copies: `switchyard mirror reconcile east`" in line
+    assert len(f"DONE: {line}") <= MAX_SHOWN
+
+
+def test_after_a_forced_move_without_copies_it_is_told_what_readers_do() -> None:
+    assert "; east is taken for dead, and readers wait for what it holds; " in moved_by(FORCED, CUT_OVER)
+
+
+def test_a_whole_cluster_is_told_as_one_with_what_is_left_of_any_part() -> None:
+    request = FORCED.model_copy(update={"mode": "planned", "unread": None})
+    moves = MoveSet(topics=("orders",), groups=("tills",))
+    first = a_switch(id="switch-1", request=request, moves=moves, result=f"{CUT_OVER}; orders got no copy")
+    second = a_switch(id="switch-2", request=request, moves=MoveSet(), result=CUT_OVER)
+
+    line = moved_in_parts([first, second], [[FENCED], []])
+
+    assert line == (
+        "moved 1 topic and 1 group from east to west in 2 operations; clients waited 41.3 ms at most behind a fence; "
+        "orders got no copy"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ha_core.present.page import MAX_ROWS, Marked, Table, log_lines, markdown
+from ha_core.present.page import MAX_ROWS, Marked, Page, Table, html, log_lines, markdown
 
 ROWS = [(f"orders-{number}", "" if number else "named") for number in range(MAX_ROWS + 5)]
 MANY = Table(("topic", "because"), ROWS, title="what moves")
@@ -34,3 +34,13 @@ def test_an_approval_is_bounded_and_says_where_the_rest_is() -> None:
 def test_markup_in_names_of_clients_is_shown_and_not_obeyed() -> None:
     assert "\\*\\*bold\\*\\* \\<script\\>" in markdown([Table(("who",), [("**bold**\n<script>",)])])
     assert markdown([Marked("a_b", "strong")]) == "**a\\_b**"
+
+
+def test_a_command_on_a_page_is_set_as_one_and_names_stay_text() -> None:
+    page: Page = ["`switchyard mirrors` shows <b>", Table(("why",), [("is the job `mirror` running?",)])]
+
+    text = "".join(html(page))
+
+    assert "<p><code>switchyard mirrors</code> shows &lt;b&gt;</p>" in text
+    assert "<td>is the job <code>mirror</code> running?</td>" in text
+    assert "`" not in text

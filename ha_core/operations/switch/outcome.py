@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ha_core.model import SwitchOperation
-from ha_core.plan.verdict import listed
+from ha_core.plan.verdict import amount, listed
+
+CUT_OVER = "cut over and verified"
 
 
 def of_copies(operation: SwitchOperation) -> tuple[str, ...]:
@@ -16,10 +18,8 @@ def _beyond(operation: SwitchOperation) -> str:
     mirrored, origin = operation.evidence.went_to_copies, operation.request.origin
     if operation.request.mode != "forced" or not mirrored:
         return ""
-    return (
-        f"{len(mirrored)} topics went on at their copies: `switchyard mirror reconcile {origin}` counts what {origin} "
-        "had beyond them, when it is back"
-    )
+    what = amount(len(mirrored), "topic")
+    return f"{what} went on at copies: `switchyard mirror reconcile {origin}`, when it is back, counts what they lack"
 
 
 def stayed(operation: SwitchOperation) -> str:

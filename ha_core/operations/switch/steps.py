@@ -30,7 +30,7 @@ from ha_core.operations.sides import DYING_S, described, in_target, last_words, 
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.switch.copies import Taken, refuse_copiers, require_usable, take_over
 from ha_core.operations.switch.levelling import OwnCopies
-from ha_core.operations.switch.outcome import of_copies
+from ha_core.operations.switch.outcome import CUT_OVER, of_copies
 from ha_core.operations.switch.settings import become_sources, without_settings
 from ha_core.operations.switch.turning import leave_unturned, turn_all_round, without_copy
 from ha_core.operations.switch.verifying import compare_copies, compared_words
@@ -241,7 +241,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
 
     def record(self) -> None:
         words = [
-            "cut over and verified",
+            CUT_OVER,
             compared_words(self.journal.operation),
             *of_copies(self.journal.operation),
             without_copy(self.journal),

@@ -17,7 +17,7 @@ from ha_core.model import KnownGroup
 from ha_core.operations.syncing.pair import OvertakenError, Pair, Synced
 from ha_core.plan.facts import Partition, is_live
 from ha_core.plan.syncing import OffsetsDue, offsets_due
-from ha_core.plan.verdict import listed
+from ha_core.plan.verdict import amount, listed
 
 Commits = Mapping[str, Mapping[Partition, Committed]]
 
@@ -134,7 +134,7 @@ def _copy(pair: Pair, commits: Commits, memory: Memory) -> None:
         if group in failed:
             pair.tell("offsets", f"group {group}", failed[group])
         else:
-            pair.changed("offsets", f"group {group}", f"{len(one.copy)} partitions")
+            pair.changed("offsets", f"group {group}", amount(len(one.copy), "partition"))
 
 
 def _commit(pair: Pair, target: Admin, group: str, wanted: Mapping[Partition, Committed]) -> str:

@@ -1,0 +1,60 @@
+"""What the executor tells names options of the command line; whoever fills in a form knows them by their labels.
+
+Commands in backticks stay as they are: they are to be typed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ha_core.present.page import Marked, Page, Table
+
+_COMMAND_OR_OPTION = re.compile(r"`[^`]*`|(?<![\w-])--(?P<option>[a-z]+(?:-[a-z]+)*)(?![\w-])")
+_UNITS = ("", "_s", "_ms")
+"""An option has no unit in its name where its field has one."""
+
+
+def labels_of(params: Mapping[str, Any]) -> dict[str, str]:
+    """Field of the form → its label, of Airflow's params."""
+    schemas = ((name, getattr(params.get_param(name), "schema", {})) for name in params)  # type: ignore[attr-defined]
+    return {name: str(schema["title"]) for name, schema in schemas if schema.get("title")}
+
+
+def in_labels(text: str, labels: Mapping[str, str]) -> str:
+    """`text` with the form's labels in place of options: `Say "Reason".`; what no field is called stays."""
+
+    def said(found: re.Match[str]) -> str:
+        name = (found["option"] or "").replace("-", "_")
+        label = next((labels[name + unit] for unit in _UNITS if name + unit in labels), None)
+        return found[0] if label is None else f'"{label}"'
+
+    return _COMMAND_OR_OPTION.sub(said, text)
+
+
+def all_in_labels(value: Any, labels: Mapping[str, str]) -> Any:
+    """Every text of a document."""
+    if isinstance(value, str):
+        return in_labels(value, labels)
+    if isinstance(value, dict):
+        return {key: all_in_labels(one, labels) for key, one in value.items()}
+    return [all_in_labels(one, labels) for one in value] if isinstance(value, list) else value
+
+
+def page_in_labels(page: Page, labels: Mapping[str, str]) -> Iterator[str | Table]:
+    for block in page:
+        if isinstance(block, Table):
+            yield replace(block, rows=[_row(row, labels) for row in block.rows])
+        else:
+            yield _text(block, labels)
+
+
+def _row(row: Sequence[object], labels: Mapping[str, str]) -> list[object]:
+    return [_text(cell, labels) if isinstance(cell, str) else cell for cell in row]
+
+
+def _text(text: str, labels: Mapping[str, str]) -> str:
+    worded = in_labels(text, labels)
+    return Marked(worded, text.mark) if isinstance(text, Marked) else worded
