@@ -141,13 +141,13 @@ def test_lines_that_contradict_one_another_are_refused_and_those_that_repeat_are
     line = "User:alice write topic orders"
 
     assert make(registry, grant=[line, line]) == ["made"]
-    for lines in (
-        {"grant": [line], "revoke": [line]},
-        {"disable": ["alice"], "enable": ["alice"]},
-        {"quotas": ["user=alice producer_byte_rate=1", "user=alice consumer_byte_rate=1"]},
+    for batch in (
+        Batch(grant=[line], revoke=[line]),
+        Batch(disable=["alice"], enable=["alice"]),
+        Batch(quotas=["user=alice producer_byte_rate=1", "user=alice consumer_byte_rate=1"]),
     ):
         with pytest.raises(InvalidError, match="something else of the same"):
-            make(registry, **lines)
+            made(registry, batch, BY, WHY)
 
 
 def test_a_rule_for_nobody_refuses_all_of_it(registry: Registry) -> None:
