@@ -68,6 +68,16 @@ class _Appending(NamedTuple):
     """Of its intent."""
 
 
+class _Kept(NamedTuple):
+    """An answer of which something is still needed."""
+
+    claims: int
+    """How many batches were claimed by its end."""
+    size: int
+    buffer: bytearray
+    """In which it lies, maybe together with the answers of others."""
+
+
 class PartitionCopy:
     """
     :ivar writer: who appends.
@@ -89,8 +99,7 @@ class PartitionCopy:
         self._held = 0
         self._bytes_since = 0
         self._claims = self._appends = 0
-        self._answers: deque[tuple[int, int]] = deque()
-        """(how many batches were claimed by its end, bytes) of those that are still needed."""
+        self._answers: deque[_Kept] = deque()
         self._without_records: list[Copied] = []
         self._pages: dict[int, RunPage] = {}
         self._noting: deque[_Noting] = deque()
@@ -131,6 +140,11 @@ class PartitionCopy:
         return self._held
 
     @property
+    def buffers(self) -> Iterator[bytearray]:
+        """In which these answers lie. What other partitions have of the same answer lies there as well."""
+        return (kept.buffer for kept in self._answers)
+
+    @property
     def has_slots(self) -> bool:
         """Whether there is room for another intent."""
         return self._number - self._recorded < SLOTS - 1
@@ -152,7 +166,8 @@ class PartitionCopy:
         return self._account.number > self._recorded
 
     def fetched(self, records: bytearray | memoryview, aborted: Iterable[Aborted] = ()) -> list[Intent]:
-        """Takes an answer to a fetch of committed records at `next_offset`; what is kept of it is in the buffer itself.
+        """Takes an answer to a fetch of committed records at `next_offset`; what is kept of it is in the buffer itself,
+        which nobody else may change from now on.
 
         :return: what is to be written to the copy log before any of it is appended.
         :raises RemoteProtocolError: a batch cannot be read.
@@ -161,7 +176,9 @@ class PartitionCopy:
         intents = self._claim(records, aborted)
         if self._claims > claims:
             self._held += len(records)
-            self._answers.append((self._claims, len(records)))
+            buffer = records.obj if isinstance(records, memoryview) else records
+            assert isinstance(buffer, bytearray)
+            self._answers.append(_Kept(self._claims, len(records), buffer))
         return intents
 
     def _claim(self, records: bytearray | memoryview, aborted: Iterable[Aborted]) -> list[Intent]:
@@ -235,8 +252,8 @@ class PartitionCopy:
         self._bytes -= len(claimed.data)
         self._bytes_since += len(claimed.data)
         self._appends += 1
-        while self._answers and self._answers[0][0] <= self._appends:
-            self._held -= self._answers.popleft()[1]
+        while self._answers and self._answers[0].claims <= self._appends:
+            self._held -= self._answers.popleft().size
 
     def notes(self) -> tuple[RunPage | Progress, ...]:
         """What is to be written down now, in this order; the progress comes last."""

@@ -23,6 +23,8 @@ from tests.mirror.batches import records
 
 MIB = 1 << 20
 BATCH = bytes(records(0, range(4)))
+CUT_OFF = BATCH[:8] + (1 << 30).to_bytes(4, "big") + BATCH[12:]
+"""The head of a batch that has much more than what comes."""
 
 
 class Sent:
@@ -74,9 +76,14 @@ class Loop:
         return {line: message["max_bytes"] for line, message in self.sent.asked.items()}
 
     def hold(self, lane: Lane, size: int) -> None:
-        """It has so many bytes, of which the target takes nothing."""
-        lane.partition.fetched(bytearray(BATCH))
-        lane.partition._held = size
+        """It has so many bytes now, of which the target takes nothing."""
+        while lane.partition.held:
+            lane.partition.noted()
+            lane.partition.appended(lane.partition.target)
+        batch = bytes(records(lane.partition.next_offset, range(4))) + CUT_OFF
+        answer = bytearray(size)
+        answer[: len(batch)] = batch
+        lane.partition.fetched(answer)
 
 
 @given(
@@ -101,6 +108,31 @@ def test_what_is_held_and_what_may_come_is_never_more_than_was_given(
         asked += sum(loop.step().values())
         # Then there is room for all of it
         assert loop.fetching.held + asked <= mib * MIB
+
+
+def test_an_answer_that_several_partitions_share_counts_whole_until_the_last_of_them_has_appended_it() -> None:
+    # Given partitions of two brokers of the target, and an answer to three of them in one buffer, of which no room is
+    # left when it is kept
+    loop = Loop(32 * MIB, sources=1, targets=2, lagging=3, idle=0)
+    buffer = bytearray(30 * MIB)
+    for number, lane in enumerate(loop.lanes):
+        part = memoryview(buffer)[number * 1000 :][: len(BATCH)]
+        part[:] = BATCH
+        lane.partition.fetched(part)
+    # Then it is kept once, and nothing is asked for
+    assert loop.fetching.held == 30 * MIB
+    assert loop.step() == {}
+    # When all but one have appended theirs
+    for lane in loop.lanes[1:]:
+        lane.partition.noted()
+        lane.partition.appended(0)
+        assert loop.fetching.held == 30 * MIB
+        assert loop.step() == {}
+    # Then it is still there, and gone with the last
+    loop.lanes[0].partition.noted()
+    loop.lanes[0].partition.appended(0)
+    assert loop.fetching.held == 0
+    assert loop.step() == {Line(Channel.BUSY, 0): 8 * MIB}
 
 
 def test_where_little_room_is_left_nothing_is_asked_for_until_it_is_worth_it() -> None:

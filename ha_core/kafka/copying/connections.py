@@ -18,6 +18,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.copying.beside import Beside, Outcome
 from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.rooms import Rooms
 from ha_core.kafka.stream import Stream
 from ha_core.wire.client import Answer
 from ha_core.wire.codes import ApiKey
@@ -63,6 +64,7 @@ class Connections:
         self._refused: dict[Line, float] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(beside, selectors.EVENT_READ)
+        self._rooms = Rooms()
 
     def ready(self, line: Line, now: float) -> bool:
         """Whether something can be sent; where not, the connection is being opened."""
@@ -123,7 +125,7 @@ class Connections:
             self._lost(line, str(found))
             return
         self._refused.pop(line, None)
-        stream = Stream(found)
+        stream = Stream(found, self._rooms)
         one = self._open[line] = _Open(line, stream, stream.interest)
         self._selector.register(stream, one.interest, one)
 

@@ -120,7 +120,7 @@ class Fetching:
         if not self._locating and any(lane.leader is None and lane.look_at <= now for lane in self._lanes):
             self._locate(now)
         wanted: dict[Line, list[Lane]] = {}
-        held = self._held_by_target()
+        held, held_in_all = self._held_by_target()
         room = min(max(self._buffer_bytes // max(len(self._lanes), 1), _PARTITION_BYTES), _MOST_BYTES)
         # A broker of the target that takes nothing fills its share, and the others go on.
         share = self._buffer_bytes // max(len(held), 1)
@@ -132,7 +132,7 @@ class Fetching:
                 continue
             if not self._throttle.wait_s(lane.copy.id.mirror, now):
                 wanted.setdefault(line, []).append(lane)
-        free = self._buffer_bytes - sum(held.values()) - sum(self._asked.values())
+        free = self._buffer_bytes - held_in_all - sum(self._asked.values())
         # Many small answers would cost more: a request names all partitions that have more.
         worth = max(min(_FETCH_BYTES, self._buffer_bytes // 4), _PARTITION_BYTES)
         # Requests that wait for something new keep most of it free, however many brokers the source has.
@@ -152,18 +152,30 @@ class Fetching:
 
     @property
     def held(self) -> int:
-        """Bytes that were fetched and are kept."""
-        return sum(self._held_by_target().values())
+        """Bytes of the buffers in which something lies that was fetched and is not appended."""
+        return self._held_by_target()[1]
 
     def limit(self, buffer_bytes: int) -> None:
         self._buffer_bytes = max(buffer_bytes, 2 * _PARTITION_BYTES)
 
-    def _held_by_target(self) -> dict[int, int]:
-        """By the broker that they go to, of those for which there is anything to copy."""
+    def _held_by_target(self) -> tuple[dict[int, int], int]:
+        """By the broker that they go to, of those for which there is anything to copy, and in all.
+
+        An answer lies in one buffer, which is there until the last of its batches is appended. So it counts whole for
+        each broker that has something of it left, and once in all.
+        """
         held: dict[int, int] = {}
+        sizes: dict[int, int] = {}
+        counted = set[tuple[int, int]]()
         for lane in self._lanes:
-            held[lane.target_node] = held.get(lane.target_node, 0) + lane.partition.held
-        return held
+            held.setdefault(lane.target_node, 0)
+            for buffer in lane.partition.buffers:
+                it = lane.target_node, id(buffer)
+                if it not in counted:
+                    counted.add(it)
+                    held[lane.target_node] += len(buffer)
+                    sizes[id(buffer)] = len(buffer)
+        return held, sum(sizes.values())
 
     # Leaders
 
@@ -297,7 +309,9 @@ class Fetching:
             self._throttle.spend(lane.copy.id.mirror, len(records), self._clock())
             aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
             try:
-                intents = lane.partition.fetched(bytearray(records), aborted)
+                # A long answer is in a buffer that is ours.
+                own = records if isinstance(records, memoryview) else bytearray(records)
+                intents = lane.partition.fetched(own, aborted)
             except RemoteProtocolError as error:
                 self._stop(lane, f"{lane.key[0]}-{lane.key[1]} of the source: {error}")
                 return
