@@ -8,15 +8,17 @@ itself says whether a batch could be overwritten.
 
 from __future__ import annotations
 
-KEPT_BYTES = 64 << 20
-"""Rooms that are remembered together. One that would be more is new, and gone when its last view is."""
 _GRAIN_BYTES = 64 << 10
 
 
 class Rooms:
-    """For one thread."""
+    """For one thread.
 
-    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
+    :param kept_bytes: of the rooms that are remembered, together. One that would be more is new, and gone when its last
+        view is.
+    """
+
+    def __init__(self, kept_bytes: int) -> None:
         self._kept_bytes = kept_bytes
         self._rooms: list[bytearray] = []
         """Those that were used last come last."""
@@ -33,6 +35,11 @@ class Rooms:
         if sum(map(len, self._rooms)) + len(room) <= self._kept_bytes:
             self._rooms.append(room)
         return memoryview(room)[:size]
+
+    def keep(self, kept_bytes: int) -> None:
+        """So many from now on."""
+        self._kept_bytes = kept_bytes
+        self._forget(0)
 
     def _forget(self, size: int) -> None:
         """Free ones, the longest unused first, until there is a place for one of this size."""

@@ -43,7 +43,7 @@ def test_no_room_is_given_out_while_anybody_has_a_view_of_it(steps: list[tuple[s
 
 
 def test_a_room_of_which_no_view_is_left_is_used_again() -> None:
-    rooms = Rooms()
+    rooms = Rooms(64 << 20)
     view = rooms.take(200 * KIB)
     first, part = id(view.obj), view[5:9]
     del view
@@ -54,7 +54,7 @@ def test_a_room_of_which_no_view_is_left_is_used_again() -> None:
 
 
 def test_a_short_answer_does_not_take_a_long_room() -> None:
-    rooms = Rooms()
+    rooms = Rooms(64 << 20)
     rooms.take(8000 * KIB)
     assert len(owner(rooms.take(100 * KIB))) < 200 * KIB
     assert len(owner(rooms.take(7000 * KIB))) == 8000 * KIB
@@ -76,6 +76,16 @@ def test_rooms_beyond_those_that_are_kept_are_new_and_the_longest_unused_goes_fi
     # Then the one that was not used since has made room for it
     assert third not in {id(room) for room in rooms._rooms}
     assert sum(map(len, rooms._rooms)) <= 3 * 128 * KIB
+
+
+def test_where_less_is_kept_free_rooms_go_and_those_in_use_stay() -> None:
+    rooms = Rooms(1000 * KIB)
+    views = [rooms.take(256 * KIB) for _ in range(3)]
+    del views[:2]
+    rooms.keep(300 * KIB)
+    assert [id(room) for room in rooms._rooms] == [id(views[0].obj)]
+    rooms.keep(0)
+    assert len(rooms._rooms) == 1
 
 
 def owner(view: memoryview) -> Any:

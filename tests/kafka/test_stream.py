@@ -83,7 +83,7 @@ def test_records_that_wait_to_be_sent_are_not_overwritten_by_what_is_received_me
     authority: Authority, tls: bool
 ) -> None:
     # Given a source, and a target that takes nothing
-    source, target, rooms = Source(), Target(), Rooms()
+    source, target, rooms = Source(), Target(), Rooms(64 << 20)
     profile, context = _security(authority, tls)
     with ExitStack() as until:
         open_ = _opener(until, profile, context, rooms)
@@ -114,7 +114,7 @@ def test_records_that_wait_to_be_sent_are_not_overwritten_by_what_is_received_me
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_room_is_used_again_when_what_was_in_it_is_sent(authority: Authority, tls: bool) -> None:
     profile, context = _security(authority, tls)
-    rooms, buffers = Rooms(), set[int]()
+    rooms, buffers = Rooms(64 << 20), set[int]()
     with ExitStack() as until:
         here = _opener(until, profile, context, rooms)(Source())
         for _ in range(ROUNDS):

@@ -54,9 +54,12 @@ class _Open:
 class Connections:
     """
     :param lost: told of each line that is not there any more, or cannot be opened, and why.
+    :param rooms: for long answers.
     """
 
-    def __init__(self, source: Admin, target: Admin, beside: Beside, lost: Callable[[Line, str], None]) -> None:
+    def __init__(
+        self, source: Admin, target: Admin, beside: Beside, lost: Callable[[Line, str], None], rooms: Rooms
+    ) -> None:
         self._source, self._target = source, target
         self._beside, self._lost = beside, lost
         self._open: dict[Line, _Open] = {}
@@ -64,7 +67,7 @@ class Connections:
         self._refused: dict[Line, float] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(beside, selectors.EVENT_READ)
-        self._rooms = Rooms()
+        self._rooms = rooms
 
     def ready(self, line: Line, now: float) -> bool:
         """Whether something can be sent; where not, the connection is being opened."""

@@ -39,7 +39,7 @@ _BUSY_WAIT_MS = 5
 _PARTITION_BYTES = 1 << 20
 """At least; a partition that has a request for itself gets more, for the way to the source may be long."""
 _FETCH_BYTES = 8 << 20
-"""Of an answer; while it is taken apart it is there some times over."""
+"""Of an answer, which lies in one buffer until the last of it is appended."""
 _ANSWER_S = 15.0
 _LOCATE_S = 5.0
 """The broker that is asked where leaders are may be the one that stands still; the next question goes to another."""
@@ -50,8 +50,9 @@ _TIMES_EVERY_S = 2.0
 _MISSING_S = 10.0
 """A broker that has just started does not know every topic yet."""
 BUFFER_BYTES = 128 << 20
-"""What is on its way, of all partitions of a task together, however many they are: what was fetched and is not
-appended, and what the answers that are waited for may bring. A batch larger than what was asked for comes on top."""
+"""What is on its way, of all partitions of a task together, however many they are: the buffers of what was fetched and
+is not appended, and what the answers that are waited for may bring. A batch larger than what was asked for comes on
+top."""
 _MOST_BYTES = 8 << 20
 """Of a partition."""
 _ODD_TRIES = 5
