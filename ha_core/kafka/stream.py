@@ -10,14 +10,13 @@ from typing import Any
 
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import ConnectionLostError
-from ha_core.kafka.rooms import Rooms
+from ha_core.kafka.rooms import SHORT_BYTES, Rooms
 from ha_core.tls.sockets import TlsSocket
 from ha_core.wire.client import NEWEST, Answer
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.frames import CLOSED
 
-_SHORT_BYTES = 1 << 16
 _READS = 16
 """At most before the others have their turn."""
 _PIECES = 64
@@ -105,7 +104,7 @@ class Stream:
         """What the socket has of the next frame, a view of a room where it is a long one; None: less than all of it."""
         if self._room is None:
             wanted = self._client.wanted
-            if wanted <= _SHORT_BYTES:
+            if wanted <= SHORT_BYTES:
                 return self._socket.recv(wanted)
             self._room, self._at = self._rooms.take(wanted), 0
         count = self._socket.recv_into(self._room[self._at :])

@@ -19,6 +19,7 @@ from ha_core.kafka.copying.states import Lane, pause_s
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.leadership import Leadership
+from ha_core.kafka.rooms import fitting
 from ha_core.kafka.takeover import check_id
 from ha_core.mirror.pace import Throttle
 from ha_core.mirror.partition import Aborted
@@ -55,6 +56,8 @@ is not appended, and what the answers that are waited for may bring. A batch lar
 top."""
 _MOST_BYTES = 8 << 20
 """Of a partition."""
+_HEAD_BYTES = 128
+"""Of an answer that are no records, for each partition."""
 _ODD_TRIES = 5
 _NO_ID = bytes(16)
 _MOVED = {
@@ -93,7 +96,9 @@ class Fetching:
         self._lanes: dict[Lane, None] = {}
         """What was served last comes last."""
         self._asked: dict[Line, int] = {}
-        """With how many bytes the answer may bring."""
+        """With how many bytes the answer may bring: its buffer."""
+        self._in_place_bytes = LIMITS.max_response_bytes
+        """A longer buffer is not kept for what is left of an answer: each partition has a copy of its part."""
         self._locating = self._asking_ends = False
         self._times_at = self._look_again_at = 0.0
 
@@ -146,6 +151,13 @@ class Fetching:
                 most = min(most, free)
                 free -= most
                 self._fetch(line, there, max(min(most // len(there), room // 2), _PARTITION_BYTES), most, now)
+        if len(held) <= 1:
+            self._in_place_bytes = LIMITS.max_response_bytes
+        else:
+            # All that is waited for now may come to be kept whole for a broker that stands still; and where the others
+            # could not keep two answers, they would wait for the last of one before they ask for the next.
+            whole = share + worth + sum(self._asked.values())
+            self._in_place_bytes = share // 2 if whole <= self._buffer_bytes else 0
         if now >= self._times_at:
             self._times_at = now + _TIMES_EVERY_S
             self._ask_times()
@@ -153,7 +165,7 @@ class Fetching:
 
     @property
     def held(self) -> int:
-        """Bytes of the buffers in which something lies that was fetched and is not appended."""
+        """Bytes of all buffers in which something lies that was fetched and is not appended."""
         return self._held_by_target()[1]
 
     def limit(self, buffer_bytes: int) -> None:
@@ -162,21 +174,24 @@ class Fetching:
     def _held_by_target(self) -> tuple[dict[int, int], int]:
         """By the broker that they go to, of those for which there is anything to copy, and in all.
 
-        An answer lies in one buffer, which is there until the last of its batches is appended. So it counts whole for
-        each broker that has something of it left, and once in all.
+        A buffer that partitions share is there until the last of its batches is appended. So it counts whole for each
+        broker that has something of it left, and once in all.
         """
         held: dict[int, int] = {}
+        in_all = 0
         sizes: dict[int, int] = {}
         counted = set[tuple[int, int]]()
         for lane in self._lanes:
-            held.setdefault(lane.target_node, 0)
+            made = lane.partition.made
+            held[lane.target_node] = held.get(lane.target_node, 0) + made
+            in_all += made
             for buffer in lane.partition.buffers:
                 it = lane.target_node, id(buffer)
                 if it not in counted:
                     counted.add(it)
                     held[lane.target_node] += len(buffer)
                     sizes[id(buffer)] = len(buffer)
-        return held, sum(sizes.values())
+        return held, in_all + sum(sizes.values())
 
     # Leaders
 
@@ -249,7 +264,7 @@ class Fetching:
         message = {
             "max_wait_ms": _IDLE_WAIT_MS if line.channel is Channel.IDLE else _BUSY_WAIT_MS,
             "min_bytes": 1,
-            "max_bytes": most,
+            "max_bytes": max(fitting(most) - _HEAD_BYTES * len(lanes), most // 2),
             "isolation_level": _COMMITTED,
             "topics": list(topics.values()),
         }
@@ -310,9 +325,7 @@ class Fetching:
             self._throttle.spend(lane.copy.id.mirror, len(records), self._clock())
             aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
             try:
-                # A long answer is in a buffer that is ours.
-                own = records if isinstance(records, memoryview) else bytearray(records)
-                intents = lane.partition.fetched(own, aborted)
+                intents = lane.partition.fetched(self._own(records), aborted)
             except RemoteProtocolError as error:
                 self._stop(lane, f"{lane.key[0]}-{lane.key[1]} of the source: {error}")
                 return
@@ -325,6 +338,14 @@ class Fetching:
         lane.lags = lane.partition.next_offset < lane.source_end
         if not lane.lags:
             lane.newest_ms = lane.partition.seen_ms
+
+    def _own(self, records: bytes | memoryview) -> bytearray | memoryview:
+        """Where they lie, if the buffer of the whole answer may be kept for them; else a copy."""
+        if isinstance(records, memoryview):
+            room = records.obj
+            if isinstance(room, bytearray) and len(room) <= self._in_place_bytes:
+                return records
+        return bytearray(records)
 
     # What is wrong
 
