@@ -14,6 +14,7 @@ from typing import Any
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying.beside import Beside, Outcome
 from ha_core.kafka.copying.connections import Channel, Connections, Line
+from ha_core.kafka.copying.holding import Places, held_for
 from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import Lane, pause_s
 from ha_core.kafka.errors import TopicMissingError
@@ -97,8 +98,7 @@ class Fetching:
         """What was served last comes last."""
         self._asked: dict[Line, int] = {}
         """With how many bytes the answer may bring: its buffer."""
-        self._in_place_bytes = LIMITS.max_response_bytes
-        """A longer buffer is not kept for what is left of an answer: each partition has a copy of its part."""
+        self._places = Places()
         self._locating = self._asking_ends = False
         self._times_at = self._look_again_at = 0.0
 
@@ -126,19 +126,19 @@ class Fetching:
         if not self._locating and any(lane.leader is None and lane.look_at <= now for lane in self._lanes):
             self._locate(now)
         wanted: dict[Line, list[Lane]] = {}
-        held, held_in_all = self._held_by_target()
+        held = held_for(self._lanes)
         room = min(max(self._buffer_bytes // max(len(self._lanes), 1), _PARTITION_BYTES), _MOST_BYTES)
         # A broker of the target that takes nothing fills its share, and the others go on.
-        share = self._buffer_bytes // max(len(held), 1)
+        share = self._buffer_bytes // max(len(held.by_target), 1)
         for lane in self._lanes:
-            if lane.leader is None or held[lane.target_node] >= share:
+            if lane.leader is None or held.by_target[lane.target_node] >= share:
                 continue
             line = Line(Channel.BUSY if lane.lags else Channel.IDLE, lane.leader.node)
             if line in self._asked or lane.partition.held >= room or not lane.partition.has_slots:
                 continue
             if not self._throttle.wait_s(lane.copy.id.mirror, now):
                 wanted.setdefault(line, []).append(lane)
-        free = self._buffer_bytes - held_in_all - sum(self._asked.values())
+        free = self._buffer_bytes - held.in_all - sum(self._asked.values())
         # Many small answers would cost more: a request names all partitions that have more.
         worth = max(min(_FETCH_BYTES, self._buffer_bytes // 4), _PARTITION_BYTES)
         # Requests that wait for something new keep most of it free, however many brokers the source has.
@@ -151,13 +151,8 @@ class Fetching:
                 most = min(most, free)
                 free -= most
                 self._fetch(line, there, max(min(most // len(there), room // 2), _PARTITION_BYTES), most, now)
-        if len(held) <= 1:
-            self._in_place_bytes = LIMITS.max_response_bytes
-        else:
-            # All that is waited for now may come to be kept whole for a broker that stands still; and where the others
-            # could not keep two answers, they would wait for the last of one before they ask for the next.
-            whole = share + worth + sum(self._asked.values())
-            self._in_place_bytes = share // 2 if whole <= self._buffer_bytes else 0
+        may_come = worth + sum(self._asked.values())
+        self._places.judge(len(held.by_target), share, may_come, self._buffer_bytes)
         if now >= self._times_at:
             self._times_at = now + _TIMES_EVERY_S
             self._ask_times()
@@ -166,32 +161,10 @@ class Fetching:
     @property
     def held(self) -> int:
         """Bytes of all buffers in which something lies that was fetched and is not appended."""
-        return self._held_by_target()[1]
+        return held_for(self._lanes).in_all
 
     def limit(self, buffer_bytes: int) -> None:
         self._buffer_bytes = max(buffer_bytes, 2 * _PARTITION_BYTES)
-
-    def _held_by_target(self) -> tuple[dict[int, int], int]:
-        """By the broker that they go to, of those for which there is anything to copy, and in all.
-
-        A buffer that partitions share is there until the last of its batches is appended. So it counts whole for each
-        broker that has something of it left, and once in all.
-        """
-        held: dict[int, int] = {}
-        in_all = 0
-        sizes: dict[int, int] = {}
-        counted = set[tuple[int, int]]()
-        for lane in self._lanes:
-            made = lane.partition.made
-            held[lane.target_node] = held.get(lane.target_node, 0) + made
-            in_all += made
-            for buffer in lane.partition.buffers:
-                it = lane.target_node, id(buffer)
-                if it not in counted:
-                    counted.add(it)
-                    held[lane.target_node] += len(buffer)
-                    sizes[id(buffer)] = len(buffer)
-        return held, in_all + sum(sizes.values())
 
     # Leaders
 
@@ -325,7 +298,7 @@ class Fetching:
             self._throttle.spend(lane.copy.id.mirror, len(records), self._clock())
             aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
             try:
-                intents = lane.partition.fetched(self._own(records), aborted)
+                intents = lane.partition.fetched(self._places.own(records), aborted)
             except RemoteProtocolError as error:
                 self._stop(lane, f"{lane.key[0]}-{lane.key[1]} of the source: {error}")
                 return
@@ -338,14 +311,6 @@ class Fetching:
         lane.lags = lane.partition.next_offset < lane.source_end
         if not lane.lags:
             lane.newest_ms = lane.partition.seen_ms
-
-    def _own(self, records: bytes | memoryview) -> bytearray | memoryview:
-        """Where they lie, if the buffer of the whole answer may be kept for them; else a copy."""
-        if isinstance(records, memoryview):
-            room = records.obj
-            if isinstance(room, bytearray) and len(room) <= self._in_place_bytes:
-                return records
-        return bytearray(records)
 
     # What is wrong
 
