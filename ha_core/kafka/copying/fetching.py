@@ -271,9 +271,12 @@ class Fetching:
                     self._look(lane, f"the source answers {name_of(message['error_code'])}")
             return
         for topic in message["responses"]:
-            name = topic["topic"] or ids[topic["topic_id"]]
+            name = topic["topic"] or ids.get(topic["topic_id"], "")
             for part in topic["partitions"]:
-                lane, offset = asked[name, part["partition_index"]]
+                key = name, part["partition_index"]
+                if key not in asked:
+                    raise RemoteProtocolError(f"answered a fetch with partition {key[1]} of {name!r}, not asked for")
+                lane, offset = asked[key]
                 # It may have left meanwhile, or come again.
                 if lane in self and lane.partition.next_offset == offset:
                     self._take_part(lane, part, asked_at)
