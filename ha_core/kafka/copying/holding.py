@@ -26,8 +26,11 @@ def held_for(lanes: Iterable[Lane]) -> Held:
     sizes: dict[int, int] = {}
     counted = set[tuple[int, int]]()
     for lane in lanes:
+        by_target.setdefault(lane.target_node, 0)
+        if not lane.partition.held:
+            continue  # of thousands most have nothing
         made = lane.partition.made
-        by_target[lane.target_node] = by_target.get(lane.target_node, 0) + made
+        by_target[lane.target_node] += made
         in_all += made
         for buffer in lane.partition.buffers:
             it = lane.target_node, id(buffer)
