@@ -163,7 +163,8 @@ class BrokerConnection:
             answer = await self._exchange(api_key, message)
         with _untimed(limit):
             try:
-                return await self._decoder.decode(*answer)
+                # Nothing is received in place here, so that is no copy.
+                return await self._decoder.decode(answer.api_key, answer.version, bytes(answer.frame))
             except WireError as error:
                 # It came whole and in its turn, so what others wait for on this connection is not touched by it.
                 raise BrokerLostError(str(error)) from error

@@ -5,32 +5,41 @@ from __future__ import annotations
 import selectors
 from collections import deque
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import ConnectionLostError
+from ha_core.kafka.rooms import SHORT_BYTES, Rooms
 from ha_core.tls.sockets import TlsSocket
 from ha_core.wire.client import NEWEST, Answer
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.frames import CLOSED
 
-_SHORT_BYTES = 1 << 16
 _READS = 16
 """At most before the others have their turn."""
+_PIECES = 64
+"""That one call sends at most."""
 
 
 class Stream:
-    """Takes an open connection over."""
+    """Takes an open connection over.
 
-    def __init__(self, connection: BlockingConnection) -> None:
+    Records are copied nowhere: those of a long answer are views of the room in which it was received, and those of a
+    request are sent from where they lie.
+
+    :param rooms: for long answers.
+    """
+
+    def __init__(self, connection: BlockingConnection, rooms: Rooms) -> None:
         self.connection = connection
         self._client, self._socket = connection.release()
+        self._rooms = rooms
         self._out: deque[memoryview] = deque()
-        self._room = bytearray()
-        """For long frames, one after the other: memory that is new each time costs more than what is copied into it."""
-        self._size = self._at = 0
-        """Of the frame that comes into it, and what is there of it; 0: none."""
+        self._room: memoryview | None = None
+        """For the long frame that comes, and `_at`: what is there of it."""
+        self._at = 0
 
     @property
     def interest(self) -> int:
@@ -41,24 +50,33 @@ class Stream:
 
     def send(self, api: ApiKey, message: Mapping[str, Any], most: int = NEWEST) -> None:
         """:raises ConnectionLostError: the broker has hung up."""
-        data = self._client.request(api, message, self._client.version(api, most))
-        self._out.append(memoryview(data))
+        pieces = self._client.request_in_pieces(api, message, self._client.version(api, most))
+        self._out += [memoryview(piece) for piece in pieces if piece]
         self.write()
 
     def write(self) -> None:
         """As much as the socket takes. :raises ConnectionLostError: the broker has hung up."""
         try:
             while self._out:
-                head = self._out[0]
-                sent = self._socket.send(head)
-                if sent == len(head):
-                    self._out.popleft()
-                else:
-                    self._out[0] = head[sent:]
+                self._written(self._send())
         except BlockingIOError:
             return
         except OSError as error:
             raise self._lost(error.strerror or str(error)) from None
+
+    def _send(self) -> int:
+        if isinstance(self._socket, TlsSocket):
+            return self._socket.send(self._out[0])
+        return self._socket.sendmsg(islice(self._out, _PIECES))
+
+    def _written(self, count: int) -> None:
+        while count:
+            head = self._out[0]
+            if count < len(head):
+                self._out[0] = head[count:]
+                return
+            count -= len(head)
+            self._out.popleft()
 
     def read(self) -> Iterator[Answer]:
         """The answers that are there whole. :raises ConnectionLostError: the broker has hung up, or talks nonsense."""
@@ -75,24 +93,26 @@ class Stream:
                 raise self._lost(str(error)) from error
             if data is None:
                 return
-            self._client.receive_data(data)
+            if isinstance(data, memoryview):
+                self._client.receive_frame(data)
+                del data  # what is kept of it is for whoever takes the answer to say
+            else:
+                self._client.receive_data(data)
             yield from self._answers()
 
-    def _receive(self) -> bytes | None:
-        """What the socket has of the next frame; None: less than all of a long one, which is not copied in pieces."""
-        if not self._size:
+    def _receive(self) -> bytes | memoryview | None:
+        """What the socket has of the next frame, a view of a room where it is a long one; None: less than all of it."""
+        if self._room is None:
             wanted = self._client.wanted
-            if wanted <= _SHORT_BYTES:
+            if wanted <= SHORT_BYTES:
                 return self._socket.recv(wanted)
-            if wanted > len(self._room):
-                self._room = bytearray(wanted)
-            self._size, self._at = wanted, 0
-        count = self._socket.recv_into(memoryview(self._room)[self._at : self._size])
+            self._room, self._at = self._rooms.take(wanted), 0
+        count = self._socket.recv_into(self._room[self._at :])
         self._at += count
-        if count and self._at < self._size:
+        if count and self._at < len(self._room):
             return None
-        data, self._size = bytes(memoryview(self._room)[: self._at]) if count else b"", 0
-        return data
+        frame, self._room = self._room, None
+        return frame if count else b""
 
     def _deciphered(self) -> bool:
         """Whether TLS has bytes of which no selector tells: less than one record."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from struct import Struct
 from typing import NamedTuple
 
@@ -50,7 +51,7 @@ class Claimed(NamedTuple):
 
     copied: tuple[Copied, ...]
     """The last has records; those before it have none."""
-    data: bytes | memoryview
+    data: memoryview
     newest_ms: int
     """The largest timestamp in it."""
 
@@ -66,6 +67,19 @@ class _Appending(NamedTuple):
     claimed: Claimed
     last: bool
     """Of its intent."""
+
+
+class _Kept(NamedTuple):
+    """An answer of which something is still needed."""
+
+    claims: int
+    """How many batches were claimed by its end."""
+    size: int
+    """Of what it takes up here: all of it, where a batch is appended from where it lies, and all batches made of it."""
+    buffer: bytearray | None
+    """In which it lies, maybe together with the answers of others; None: nothing is appended from there."""
+    made: int
+    """Bytes of batches that were made of it (`split`), and lie elsewhere."""
 
 
 class PartitionCopy:
@@ -86,11 +100,10 @@ class PartitionCopy:
         self._number = progress.number
         self._recorded = progress.number
         self._bytes = 0
-        self._held = 0
+        self._held = self._made = 0
         self._bytes_since = 0
         self._claims = self._appends = 0
-        self._answers: deque[tuple[int, int]] = deque()
-        """(how many batches were claimed by its end, bytes) of those that are still needed."""
+        self._answers: deque[_Kept] = deque()
         self._without_records: list[Copied] = []
         self._pages: dict[int, RunPage] = {}
         self._noting: deque[_Noting] = deque()
@@ -127,8 +140,19 @@ class PartitionCopy:
 
     @property
     def held(self) -> int:
-        """Bytes of the answers that are kept, each until its last batch is appended: all of it lies in one buffer."""
+        """Bytes of the answers that are kept, each until its last batch is appended: all of it lies in one buffer, and
+        what was made of it in others."""
         return self._held
+
+    @property
+    def buffers(self) -> Iterator[bytearray]:
+        """In which these answers lie. What other partitions have of the same answer lies there as well."""
+        return (kept.buffer for kept in self._answers if kept.buffer is not None)
+
+    @property
+    def made(self) -> int:
+        """Of `held`, what lies in no such buffer."""
+        return self._made
 
     @property
     def has_slots(self) -> bool:
@@ -152,7 +176,8 @@ class PartitionCopy:
         return self._account.number > self._recorded
 
     def fetched(self, records: bytearray | memoryview, aborted: Iterable[Aborted] = ()) -> list[Intent]:
-        """Takes an answer to a fetch of committed records at `next_offset`; what is kept of it is in the buffer itself.
+        """Takes an answer to a fetch of committed records at `next_offset`; what is kept of it is in the buffer itself,
+        which nobody else may change from now on.
 
         :return: what is to be written to the copy log before any of it is appended.
         :raises RemoteProtocolError: a batch cannot be read.
@@ -160,8 +185,12 @@ class PartitionCopy:
         claims = self._claims
         intents = self._claim(records, aborted)
         if self._claims > claims:
-            self._held += len(records)
-            self._answers.append((self._claims, len(records)))
+            buffer = records.obj if isinstance(records, memoryview) else records
+            assert isinstance(buffer, bytearray)
+            kept = _kept(self._claims, len(records), buffer, islice(reversed(self._noting), len(intents)))
+            self._held += kept.size
+            self._made += kept.made
+            self._answers.append(kept)
         return intents
 
     def _claim(self, records: bytearray | memoryview, aborted: Iterable[Aborted]) -> list[Intent]:
@@ -235,8 +264,10 @@ class PartitionCopy:
         self._bytes -= len(claimed.data)
         self._bytes_since += len(claimed.data)
         self._appends += 1
-        while self._answers and self._answers[0][0] <= self._appends:
-            self._held -= self._answers.popleft()[1]
+        while self._answers and self._answers[0].claims <= self._appends:
+            kept = self._answers.popleft()
+            self._held -= kept.size
+            self._made -= kept.made
 
     def notes(self) -> tuple[RunPage | Progress, ...]:
         """What is to be written down now, in this order; the progress comes last."""
@@ -249,6 +280,17 @@ class PartitionCopy:
         self._recorded = progress.number
         self._bytes_since = 0
         self._pages = {number: page for number, page in self._pages.items() if number >= progress.pages}
+
+
+def _kept(claims: int, size: int, buffer: bytearray, noting: Iterable[_Noting]) -> _Kept:
+    """:param noting: all that was claimed of the answer."""
+    made, in_place = 0, False
+    for claimed in (one for noted in noting for one in noted.claimed):
+        if claimed.data.obj is buffer:
+            in_place = True
+        else:
+            made += len(claimed.data)
+    return _Kept(claims, size + made, buffer, made) if in_place else _Kept(claims, made, None, made)
 
 
 def _parts(records: bytearray | memoryview, batch: Batch, start: int) -> Iterator[tuple[Copied, memoryview]]:

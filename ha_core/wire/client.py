@@ -15,11 +15,12 @@ from collections import deque
 from collections.abc import Generator, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from ha_core.wire.codec import decode, encode, supported
+from ha_core.wire.codec import decode, decode_in_place, encode, encode_in_pieces, supported
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
+from ha_core.wire.encoding import Pieces
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError, WireError
 from ha_core.wire.frames import Event, FrameReader
-from ha_core.wire.header import encode_request, response_body_at
+from ha_core.wire.header import encode_request, request_head, response_body_at
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
 from ha_core.wire.sasl import MECHANISMS, SecurityProfile
 
@@ -47,12 +48,15 @@ class Answer(NamedTuple):
 
     api_key: int
     version: int
-    frame: bytes
+    frame: bytes | memoryview
+    """A view where `receive_frame` took it: records of the message are views of the same memory then."""
 
     def message(self, limits: Limits = DEFAULT_LIMITS) -> dict[str, Any]:
         """RemoteProtocolError: the frame came whole and in its turn, but cannot be read."""
         try:
             at = response_body_at(self.api_key, self.version, self.frame, 0)
+            if isinstance(self.frame, memoryview):
+                return decode_in_place(self.api_key, self.version, "response", self.frame, at, limits)
             return decode(self.api_key, self.version, "response", self.frame, at, limits)
         except RemoteProtocolError as error:
             raise RemoteProtocolError(f"its answer cannot be read: {error}") from None
@@ -108,15 +112,35 @@ class Client:
         """What to write: a request in `version`, else the newest common one; a body may come encoded."""
         spoken = self.version(api_key) if version is None else version
         body = message if isinstance(message, bytes) else encode(api_key, spoken, "request", message)
-        correlation = (self.asked + 1) & 0x7FFF_FFFF
+        correlation = self._next_correlation()
         data = encode_request(api_key, spoken, correlation, self._client_id, body)
-        self.asked += 1
-        self._waiting.append((api_key, spoken, correlation))
+        self._asks(api_key, spoken, correlation)
         return data
+
+    def request_in_pieces(self, api_key: int, message: Mapping[str, Any], version: int) -> Pieces:
+        """What to write, one piece after the other. Records are not copied: they must not change before they are
+        written."""
+        body = encode_in_pieces(api_key, version, "request", message)
+        correlation = self._next_correlation()
+        head = request_head(api_key, version, correlation, self._client_id, sum(map(len, body)))
+        self._asks(api_key, version, correlation)
+        return [head, *body]
+
+    def _next_correlation(self) -> int:
+        return (self.asked + 1) & 0x7FFF_FFFF
+
+    def _asks(self, api_key: int, version: int, correlation: int) -> None:
+        self.asked += 1
+        self._waiting.append((api_key, version, correlation))
 
     def receive_data(self, data: bytes) -> None:
         """b"" says that the broker has closed."""
         self._frames.receive_data(data)
+
+    def receive_frame(self, frame: memoryview) -> None:
+        """The same, but what follows a size and is all of its answer is not copied: from now on the memory belongs to
+        whoever gets the answer."""
+        self._frames.receive_frame(frame)
 
     def next_event(self) -> Answer | Literal[Event.NEED_DATA, Event.CLOSED]:
         """RemoteProtocolError for what is no answer, or none to the oldest request."""

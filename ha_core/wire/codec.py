@@ -23,8 +23,11 @@ from ha_core.wire.tables import Field
 
 Kind = Literal["request", "response"]
 
-_decoders: dict[tuple[int, int, str], decoding.Decoder] = {}
+_REFUSALS = (struct.error, TypeError, AttributeError, ValueError, KeyError, LocalProtocolError)
+
+_decoders: dict[tuple[int, int, str, bool], decoding.Decoder] = {}
 _encoders: dict[tuple[int, int, str], encoding.Encoder] = {}
+_encoders_in_pieces: dict[tuple[int, int, str], encoding.PiecesEncoder] = {}
 
 
 def supported(api_key: int) -> tuple[int, int] | None:
@@ -45,11 +48,23 @@ def decode(
 
     A response has to end where `buf` ends; after a request there may be more, which is ignored as brokers do.
     """
-    decoder = _decoders.get((api_key, version, kind))
+    return _decode(api_key, version, kind, buf if type(buf) is bytes else bytes(buf), pos, limits, False)
+
+
+def decode_in_place(
+    api_key: int, version: int, kind: Kind, buf: memoryview, pos: int = 0, limits: Limits = DEFAULT_LIMITS
+) -> dict[str, Any]:
+    """The same, but records are not copied: they are views of `buf`, which must not change while they are used."""
+    return _decode(api_key, version, kind, buf, pos, limits, True)
+
+
+def _decode(
+    api_key: int, version: int, kind: Kind, data: bytes | memoryview, pos: int, limits: Limits, in_place: bool
+) -> dict[str, Any]:
+    decoder = _decoders.get((api_key, version, kind, in_place))
     if decoder is None:
         layout = _layout(api_key, version, kind, RemoteProtocolError)
-        decoder = _decoders[api_key, version, kind] = decoding.build(*layout)
-    data = buf if type(buf) is bytes else bytes(buf)
+        decoder = _decoders[api_key, version, kind, in_place] = decoding.build(*layout, in_place=in_place)
     try:
         message, at = decoder(data, pos, limits)
     except RemoteProtocolError as error:
@@ -76,10 +91,29 @@ def encode(api_key: int, version: int, kind: Kind, message: Mapping[str, Any]) -
         encoder = _encoders[api_key, version, kind] = encoding.build(*layout)
     try:
         return encoder(message)
-    except (struct.error, TypeError, AttributeError, ValueError, KeyError, LocalProtocolError) as error:
-        fields, _, tagged, title = _layout(api_key, version, kind, LocalProtocolError)
-        why = encoding.explain(fields, version, tagged, message, title.lower())
-        raise why or LocalProtocolError(f"{title}: {error!r}") from error
+    except _REFUSALS as error:
+        raise _refusal(api_key, version, kind, message, error) from error
+
+
+def encode_in_pieces(api_key: int, version: int, kind: Kind, message: Mapping[str, Any]) -> encoding.Pieces:
+    """The same, but records are not copied: they are pieces of their own, which must not change before they are
+    written."""
+    encoder = _encoders_in_pieces.get((api_key, version, kind))
+    if encoder is None:
+        layout = _layout(api_key, version, kind, LocalProtocolError)
+        encoder = _encoders_in_pieces[api_key, version, kind] = encoding.build_in_pieces(*layout)
+    try:
+        return encoder(message)
+    except _REFUSALS as error:
+        raise _refusal(api_key, version, kind, message, error) from error
+
+
+def _refusal(
+    api_key: int, version: int, kind: Kind, message: Mapping[str, Any], error: Exception
+) -> LocalProtocolError:
+    fields, _, tagged, title = _layout(api_key, version, kind, LocalProtocolError)
+    why = encoding.explain(fields, version, tagged, message, title.lower())
+    return why or LocalProtocolError(f"{title}: {error!r}")
 
 
 def _layout(api_key: int, version: int, kind: Kind, wrong: type[Exception]) -> tuple[tuple[Field, ...], int, bool, str]:

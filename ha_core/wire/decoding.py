@@ -18,7 +18,7 @@ from ha_core.wire.varint import MAX_TAGS, read_uvarint
 # Arrays of fewer numbers (replicas, say) have their struct ready; building its format costs more than the read.
 SMALL_ARRAY = 16
 
-Decoder = Callable[[bytes, int, Limits], tuple[dict[str, Any], int]]
+Decoder = Callable[[bytes | memoryview, int, Limits], tuple[dict[str, Any], int]]
 
 
 def _bad_length(path: str, length: int, at: int, end: int, limit: int) -> RemoteProtocolError:
@@ -37,7 +37,7 @@ def _bad_tag(path: str, tag: int, at: int) -> RemoteProtocolError:
     return RemoteProtocolError(f"{path}: tag {tag} before byte {at} is out of order, repeated or of a wrong length")
 
 
-def _read_tags(b: bytes, p: int, end: int, path: str) -> tuple[dict[int, bytes], int]:
+def _read_tags(b: bytes | memoryview, p: int, end: int, path: str) -> tuple[dict[int, bytes], int]:
     """The tagged section at p."""
     count, p = read_uvarint(b, p)
     if count > min(end - p, MAX_TAGS):
@@ -49,13 +49,22 @@ def _read_tags(b: bytes, p: int, end: int, path: str) -> tuple[dict[int, bytes],
         size, p = read_uvarint(b, p)
         if tag <= last or size > end - p:
             raise _bad_tag(path, tag, p)
-        out[tag] = b[p : p + size]
+        out[tag] = bytes(b[p : p + size])
         p += size
         last = tag
     return out, p
 
 
 class _Source(Source):
+    in_place = False
+    """Whether the decoder reads a view, and leaves records where they lie."""
+
+    def taken(self, span: str, kind: str) -> str:
+        """The value of a string, bytes, a uuid or records, which lie in this span."""
+        if kind == "string":
+            return f"str({span}, 'utf-8')" if self.in_place else f"{span}.decode()"
+        return f"bytes({span})" if self.in_place and kind != "records" else span
+
     def flush(self) -> None:
         """Reads the run of fixed fields that has gathered."""
         targets, codes = self.run()
@@ -69,9 +78,13 @@ class _Source(Source):
         self.add(f"{var} = b[p]", "p += 1", f"if {var} > 127: {var}, p = uv(b, p - 1)")
 
 
-def build(fields: tuple[Field, ...], version: int, flexible: bool, title: str) -> Decoder:
-    """Compiles the decoder: (bytes, position, limits) -> (message, position after it)."""
+def build(fields: tuple[Field, ...], version: int, flexible: bool, title: str, *, in_place: bool = False) -> Decoder:
+    """Compiles the decoder: (bytes, position, limits) -> (message, position after it).
+
+    :param in_place: it takes a memoryview, and records are views of the same memory.
+    """
     src = _Source(version, flexible)
+    src.in_place = in_place
     src.add("end = len(b)", "left = limits.max_elements", "most = limits.max_array", "longest = limits.max_string")
     out = _struct(src, fields, "")
     src.add(f"return {out}, p")
@@ -160,7 +173,9 @@ def _value(src: _Source, field: Field, var: str, path: str) -> None:
     elif field.type == "uuid":
         src.flush()
         src.add(
-            "if end - p < 16: raise bad_length(" + repr(path) + ", 16, p, end, 16)", f"{var} = b[p:p + 16]", "p += 16"
+            "if end - p < 16: raise bad_length(" + repr(path) + ", 16, p, end, 16)",
+            f"{var} = {src.taken('b[p:p + 16]', field.type)}",
+            "p += 16",
         )
     elif field.type == "{}":
         src.flush()
@@ -200,7 +215,7 @@ def _sized(src: _Source, field: Field, var: str, path: str) -> None:
     src.add("else:", f"    {stop} = p + {length}")
     bound = f"{stop} > end or {length} > longest" if text else f"{stop} > end"
     src.add(f"    if {bound}: raise bad_length({path!r}, {length}, p, end, longest)")
-    src.add(f"    {var} = b[p:{stop}]" + (".decode()" if text else ""), f"    p = {stop}")
+    src.add(f"    {var} = {src.taken(f'b[p:{stop}]', field.type)}", f"    p = {stop}")
 
 
 def _array(src: _Source, field: Field, var: str, path: str) -> None:

@@ -17,10 +17,15 @@ from ha_core.wire.tables import FIXED, Field
 from ha_core.wire.varint import write_tags, write_uvarint
 
 Encoder = Callable[[Mapping[str, Any]], bytes]
+Pieces = list[bytes | memoryview]
+"""What is to be written, one after the other."""
+PiecesEncoder = Callable[[Mapping[str, Any]], Pieces]
 
 _SHORT = [write_uvarint(value) for value in range(1024)]
 _MAX_STRING = 32_767
 _BYTES = (bytes, bytearray, memoryview)
+_APART_BYTES = 4096
+"""Of fewer a copy costs less than one more piece."""
 
 
 def _refuse(path: str, value: Any, wanted: str) -> LocalProtocolError:
@@ -33,8 +38,31 @@ def _uuid(value: Any) -> Any:
     return value
 
 
+class _InPieces(BytesIO):
+    """Leaves records where they lie."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pieces: Pieces = []
+
+    def write_records(self, data: bytes | bytearray | memoryview) -> None:
+        if len(data) < _APART_BYTES:
+            self.write(data)
+            return
+        self._pieces += (self.getvalue(), memoryview(data))
+        self.seek(0)
+        self.truncate()
+
+    def pieces(self) -> Pieces:
+        return [*self._pieces, self.getvalue()]
+
+
 class _Source(Source):
     write = "w"
+    in_pieces = False
+
+    def write_records(self) -> str:
+        return "out.write_records" if self.in_pieces and self.write == "w" else self.write
 
     def flush(self) -> None:
         """Writes the run of fixed fields that has gathered."""
@@ -53,12 +81,25 @@ def build(fields: tuple[Field, ...], version: int, flexible: bool, title: str) -
     """Compiles the encoder: message -> bytes. It raises anything; `codec.encode` asks `explain` then."""
     src = _Source(version, flexible)
     # Not a list of pieces: to join a million of them is one call, in which no other thread runs.
-    src.add("out = BytesIO()", "w = out.write")
+    encoder: Encoder = _compiled(src, fields, title, BytesIO, "getvalue")
+    return encoder
+
+
+def build_in_pieces(fields: tuple[Field, ...], version: int, flexible: bool, title: str) -> PiecesEncoder:
+    """The same in pieces, of which those that are records are views of what the message has."""
+    src = _Source(version, flexible)
+    src.in_pieces = True
+    encoder: PiecesEncoder = _compiled(src, fields, title, _InPieces, "pieces")
+    return encoder
+
+
+def _compiled(src: _Source, fields: tuple[Field, ...], title: str, out: type[BytesIO], result: str) -> Any:
+    src.add("out = Out()", "w = out.write")
     _struct(src, fields, "m", title)
     src.flush()
-    src.add("return out.getvalue()")
+    src.add(f"return out.{result}()")
     scope = {
-        "BytesIO": BytesIO,
+        "Out": out,
         "uv": write_uvarint,
         "short": _SHORT,
         "pack": pack,
@@ -67,8 +108,7 @@ def build(fields: tuple[Field, ...], version: int, flexible: bool, title: str) -
         "refuse": _refuse,
         "BYTES": _BYTES,
     }
-    encoder: Encoder = src.compiled(f"encode {title}", "m", scope)
-    return encoder
+    return src.compiled(f"encode {title}", "m", scope)
 
 
 def _struct(src: _Source, fields: tuple[Field, ...], message: str, path: str, checked: bool = True) -> None:
@@ -140,7 +180,7 @@ def _sized(src: _Source, field: Field, expression: str, path: str) -> None:
     if text and src.flexible:
         src.add(f"if {length} > {_MAX_STRING}: raise refuse({path!r}, {value}, 'longer than {_MAX_STRING} bytes')")
     _length(src, length, "h" if text else "i")
-    src.add(f"{src.write}({value})")
+    src.add(f"{src.write_records() if field.type == 'records' else src.write}({value})")
 
 
 def _unless_null(src: _Source, field: Field, value: str, empty: str, length: str) -> AbstractContextManager[None]:

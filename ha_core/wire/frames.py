@@ -52,7 +52,7 @@ class FrameReader:
     def __init__(self, most: int = DEFAULT_LIMITS.max_response_bytes) -> None:
         self._most = most
         self._buffer = bytearray()
-        self._frame: bytes | None = None
+        self._frame: bytes | memoryview | None = None
         self._closed = False
 
     @property
@@ -70,8 +70,20 @@ class FrameReader:
         else:
             self._buffer += data
 
-    def next_event(self) -> bytes | Literal[Event.NEED_DATA, Event.CLOSED]:
-        """The next frame without its size. RemoteProtocolError for a size out of bounds or a close inside a frame."""
+    def receive_frame(self, frame: memoryview) -> None:
+        """The same, but what follows a size and is all of its frame is not copied: the memory belongs to whoever gets
+        the frame. RemoteProtocolError as of `next_event`.
+        """
+        if self._frame is None and len(self._buffer) == 4 and len(frame) == self.wanted:
+            self._frame = frame
+        else:
+            self.receive_data(frame)
+
+    def next_event(self) -> bytes | memoryview | Literal[Event.NEED_DATA, Event.CLOSED]:
+        """The next frame without its size; a view where `receive_frame` took it.
+
+        RemoteProtocolError for a size out of bounds or a close inside a frame.
+        """
         if self._frame is not None:
             frame, self._frame = self._frame, None
             del self._buffer[:4]  # what came after the frame stays

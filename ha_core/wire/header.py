@@ -141,11 +141,16 @@ def response_body_at(api_key: int, version: int, buf: Any, pos: int, end: int | 
 
 def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, body: bytes) -> bytes:
     """A whole request frame, size first. LocalProtocolError for a number or client id that does not fit."""
+    return request_head(api_key, version, correlation_id, client_id, len(body)) + body
+
+
+def request_head(api_key: int, version: int, correlation_id: int, client_id: str | None, body_bytes: int) -> bytes:
+    """What comes before the body of a request, size first. LocalProtocolError as of `encode_request`."""
     name = b"" if client_id is None else client_id.encode()
     tags = b"\0" if flexible(api_key, version) else b""
     try:
         head = _FIXED.pack(api_key, version, correlation_id, -1 if client_id is None else len(name))
-        return b"".join((_SIZE.pack(len(head) + len(name) + len(tags) + len(body)), head, name, tags, body))
+        return b"".join((_SIZE.pack(len(head) + len(name) + len(tags) + body_bytes), head, name, tags))
     except struct.error as error:
         raise LocalProtocolError(
             f"request header {api_key=} {version=} {correlation_id=}, client id of {len(name)} bytes: {error}"

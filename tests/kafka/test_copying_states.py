@@ -84,7 +84,7 @@ def test_a_successor_reads_the_copy_log_from_the_oldest_note_that_counts() -> No
 
 
 def batch(newest_ms: int) -> Claimed:
-    return Claimed((), b"", newest_ms)
+    return Claimed((), memoryview(b""), newest_ms)
 
 
 def sent_before_an_answer(one: Lane, *newest_ms: int) -> int:

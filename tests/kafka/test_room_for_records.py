@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from struct import Struct
 from typing import Any
 
 import pytest
@@ -14,15 +16,24 @@ from ha_core.kafka.copying.fetching import Fetching
 from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import Lane
 from ha_core.kafka.leadership import Leadership
+from ha_core.kafka.rooms import Rooms, fitting
 from ha_core.mirror.behind import Behind
 from ha_core.mirror.pace import Meter, Throttle
 from ha_core.mirror.partition import PartitionCopy
 from ha_core.mirror.progress import Progress, Writer
+from ha_core.mirror.split import Record, pack
+from ha_core.wire.client import Answer
+from ha_core.wire.codec import encode
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.header import encode_response
 from tests.kafka.mirroring import copy_of
 from tests.mirror.batches import records
 
 MIB = 1 << 20
+INT, LAST_DELTA_AT = Struct(">i"), 23
 BATCH = bytes(records(0, range(4)))
+CUT_OFF = BATCH[:8] + (1 << 30).to_bytes(4, "big") + BATCH[12:]
+"""The head of a batch that has much more than what comes."""
 
 
 class Sent:
@@ -30,12 +41,22 @@ class Sent:
 
     def __init__(self) -> None:
         self.asked: dict[Line, dict[str, Any]] = {}
+        self.then: dict[Line, Callable[[Answer], None]] = {}
 
     def ready(self, _line: Line, _now: float) -> bool:
         return True
 
-    def send(self, line: Line, _api: object, message: Mapping[str, Any], *_: object) -> bool:
+    def send(
+        self,
+        line: Line,
+        _api: object,
+        message: Mapping[str, Any],
+        _most: int,
+        then: Callable[[Answer], None],
+        *_: object,
+    ) -> bool:
         self.asked[line] = dict(message)
+        self.then[line] = then
         return True
 
 
@@ -74,9 +95,61 @@ class Loop:
         return {line: message["max_bytes"] for line, message in self.sent.asked.items()}
 
     def hold(self, lane: Lane, size: int) -> None:
-        """It has so many bytes, of which the target takes nothing."""
-        lane.partition.fetched(bytearray(BATCH))
-        lane.partition._held = size
+        """It has so many bytes now, of which the target takes nothing."""
+        while lane.partition.held:
+            lane.partition.noted()
+            lane.partition.appended(lane.partition.target)
+        batch = bytes(records(lane.partition.next_offset, range(4))) + CUT_OFF
+        answer = bytearray(size)
+        answer[: len(batch)] = batch
+        lane.partition.fetched(answer)
+
+    def answer(self, line: Line, rooms: Rooms, make: Callable[[int, int], bytes]) -> list[Lane]:
+        """What was asked for over this line comes, in one buffer, as much as may be.
+
+        :param make: of an offset and a size, the batch of each partition.
+        :return: whose it is.
+        """
+        (topic,) = self.sent.asked[line]["topics"]
+        lanes = [self.lanes[one["partition"]] for one in topic["partitions"]]
+        size = self.sent.asked[line]["max_bytes"] // len(lanes)
+        parts = [
+            {
+                "partition_index": lane.key[1],
+                "last_stable_offset": 1 << 40,
+                "records": make(lane.partition.next_offset, size),
+            }
+            for lane in lanes
+        ]
+        body = {"responses": [{"topic": "orders", "partitions": parts}]}
+        frame = encode_response(ApiKey.FETCH, 12, 1, encode(ApiKey.FETCH, 12, "response", body))[4:]
+        room = rooms.take(len(frame))
+        room[:] = frame
+        self.sent.then.pop(line)(Answer(ApiKey.FETCH, 12, room))
+        return lanes
+
+
+def large(base: int, size: int, *, compacted: bool = False) -> bytes:
+    """A batch of two records with so many bytes; where it is compacted, one between them is gone."""
+    batch = pack([Record.of(number, 0, None, bytes(size // 2 - 100)) for number in range(2)], 0)
+    if compacted:
+        (delta,) = INT.unpack_from(batch, LAST_DELTA_AT)
+        INT.pack_into(batch, LAST_DELTA_AT, delta + 1)
+    batch[:8] = base.to_bytes(8, "big")
+    return bytes(batch)
+
+
+def answer_bytes(partitions: int) -> int:
+    """Of the longest answer, for which there is a room of 8 MiB."""
+    return fitting(8 * MIB) - 128 * partitions
+
+
+def append_all(lane: Lane) -> None:
+    copy = lane.partition
+    while not copy.idle:
+        for _ in copy.noted():
+            copy.appended(copy.target)
+    copy.recorded(copy.progress)
 
 
 @given(
@@ -103,13 +176,83 @@ def test_what_is_held_and_what_may_come_is_never_more_than_was_given(
         assert loop.fetching.held + asked <= mib * MIB
 
 
+def test_an_answer_that_several_partitions_share_counts_whole_until_the_last_of_them_has_appended_it() -> None:
+    # Given partitions of two brokers of the target, and an answer to three of them in one buffer, of which no room is
+    # left when it is kept
+    loop = Loop(32 * MIB, sources=1, targets=2, lagging=3, idle=0)
+    buffer = bytearray(30 * MIB)
+    for number, lane in enumerate(loop.lanes):
+        part = memoryview(buffer)[number * 1000 :][: len(BATCH)]
+        part[:] = BATCH
+        lane.partition.fetched(part)
+    # Then it is kept once, and nothing is asked for
+    assert loop.fetching.held == 30 * MIB
+    assert loop.step() == {}
+    # When all but one have appended theirs
+    for lane in loop.lanes[1:]:
+        lane.partition.noted()
+        lane.partition.appended(0)
+        assert loop.fetching.held == 30 * MIB
+        assert loop.step() == {}
+    # Then it is still there, and gone with the last
+    loop.lanes[0].partition.noted()
+    loop.lanes[0].partition.appended(0)
+    assert loop.fetching.held == 0
+    assert loop.step() == {Line(Channel.BUSY, 0): answer_bytes(3)}
+
+
+def test_batches_that_are_made_of_an_answer_count_although_its_buffer_is_used_again() -> None:
+    # Given partitions of a compacted topic, and a target that takes nothing
+    loop, rooms, came = Loop(32 * MIB, sources=1, targets=1, lagging=100, idle=0), Rooms(16 * MIB), 0
+    # When all that is asked for comes
+    while asked := loop.step():
+        for line in asked:
+            loop.answer(line, rooms, partial(large, compacted=True))
+            came += asked[line]
+        assert came <= 32 * MIB
+    # Then room for it was left, and made use of
+    assert 16 * MIB < loop.fetching.held <= 32 * MIB
+
+
+@pytest.mark.parametrize(("mib", "sources", "targets"), [(32, 9, 2), (128, 17, 2), (64, 10, 3), (128, 2, 3)])
+def test_what_answers_have_for_a_broker_that_takes_nothing_keeps_no_room_from_the_others(
+    mib: int, sources: int, targets: int
+) -> None:
+    # Given a target of some brokers, one of which takes nothing; each answer has something for all of them
+    lanes = sources * targets
+    loop, rooms = Loop(mib * MIB, sources, targets, lanes, idle=0), Rooms(mib * MIB // 2)
+    # When all that is asked for comes, for a long time
+    asked: dict[Line, int] = {}
+    for _ in range(20):
+        asked = loop.step()
+        for line in asked:
+            for lane in loop.answer(line, rooms, large):
+                if lane.target_node:
+                    append_all(lane)
+        assert loop.fetching.held <= mib * MIB
+    # Then the others still have all there is
+    assert asked
+    assert loop.fetching.held <= mib * MIB * 3 // 4
+
+
+@pytest.mark.parametrize("targets", [12, 20])
+def test_many_brokers_of_the_target_do_not_wait_for_the_last_of_an_answer(targets: int) -> None:
+    # Given a target of many brokers, and answers that have something for all of them
+    loop, rooms = Loop(128 * MIB, sources=1, targets=targets, lagging=120, idle=0), Rooms(64 * MIB)
+    for _ in range(3):
+        (line,) = loop.step()
+        loop.answer(line, rooms, large)
+    # Then the next is asked for at once
+    assert loop.step()
+
+
 def test_where_little_room_is_left_nothing_is_asked_for_until_it_is_worth_it() -> None:
     loop = Loop(32 * MIB, sources=1, targets=2, lagging=100, idle=0)
     for lane, size in zip(loop.lanes, (13 * MIB, 13 * MIB), strict=False):
         loop.hold(lane, size)
     assert loop.step() == {}
     loop.hold(loop.lanes[0], 10 * MIB)
-    assert loop.step() == {Line(Channel.BUSY, 0): 8 * MIB}
+    assert loop.step() == {Line(Channel.BUSY, 0): answer_bytes(98)}
 
 
 def test_a_broker_of_the_target_that_takes_nothing_leaves_room_for_the_others() -> None:
@@ -118,7 +261,7 @@ def test_a_broker_of_the_target_that_takes_nothing_leaves_room_for_the_others() 
     for lane in loop.lanes[:32:2]:
         loop.hold(lane, MIB)
     # Then only what goes to the other one is asked for
-    assert loop.step() == {Line(Channel.BUSY, 0): 8 * MIB}
+    assert loop.step() == {Line(Channel.BUSY, 0): answer_bytes(50)}
     (topic,) = loop.sent.asked[Line(Channel.BUSY, 0)]["topics"]
     assert {one["partition"] % 2 for one in topic["partitions"]} == {1}
 

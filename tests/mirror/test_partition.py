@@ -51,7 +51,7 @@ def test_a_copy_has_the_same_records_under_the_offsets_that_its_map_says(codec: 
 
 def test_an_answer_is_held_until_its_last_batch_is_appended() -> None:
     # Given an answer of three batches, one without anything to copy, and one of a batch
-    first, second = records(0, range(4)) + records(4, range(4)) + records(8, range(4)), records(12, range(2))
+    first, second = records(0, range(4)) + records(4, range(4)) + records(8, range(4)), records(13, range(2))
     copy = PartitionCopy(START)
     for data in (first, marker(12, 5, 1), second):
         copy.fetched(bytearray(data))
@@ -64,6 +64,28 @@ def test_an_answer_is_held_until_its_last_batch_is_appended() -> None:
             held.append(copy.held)
     # Then the buffer of the first is needed until all of it is there
     assert held == [len(first) + len(second)] * 2 + [len(second), 0]
+
+
+def test_what_is_made_of_an_answer_is_held_beside_what_is_appended_from_where_it_lies() -> None:
+    # Given an answer in a buffer that others share, with a batch as it is and one with a gap; and one with only such
+    plain, gap = records(0, range(4)), records(4, (0, 1, 3))
+    copy, shared = PartitionCopy(START), bytearray(1000)
+    part = memoryview(shared)[100:][: len(plain + gap)]
+    part[:] = plain + gap
+    copy.fetched(part)
+    made, held = copy.made, copy.held
+    assert 0 < made < 2 * len(gap)
+    assert held == len(plain + gap) + made
+    copy.fetched(bytearray(records(8, (0, 2))))
+    # Then only the buffer of the first is needed
+    assert [id(one) for one in copy.buffers] == [id(shared)]
+    assert copy.held - held == copy.made - made > 0
+    # When all of it is appended
+    for _ in range(2):
+        for _ in copy.noted():
+            copy.appended(copy.progress.target)
+    # Then nothing is
+    assert (copy.held, copy.made, list(copy.buffers)) == (0, 0, [])
 
 
 def test_only_committed_records_are_copied() -> None:

@@ -2,6 +2,7 @@
 
 import random
 import tracemalloc
+from collections.abc import Callable
 from struct import pack
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ha_core.wire import ApiKey, Limits, RemoteProtocolError, decode, encode
+from ha_core.wire.codec import decode_in_place, encode_in_pieces
 from ha_core.wire.errors import LocalProtocolError
 from ha_core.wire.schemas import SCHEMAS
 from ha_core.wire.varint import read_uvarint, write_uvarint
@@ -40,6 +42,65 @@ def test_a_damaged_body_is_read_or_refused_as_a_remote_error(case: Any, seed: in
     except RemoteProtocolError:
         return
     assert decode(key, version, kind, encode(key, version, kind, read)) == read
+
+
+def without_views(value: Any) -> Any:
+    """With copies of all that are views."""
+    if isinstance(value, dict):
+        return {name: without_views(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [without_views(one) for one in value]
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+def outcome(read: Callable[[], Any]) -> Any:
+    """What is read, or why it is refused."""
+    try:
+        return read()
+    except RemoteProtocolError as error:
+        return str(error)
+
+
+@given(st.sampled_from(CASES), seeds, st.booleans())
+@settings(max_examples=600, deadline=None)
+def test_a_message_read_in_place_or_written_in_pieces_is_the_same(case: Any, seed: int, whole: bool) -> None:
+    key, version, kind = case
+    rnd = random.Random(seed)
+    given_message = message(SCHEMAS[key].fields(kind), version, rnd)
+    body = encode(key, version, kind, given_message)
+    assert b"".join(encode_in_pieces(key, version, kind, given_message)) == body
+    body = body if whole else damaged(body, rnd)
+    view = memoryview(bytearray(body))
+    assert outcome(lambda: without_views(decode_in_place(key, version, kind, view))) == outcome(
+        lambda: decode(key, version, kind, body)
+    )
+
+
+def test_records_that_are_read_in_place_and_written_in_pieces_are_copied_nowhere() -> None:
+    # Given an answer with records of two partitions
+    topic_id, texts = bytes(range(16)), (b"a" * 5000, b"b" * 9000)
+    parts = [{"partition_index": index, "records": text} for index, text in enumerate(texts)]
+    answer = {"responses": [{"topic_id": topic_id, "partitions": parts}]}
+    buffer = bytearray(encode(ApiKey.FETCH, 13, "response", answer))
+    # When it is read, and written to another cluster
+    (topic,) = decode_in_place(ApiKey.FETCH, 13, "response", memoryview(buffer))["responses"]
+    assert topic["topic_id"] == topic_id
+    partitions = [{"index": part["partition_index"], "records": part["records"]} for part in topic["partitions"]]
+    request = {"acks": -1, "timeout_ms": 1, "topic_data": [{"name": "orders", "partition_data": partitions}]}
+    pieces = encode_in_pieces(ApiKey.PRODUCE, 9, "request", request)
+    # Then what changes where they were received changes what is sent
+    for text in texts:
+        at = buffer.index(text)
+        buffer[at : at + len(text)] = text.upper()
+    sent = decode(ApiKey.PRODUCE, 9, "request", b"".join(pieces))["topic_data"][0]["partition_data"]
+    assert [part["records"] for part in sent] == [text.upper() for text in texts]
+
+
+def test_a_message_that_cannot_be_written_in_pieces_names_its_field() -> None:
+    parts = [{"index": 0, "records": 7}]
+    request = {"acks": -1, "timeout_ms": 1, "topic_data": [{"name": "orders", "partition_data": parts}]}
+    with pytest.raises(LocalProtocolError, match=r"partition_data\[0\]\.records=7"):
+        encode_in_pieces(ApiKey.PRODUCE, 9, "request", request)
 
 
 @given(st.sampled_from(CASES), st.binary(max_size=80))

@@ -128,6 +128,34 @@ def test_frames_are_the_same_however_their_bytes_arrive(bodies: list[bytes], cut
     assert out == bodies
 
 
+def test_a_frame_that_comes_whole_behind_its_size_is_not_copied() -> None:
+    reader, memory = FrameReader(), bytearray(b"12345678")
+    reader.receive_data(pack(">i", 8))
+    reader.receive_frame(memoryview(memory))
+    frame = reader.next_event()
+    memory[:] = b"abcdefgh"
+    assert isinstance(frame, memoryview)
+    assert frame.tobytes() == b"abcdefgh"
+    assert reader.next_event() is NEED_DATA
+
+
+@pytest.mark.parametrize("before", [b"", pack(">i", 8)[:3], pack(">i", 9), pack(">i", 8) + b"1"])
+def test_what_is_not_all_of_a_frame_is_taken_as_any_other_bytes(before: bytes) -> None:
+    # Given bytes in memory that is written to again
+    stream = pack(">i", 8) + b"12345678" if len(before) < 4 else pack(">i", before[3]) + b"123456789"[: before[3]]
+    reader, memory = FrameReader(), bytearray(stream[len(before) :])
+    reader.receive_data(before)
+    # When they come in place of a frame, without its last byte
+    last = memory.pop() if len(before) == 4 and before[3] == 9 else None
+    reader.receive_frame(memoryview(memory))
+    memory[:] = bytes(len(memory))
+    if last is not None:
+        assert reader.next_event() is NEED_DATA
+        reader.receive_data(bytes([last]))
+    # Then the frame is a copy
+    assert reader.next_event() == stream[4:]
+
+
 def test_a_frame_too_large_is_refused_before_its_bytes_arrive() -> None:
     reader = FrameReader(1000)
     reader.receive_data(pack(">i", 1001))

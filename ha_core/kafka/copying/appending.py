@@ -7,7 +7,7 @@ progress that its writer took over with, a progress by the pages that it does no
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from ha_core.plan.facts import Partition
 from ha_core.wire.client import Answer
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 from ha_core.wire.copies import claim
+from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.sequences import MODULUS
 
 _PRODUCE = 9
@@ -128,7 +129,7 @@ class Appending:
         self._produce(line, [(topic, entry)], partial(self._noted, lane, note), now)
 
     def _noted(self, lane: Lane, note: Note, answer: Answer) -> None:
-        ((_, part),) = _produced(answer)
+        ((_, part),) = _produced(answer, {lane.copy.log})
         if lane not in self._lanes:
             return
         if part["error_code"]:
@@ -175,7 +176,7 @@ class Appending:
 
     def _appended(self, lanes: Mapping[Partition, Lane], answer: Answer) -> None:
         now = self._clock()
-        for key, part in _produced(answer):
+        for key, part in _produced(answer, lanes.keys()):
             lane = lanes[key]
             if lane not in self._lanes:
                 continue
@@ -218,10 +219,14 @@ class Appending:
             self._leave(lane, f"topic {topic} of the target answers {name_of(code)}{_WHY.get(code, '')}")
 
 
-def _produced(answer: Answer) -> list[tuple[Partition, dict[str, Any]]]:
+def _produced(answer: Answer, asked: Set[Partition]) -> list[tuple[Partition, dict[str, Any]]]:
+    """:raises RemoteProtocolError: not of each partition once: nobody knows what of the others was written."""
     message = answer.message(LIMITS)
-    return [
+    found = [
         ((topic["name"], part["index"]), part)
         for topic in message["responses"]
         for part in topic["partition_responses"]
     ]
+    if len(found) != len(asked) or {key for key, _ in found} != asked:
+        raise RemoteProtocolError(f"answered a produce of {len(asked)} partitions with {len(found)}, or with others")
+    return found

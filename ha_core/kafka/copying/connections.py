@@ -18,6 +18,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.copying.beside import Beside, Outcome
 from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.rooms import Rooms
 from ha_core.kafka.stream import Stream
 from ha_core.wire.client import Answer
 from ha_core.wire.codes import ApiKey
@@ -53,9 +54,12 @@ class _Open:
 class Connections:
     """
     :param lost: told of each line that is not there any more, or cannot be opened, and why.
+    :param rooms: for long answers.
     """
 
-    def __init__(self, source: Admin, target: Admin, beside: Beside, lost: Callable[[Line, str], None]) -> None:
+    def __init__(
+        self, source: Admin, target: Admin, beside: Beside, lost: Callable[[Line, str], None], rooms: Rooms
+    ) -> None:
         self._source, self._target = source, target
         self._beside, self._lost = beside, lost
         self._open: dict[Line, _Open] = {}
@@ -63,6 +67,7 @@ class Connections:
         self._refused: dict[Line, float] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(beside, selectors.EVENT_READ)
+        self._rooms = rooms
 
     def ready(self, line: Line, now: float) -> bool:
         """Whether something can be sent; where not, the connection is being opened."""
@@ -123,7 +128,7 @@ class Connections:
             self._lost(line, str(found))
             return
         self._refused.pop(line, None)
-        stream = Stream(found)
+        stream = Stream(found, self._rooms)
         one = self._open[line] = _Open(line, stream, stream.interest)
         self._selector.register(stream, one.interest, one)
 

@@ -14,11 +14,13 @@ from typing import Any
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying.beside import Beside, Outcome
 from ha_core.kafka.copying.connections import Channel, Connections, Line
+from ha_core.kafka.copying.holding import Places, held_for
 from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import Lane, pause_s
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.leadership import Leadership
+from ha_core.kafka.rooms import fitting
 from ha_core.kafka.takeover import check_id
 from ha_core.mirror.pace import Throttle
 from ha_core.mirror.partition import Aborted
@@ -39,7 +41,7 @@ _BUSY_WAIT_MS = 5
 _PARTITION_BYTES = 1 << 20
 """At least; a partition that has a request for itself gets more, for the way to the source may be long."""
 _FETCH_BYTES = 8 << 20
-"""Of an answer; while it is taken apart it is there some times over."""
+"""Of an answer, which lies in one buffer until the last of it is appended."""
 _ANSWER_S = 15.0
 _LOCATE_S = 5.0
 """The broker that is asked where leaders are may be the one that stands still; the next question goes to another."""
@@ -50,10 +52,13 @@ _TIMES_EVERY_S = 2.0
 _MISSING_S = 10.0
 """A broker that has just started does not know every topic yet."""
 BUFFER_BYTES = 128 << 20
-"""What is on its way, of all partitions of a task together, however many they are: what was fetched and is not
-appended, and what the answers that are waited for may bring. A batch larger than what was asked for comes on top."""
+"""What is on its way, of all partitions of a task together, however many they are: the buffers of what was fetched and
+is not appended, and what the answers that are waited for may bring. A batch larger than what was asked for comes on
+top."""
 _MOST_BYTES = 8 << 20
 """Of a partition."""
+_HEAD_BYTES = 128
+"""Of an answer that are no records, for each partition."""
 _ODD_TRIES = 5
 _NO_ID = bytes(16)
 _MOVED = {
@@ -92,7 +97,8 @@ class Fetching:
         self._lanes: dict[Lane, None] = {}
         """What was served last comes last."""
         self._asked: dict[Line, int] = {}
-        """With how many bytes the answer may bring."""
+        """With how many bytes the answer may bring: its buffer."""
+        self._places = Places()
         self._locating = self._asking_ends = False
         self._times_at = self._look_again_at = 0.0
 
@@ -120,19 +126,19 @@ class Fetching:
         if not self._locating and any(lane.leader is None and lane.look_at <= now for lane in self._lanes):
             self._locate(now)
         wanted: dict[Line, list[Lane]] = {}
-        held = self._held_by_target()
+        held = held_for(self._lanes)
         room = min(max(self._buffer_bytes // max(len(self._lanes), 1), _PARTITION_BYTES), _MOST_BYTES)
         # A broker of the target that takes nothing fills its share, and the others go on.
-        share = self._buffer_bytes // max(len(held), 1)
+        share = self._buffer_bytes // max(len(held.by_target), 1)
         for lane in self._lanes:
-            if lane.leader is None or held[lane.target_node] >= share:
+            if lane.leader is None or held.by_target[lane.target_node] >= share:
                 continue
             line = Line(Channel.BUSY if lane.lags else Channel.IDLE, lane.leader.node)
             if line in self._asked or lane.partition.held >= room or not lane.partition.has_slots:
                 continue
             if not self._throttle.wait_s(lane.copy.id.mirror, now):
                 wanted.setdefault(line, []).append(lane)
-        free = self._buffer_bytes - sum(held.values()) - sum(self._asked.values())
+        free = self._buffer_bytes - held.in_all - sum(self._asked.values())
         # Many small answers would cost more: a request names all partitions that have more.
         worth = max(min(_FETCH_BYTES, self._buffer_bytes // 4), _PARTITION_BYTES)
         # Requests that wait for something new keep most of it free, however many brokers the source has.
@@ -145,6 +151,8 @@ class Fetching:
                 most = min(most, free)
                 free -= most
                 self._fetch(line, there, max(min(most // len(there), room // 2), _PARTITION_BYTES), most, now)
+        may_come = worth + sum(self._asked.values())
+        self._places.judge(len(held.by_target), share, may_come, self._buffer_bytes)
         if now >= self._times_at:
             self._times_at = now + _TIMES_EVERY_S
             self._ask_times()
@@ -152,18 +160,11 @@ class Fetching:
 
     @property
     def held(self) -> int:
-        """Bytes that were fetched and are kept."""
-        return sum(self._held_by_target().values())
+        """Bytes of all buffers in which something lies that was fetched and is not appended."""
+        return held_for(self._lanes).in_all
 
     def limit(self, buffer_bytes: int) -> None:
         self._buffer_bytes = max(buffer_bytes, 2 * _PARTITION_BYTES)
-
-    def _held_by_target(self) -> dict[int, int]:
-        """By the broker that they go to, of those for which there is anything to copy."""
-        held: dict[int, int] = {}
-        for lane in self._lanes:
-            held[lane.target_node] = held.get(lane.target_node, 0) + lane.partition.held
-        return held
 
     # Leaders
 
@@ -236,7 +237,7 @@ class Fetching:
         message = {
             "max_wait_ms": _IDLE_WAIT_MS if line.channel is Channel.IDLE else _BUSY_WAIT_MS,
             "min_bytes": 1,
-            "max_bytes": most,
+            "max_bytes": max(fitting(most) - _HEAD_BYTES * len(lanes), most // 2),
             "isolation_level": _COMMITTED,
             "topics": list(topics.values()),
         }
@@ -270,9 +271,12 @@ class Fetching:
                     self._look(lane, f"the source answers {name_of(message['error_code'])}")
             return
         for topic in message["responses"]:
-            name = topic["topic"] or ids[topic["topic_id"]]
+            name = topic["topic"] or ids.get(topic["topic_id"], "")
             for part in topic["partitions"]:
-                lane, offset = asked[name, part["partition_index"]]
+                key = name, part["partition_index"]
+                if key not in asked:
+                    raise RemoteProtocolError(f"answered a fetch with partition {key[1]} of {name!r}, not asked for")
+                lane, offset = asked[key]
                 # It may have left meanwhile, or come again.
                 if lane in self and lane.partition.next_offset == offset:
                     self._take_part(lane, part, asked_at)
@@ -297,7 +301,7 @@ class Fetching:
             self._throttle.spend(lane.copy.id.mirror, len(records), self._clock())
             aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
             try:
-                intents = lane.partition.fetched(bytearray(records), aborted)
+                intents = lane.partition.fetched(self._places.own(records), aborted)
             except RemoteProtocolError as error:
                 self._stop(lane, f"{lane.key[0]}-{lane.key[1]} of the source: {error}")
                 return

@@ -40,6 +40,7 @@ from ha_core.kafka.copying.states import (
 )
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.fencing import TakenOverError
+from ha_core.kafka.rooms import Rooms
 from ha_core.kafka.takeover import Copy
 from ha_core.mirror.behind import Behind
 from ha_core.mirror.notes import CopyId
@@ -102,7 +103,8 @@ class Copying:
         self._changes: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._throttle = Throttle(now)
         self._beside = Beside(_THREADS)
-        self._connections = Connections(source, target, self._beside, self._lost)
+        self._rooms = Rooms(buffer_bytes // 2)
+        self._connections = Connections(source, target, self._beside, self._lost, self._rooms)
         self._entering = Entering(source, target, self._beside, still_ours, self._entered, monotonic)
         self._appending = Appending(self._connections, self._leave, self._stop, monotonic, standstill, self.work)
         self._fetching = Fetching(
@@ -159,7 +161,7 @@ class Copying:
 
     def hold(self, buffer_bytes: int) -> None:
         """So much may be on its way from now on."""
-        self._change(lambda: self._fetching.limit(buffer_bytes))
+        self._change(lambda: self._hold(buffer_bytes))
 
     def stop(self) -> None:
         """`run` returns soon."""
@@ -208,6 +210,10 @@ class Copying:
     def _change(self, change: Callable[[], None]) -> None:
         self._changes.put(change)
         self._beside.wake()
+
+    def _hold(self, buffer_bytes: int) -> None:
+        self._fetching.limit(buffer_bytes)
+        self._rooms.keep(buffer_bytes // 2)
 
     def _add(self, copies: Iterable[Copy], starts: Mapping[Partition, int]) -> None:
         now = self._clock()

@@ -1,0 +1,171 @@
+"""Brokers that answer for partitions that nobody asked for, or for fewer: a connection is lost, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+
+from ha_core.kafka.connection import BlockingConnection
+from ha_core.kafka.copying.appending import Appending
+from ha_core.kafka.copying.beside import Beside
+from ha_core.kafka.copying.connections import Connections, Line
+from ha_core.kafka.copying.fetching import BUFFER_BYTES, Fetching
+from ha_core.kafka.copying.standstill import Standstill
+from ha_core.kafka.copying.states import Lane, Work
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.leadership import Leadership
+from ha_core.kafka.rooms import Rooms
+from ha_core.kafka.security import NO_SECURITY
+from ha_core.mirror.behind import Behind
+from ha_core.mirror.pace import Meter, Throttle
+from ha_core.mirror.partition import PartitionCopy
+from ha_core.mirror.progress import Progress, Writer
+from ha_core.wire.codec import decode
+from ha_core.wire.codes import ApiKey
+from tests.kafka.mirroring import copy_of, wait_until
+from tests.kafka.scripted_broker import answered, broker, header_of, listening
+from tests.mirror.batches import records
+
+VERSIONS = {ApiKey.FETCH: (12, 12), ApiKey.PRODUCE: (9, 9)}
+Keys = list[tuple[str, int]]
+Change = Callable[[Keys], Keys]
+CHANGES: Mapping[str, Change] = {
+    "another partition": lambda keys: [(name, number + 7) for name, number in keys],
+    "another topic": lambda keys: [("others", number) for _, number in keys],
+    "one more": lambda keys: [*keys, ("others", 0)],
+    "one twice": lambda keys: [*keys, *keys],
+}
+"""What a broker answers for, where it is asked for these."""
+
+
+class Cluster:
+    """In place of an admin: a broker, and no facts."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def open(self, _node: int, seconds: float) -> BlockingConnection:
+        return BlockingConnection("east", "127.0.0.1", self._port, NO_SECURITY, Deadline.after(seconds))
+
+
+def source(change: Change) -> Callable[[bytes], bytes]:
+    def answer(frame: bytes) -> bytes:
+        head = header_of(frame)
+        asked = decode(ApiKey.FETCH, head.api_version, "request", frame, head.body_at)["topics"]
+        keys = change([(topic["topic"], part["partition"]) for topic in asked for part in topic["partitions"]])
+        parts = [
+            {
+                "topic": name,
+                "partitions": [
+                    {"partition_index": number, "last_stable_offset": 1 << 40, "records": records(0, range(4))}
+                ],
+            }
+            for name, number in keys
+        ]
+        return answered(frame, {"responses": parts})
+
+    return answer
+
+
+def target(change: Change) -> Callable[[bytes], bytes]:
+    def answer(frame: bytes) -> bytes:
+        head = header_of(frame)
+        asked = decode(ApiKey.PRODUCE, head.api_version, "request", frame, head.body_at)["topic_data"]
+        keys = change([(topic["name"], part["index"]) for topic in asked for part in topic["partition_data"]])
+        parts = [{"name": name, "partition_responses": [{"index": number}]} for name, number in keys]
+        return answered(frame, {"responses": parts})
+
+    return answer
+
+
+class Loop:
+    """Both sides of a partition, and what was lost of them."""
+
+    def __init__(self, source_port: int, target_port: int) -> None:
+        self.lost: list[tuple[Line, str]] = []
+        self.left: list[str] = []
+        self.beside = Beside(2)
+        here: Any = Cluster(source_port)
+        self.connections = Connections(
+            here,
+            Cluster(target_port),  # type: ignore[arg-type]
+            self.beside,
+            self._lost,
+            Rooms(1 << 20),
+        )
+        standstill = Standstill(lambda: 0.0, lambda: 0.0)
+        self.appending = Appending(
+            self.connections, lambda _, why: self.left.append(why), self._stopped, lambda: 0.0, standstill, Work()
+        )
+        self.fetching = Fetching(
+            here,
+            self.connections,
+            self.beside,
+            Throttle(0.0),
+            self._stopped,
+            self.appending.note,
+            lambda: 0.0,
+            standstill,
+            BUFFER_BYTES,
+        )
+        self.fetching._times_at = float("inf")
+        copy = PartitionCopy(Progress(Writer(900, 3), 0, 0))
+        self.lane = Lane(copy_of("orders"), copy, 0.0, Meter(0.0), Behind(), 1, 1, 0)
+        self.lane.leader = Leadership(1, 1, "")
+
+    def _lost(self, line: Line, why: str) -> None:
+        self.lost.append((line, why))
+        if line.channel.name == "TARGET":
+            self.appending.lost(line, why)
+        else:
+            self.fetching.lost(line, why)
+
+    def _stopped(self, _lane: Lane, why: str) -> None:
+        raise AssertionError(why)
+
+    def step(self) -> bool:
+        """Whether a connection was lost."""
+        self.appending.step(0.0)
+        self.fetching._look_again_at = 0.0
+        self.fetching.step(0.0)
+        self.connections.step(0.0, 0.01)
+        return bool(self.lost)
+
+
+@contextmanager
+def looping(of_source: Change, of_target: Change) -> Iterator[Loop]:
+    there = listening(broker(VERSIONS, target(of_target)))
+    with listening(broker(VERSIONS, source(of_source))) as here, there as port:
+        loop = Loop(here, port)
+        with closing(loop.beside), closing(loop.connections):
+            yield loop
+
+
+@pytest.mark.parametrize("name", ["another partition", "another topic", "one more"])
+def test_a_source_that_answers_for_partitions_nobody_asked_for_loses_its_connection(name: str) -> None:
+    with looping(CHANGES[name], list) as loop:
+        loop.fetching.add(loop.lane)
+        wait_until(loop.step, lambda: loop.lane, 30)
+    ((_, why),) = loop.lost
+    assert "not asked for" in why
+
+
+def test_what_a_source_answers_twice_is_copied_once() -> None:
+    with looping(CHANGES["one twice"], list) as loop:
+        loop.appending.add(loop.lane)
+        loop.fetching.add(loop.lane)
+        wait_until(lambda: loop.step() or loop.lane.partition.target == 4, lambda: loop.lost, 30)
+    assert (loop.lost, loop.lane.partition.next_offset) == ([], 4)
+
+
+@pytest.mark.parametrize("change", [*CHANGES.values(), lambda _: []], ids=[*CHANGES.keys(), "none"])
+def test_a_target_that_does_not_answer_for_each_partition_once_is_taken_over_anew(change: Change) -> None:
+    with looping(list, change) as loop:
+        loop.appending.add(loop.lane)
+        wait_until(loop.step, lambda: loop.lane, 30)
+    ((_, why),) = loop.lost
+    assert "answered a produce of 1 partitions with" in why
+    assert loop.left == [why]

@@ -1,0 +1,114 @@
+"""Memory for long answers: nobody gets what somebody else still looks into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ha_core.kafka.rooms import SHORT_BYTES, Rooms, fitting
+
+KIB = 1 << 10
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("take"), st.integers(1, 600 * KIB)),
+        st.tuples(st.just("keep a part"), st.integers(0, 10)),
+        st.tuples(st.just("let go"), st.integers(0, 10)),
+    ),
+    max_size=60,
+)
+
+
+@given(steps, st.integers(0, 2000 * KIB))
+@settings(deadline=None)
+def test_no_room_is_given_out_while_anybody_has_a_view_of_it(steps: list[tuple[str, int]], kept_bytes: int) -> None:
+    # Given who takes rooms and fills them, hands on views of parts and forgets others, in any order
+    rooms, views = Rooms(kept_bytes), list[tuple[memoryview, int]]()
+    for number, (what, argument) in enumerate(steps, start=1):
+        if what == "take":
+            taken = rooms.take(argument)
+            assert len(taken) == argument
+            taken[:] = bytes([number]) * argument
+            views.append((taken, number))
+        elif views and what == "keep a part":
+            view, filled = views.pop(argument % len(views))
+            views.append((view[len(view) // 3 : len(view) // 2 + 1], filled))
+        elif views:
+            del views[argument % len(views)]
+        # Then every view shows what its owner wrote
+        for view, filled in views:
+            assert view[0] == view[-1] == filled
+            assert bytes(view).count(filled) == len(view)
+
+
+@given(st.lists(st.integers(1, 3000 * KIB), max_size=20), st.integers(1, 3000 * KIB))
+@settings(deadline=None)
+def test_an_answer_that_fits_has_no_longer_room(earlier: list[int], room_bytes: int) -> None:
+    rooms = Rooms(64 << 20)
+    for size in earlier:
+        rooms.take(size)
+    size = fitting(room_bytes)
+    assert 0 < size <= room_bytes
+    # Then it needs none, or its room is not longer than was said
+    assert size <= SHORT_BYTES or len(owner(rooms.take(size))) <= room_bytes
+
+
+def test_only_so_many_rooms_are_remembered_that_a_free_one_is_soon_found() -> None:
+    rooms = Rooms(64 << 20)
+    views = [rooms.take(65 * KIB) for _ in range(100)]
+    assert len(rooms._rooms) == 32
+    # When free ones of another size take their places
+    views.clear()
+    rooms.take(300 * KIB)
+    assert len(rooms._rooms) == 32
+
+
+def test_a_room_of_which_no_view_is_left_is_used_again() -> None:
+    rooms = Rooms(64 << 20)
+    view = rooms.take(200 * KIB)
+    first, part = id(view.obj), view[5:9]
+    del view
+    other = rooms.take(200 * KIB)
+    assert id(other.obj) != first
+    del part
+    assert id(rooms.take(190 * KIB).obj) == first
+
+
+def test_a_short_answer_does_not_take_a_long_room() -> None:
+    rooms = Rooms(64 << 20)
+    rooms.take(8000 * KIB)
+    assert len(owner(rooms.take(100 * KIB))) < 200 * KIB
+    assert len(owner(rooms.take(7200 * KIB))) == 8000 * KIB
+
+
+def test_rooms_beyond_those_that_are_kept_are_new_and_the_longest_unused_goes_first() -> None:
+    # Given room for three, all of which are in use
+    rooms = Rooms(3 * 128 * KIB)
+    views = [rooms.take(128 * KIB) for _ in range(3)]
+    # Then a fourth is not kept
+    rooms.take(128 * KIB)
+    assert len(rooms._rooms) == 3
+    # When the second and the third are free, and a longer one is taken
+    second, third = (id(view.obj) for view in views[1:])
+    del views[1:]
+    views.append(rooms.take(128 * KIB))
+    assert id(views[-1].obj) == second
+    views.append(rooms.take(32 * KIB))
+    # Then the one that was not used since has made room for it
+    assert third not in {id(room) for room in rooms._rooms}
+    assert sum(map(len, rooms._rooms)) <= 3 * 128 * KIB
+
+
+def test_where_less_is_kept_free_rooms_go_and_those_in_use_stay() -> None:
+    rooms = Rooms(1000 * KIB)
+    views = [rooms.take(256 * KIB) for _ in range(3)]
+    del views[:2]
+    rooms.keep(300 * KIB)
+    assert [id(room) for room in rooms._rooms] == [id(views[0].obj)]
+    rooms.keep(0)
+    assert len(rooms._rooms) == 1
+
+
+def owner(view: memoryview) -> Any:
+    return view.obj
