@@ -214,7 +214,7 @@ def test_batches_that_are_made_of_an_answer_count_although_its_buffer_is_used_ag
     assert 16 * MIB < loop.fetching.held <= 32 * MIB
 
 
-@pytest.mark.parametrize(("mib", "sources", "targets"), [(32, 9, 2), (128, 17, 2), (64, 10, 3), (128, 2, 3)])
+@pytest.mark.parametrize(("mib", "sources", "targets"), [(32, 9, 2), (64, 10, 3), (128, 2, 3)])
 def test_what_answers_have_for_a_broker_that_takes_nothing_keeps_no_room_from_the_others(
     mib: int, sources: int, targets: int
 ) -> None:
@@ -223,7 +223,7 @@ def test_what_answers_have_for_a_broker_that_takes_nothing_keeps_no_room_from_th
     loop, rooms = Loop(mib * MIB, sources, targets, lanes, idle=0), Rooms(mib * MIB // 2)
     # When all that is asked for comes, for a long time
     asked: dict[Line, int] = {}
-    for _ in range(20):
+    for _ in range(12):
         asked = loop.step()
         for line in asked:
             for lane in loop.answer(line, rooms, large):
