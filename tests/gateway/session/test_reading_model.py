@@ -1,0 +1,198 @@
+"""A reader of two topics that move to and fro, beside gateways that sleep: events in any order.
+
+Somebody who slept writes behind a cut, this gateway loses its lease and hears late of moves, answers of brokers come in
+pieces, and were made before what has happened since. Whatever is given has to be the record of its offset, nothing may
+wait for ever, and no connection ends.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from gateway.session.commands import AwaitLease
+from gateway.session.snapshot import Port
+from ha_core.model import Topic
+from ha_core.model.extent import Place, append, identity, live, locate
+from ha_core.wire import encode, encode_response
+from ha_core.wire.records import batches
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, fetch, state
+from tests.gateway.session.talk import EAST, WEST, Asked, Talk
+
+LANES = {"east": EAST, "west": WEST}
+TOPICS = ("orders", "other")
+RECORDS_AT, RECORD_BYTES = 61, 24
+"""In a batch of version 2, and of what is written here."""
+PLAYS, EVENTS = 400, 60
+
+
+class Clusters:
+    """What lies in them, and where topics are by now."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance, self.revision = chance, 1
+        self.logs: dict[tuple[str, str], list[bytes]] = {(name, one): [] for name in TOPICS for one in LANES}
+        self.maps: dict[str, Topic] = {}
+        for name in TOPICS:
+            writer = chance.choice(sorted(LANES))
+            if writer != "east" or chance.random() < 0.8:  # else it has no map yet
+                self.maps[name] = Topic(name=name, writer=writer, partitions={0: identity(writer)})
+
+    def state(self) -> Any:
+        return state(*self.maps.values(), revision=self.revision)
+
+    def extents(self, name: str) -> Any:
+        return self.maps[name].extents(0) if name in self.maps else identity("east")
+
+    def write(self, name: str, cluster: str | None = None, what: str = "") -> None:
+        """:param cluster: None: where it is."""
+        log = self.logs[name, cluster or live(self.extents(name)).cluster]
+        log.append(f"{what}{name} {cluster or ''} {len(log)}".encode().ljust(RECORD_BYTES))
+
+    def write_late(self, name: str) -> None:
+        """By who does not know that the topic has left."""
+        if left := {one.cluster for one in self.extents(name)[:-1]} - {live(self.extents(name)).cluster}:
+            self.write(name, left.pop(), "late ")
+
+    def move(self, name: str) -> None:
+        extents = self.extents(name)
+        here = live(extents)
+        (there,) = LANES.keys() - {here.cluster}
+        cut = here.to_client(len(self.logs[name, here.cluster]))
+        moved = append(extents, there, cut, len(self.logs[name, there]))
+        self.maps[name] = Topic(name=name, writer=there, partitions={0: moved})
+        self.revision += 1
+
+    def record(self, name: str, offset: int) -> bytes | None:
+        place = locate(self.extents(name), offset)
+        log = self.logs[name, place.extent.cluster]
+        return log[place.physical] if isinstance(place, Place) and place.physical < len(log) else None
+
+    def answer(self, cluster: str, asked: Asked) -> bytes:
+        found = [self._read(cluster, one["topic"], one["partitions"][0]) for one in asked.body["topics"]]
+        body = encode(asked.api_key, asked.version, "response", {"session_id": 0, "responses": found})
+        return encode_response(asked.api_key, asked.version, asked.correlation_id, body)
+
+    def _read(self, cluster: str, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        log, offset = self.logs[name, cluster], asked["fetch_offset"]
+        until = min(offset + self.chance.choice([1, 2, 100]), len(log))
+        partition: dict[str, Any] = {
+            "partition_index": 0,
+            "error_code": 0 if 0 <= offset <= len(log) else 1,
+            "high_watermark": len(log),
+            "last_stable_offset": len(log),
+            "log_start_offset": 0,
+            "aborted_transactions": [],
+            "records": b"".join(batch(at, payload=log[at]) for at in range(offset, until)),
+        }
+        return {"topic": name, "partitions": [partition]}
+
+
+class Play:
+    """One reader, his gateway, and what comes between."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.clusters = Clusters(self.chance)
+        self.talk = Talk(self.clusters.state(), Port(self.chance.choice(sorted(LANES)), 1))
+        self.at = dict.fromkeys(TOPICS, 0)
+        self.asked: dict[str, list[tuple[Asked, bytes]]] = {one: [] for one in LANES}
+        """Of each broker, with the answer where it is made already."""
+        self.rest = dict.fromkeys(LANES, b"")
+        self.wanted: list[dict[str, int]] = []
+        self.leased = True
+
+    def ask(self) -> None:
+        if len(self.talk.session.queue) < 4 and self.talk.session.waits_for is None:
+            names = self.chance.choice([TOPICS, TOPICS[::-1], TOPICS[:1], TOPICS[1:]])
+            self.wanted.append(dict(self.at))
+            self.talk.ask(FETCH, 12, fetch(*((name, 0, self.at[name]) for name in names)))
+
+    def make_answers(self) -> None:
+        for cluster, some in self.asked.items():
+            some[:] = [(asked, made or self.clusters.answer(cluster, asked)) for asked, made in some]
+
+    def bring(self, cluster: str, at_most: int = 1 << 30) -> None:
+        upstream = self.talk.session.upstreams.get(LANES[cluster])
+        if upstream is None or upstream.blocked:
+            return
+        data = self.rest[cluster]
+        if not data and self.asked[cluster]:
+            asked, made = self.asked[cluster].pop(0)
+            data = made or self.clusters.answer(cluster, asked)
+        self.rest[cluster] = data[at_most:]
+        buf = bytearray(bytes(upstream.carry) + data[:at_most])
+        self.talk.take(self.talk.session.receive_upstream(upstream.lane, buf, len(buf), self.talk.now))
+
+    def move(self) -> None:
+        self.clusters.move(self.chance.choice(TOPICS))
+        if self.leased:  # no operation goes on without a gateway that has its lease
+            self.follow()
+
+    def follow(self) -> None:
+        self.talk.follow(self.clusters.state())
+
+    def lose_lease(self) -> None:
+        if self.leased:
+            self.leased, self.talk.lease.valid_until = False, self.talk.now
+            self.talk.wait(1.0)
+
+    def regain_lease(self) -> None:
+        """Behind whatever was published."""
+        if not self.leased:
+            self.follow()
+            self.talk.now += 1.0
+            self.leased = True
+            self.talk.lease.renew(self.talk.now, 1e9)
+            if any(isinstance(one, AwaitLease) for one in self.talk.others):
+                self.talk.take(self.talk.session.tick(self.talk.now))
+            self.talk.others.clear()
+
+    def look(self) -> None:
+        """What has come to brokers and to the reader."""
+        for cluster, lane in LANES.items():
+            self.asked[cluster] += [(asked, b"") for asked in self.talk.asked(lane)]
+        for answer in self.talk.answers():
+            wanted = self.wanted.pop(0)
+            for one in answer["responses"]:
+                self._given(one["topic"], one["partitions"][0]["records"] or b"", wanted[one["topic"]])
+        assert self.talk.closed is None
+
+    def _given(self, name: str, records: bytes, wanted: int) -> None:
+        for one in batches(records, 0, len(records)):
+            payload = records[one.at + RECORDS_AT : one.end]
+            if one.base_offset >= wanted:
+                assert payload == self.clusters.record(name, one.base_offset), (name, one.base_offset)
+            self.at[name] += one.base_offset == self.at[name]
+
+    def run(self) -> None:
+        some, cluster = self.chance.choice, sorted(LANES)
+        events = (
+            *(self.ask, self.ask, self.move, self.follow, self.lose_lease, self.regain_lease, self.make_answers),
+            *(lambda: self.bring(some(cluster)), lambda: self.bring(some(cluster), self.chance.randrange(1, 200))),
+            *(lambda: self.clusters.write(some(TOPICS)), lambda: self.clusters.write_late(some(TOPICS))),
+            lambda: self.talk.wait(some([0.0, 0.3, 3.0])),
+        )
+        for _ in range(EVENTS):
+            some(events)()
+            self.look()
+        # At the end all is well, and brokers answer
+        self.regain_lease()
+        for _ in range(50):
+            for one in cluster:
+                self.bring(one)
+            self.talk.wait(1.0)
+            self.look()
+        assert not self.talk.session.queue
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_reader_is_given_the_record_of_each_offset_and_never_left_waiting_whatever_comes_between(part: int) -> None:
+    for seed in range(part, PLAYS, 4):
+        try:
+            Play(seed).run()
+        except AssertionError as error:
+            raise AssertionError(f"play {seed}: {error}") from error
