@@ -24,7 +24,7 @@ from ha_core.operators.mirrors import LinkMirrorOperator, PlanMirrorOperator
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only the task **plan**: what would be mirrored, and what speaks against it."),
-    "topics": forms.topics("Names, one a line."),
+    "topics": forms.topics("Names, one a line; no patterns."),
     "from": forms.cluster("From", "The cluster that they are written in."),
     "to": forms.cluster("To", "The cluster that gets the copies. The topics are created there."),
     "settings_left_alone": forms.optional_entries(

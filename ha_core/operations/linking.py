@@ -16,7 +16,7 @@ from ha_core.operations.gather import gather
 from ha_core.operations.journal import ASKED_FOR, Journal
 from ha_core.operations.moving import MoveKind, MoveSteps
 from ha_core.operations.report import BaseProposal
-from ha_core.operations.requests import make_request
+from ha_core.operations.requests import is_pattern, make_request
 from ha_core.operations.revisions import MAX_REVISION_BYTES, Touched, commit_now
 from ha_core.operations.syncing.groups import Memory
 from ha_core.operations.syncing.passes import sync
@@ -71,6 +71,8 @@ def link_request(
     :param max_bytes_s: of each topic.
     :raises RefusedError: names the value and what it should be.
     """
+    if patterns := [name for name in topics if is_pattern(name)]:
+        raise unchanged(f"{listed(patterns)}: a mirror is made of topics that are named, not of patterns. Write each.")
     scope = [f"topic:{name}" for name in topics]
     asked = make_request(scope, source, target, reason=reason, include_other_users=True)
     own = {"settings_left_alone": tuple(settings_left_alone), "max_bytes_s": max_bytes_s}

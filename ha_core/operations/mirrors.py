@@ -13,6 +13,7 @@ from ha_core.plan.facts import CopyLag
 from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.store.store import Store
 
+UNREPORTED = "no task reports it: it is begun within a minute; else look whether the job `mirror` is running"
 State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported", "unreadable"]
 """`waiting`: it is taken over again in a moment. `stopped`: somebody has to look. `held`: an operation has it for
 itself. `nobody`: no task reports it. `unreported`: one may, whose report is full and leaves out what is copied.
@@ -144,7 +145,7 @@ def _row(mirror: Mirror, told: PartitionReport | None, left_out: bool = False) -
     if told is None and left_out:
         return MirrorRow(*where, "unreported", reason="a task has more partitions than its report can hold")
     if told is None:
-        return MirrorRow(*where, "nobody", reason="no task reports it: is the job `mirror` running?")
+        return MirrorRow(*where, "nobody", reason=UNREPORTED)
     known = told.source_end >= 0
     lag_records = told.lag_records if known else None
     lags = lag_records, told.lag_bytes, told.lag_ms, told.rpo_s

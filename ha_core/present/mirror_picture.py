@@ -14,11 +14,9 @@ from ha_core.operations.mirrors import MirrorRow, MirrorsNow
 from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.plan.verdict import duration
 from ha_core.present.colours import FAINT, GREEN, GREY, INK, ORANGE, VERMILION
-from ha_core.present.mirrors import mirrors_page, partitions_of
+from ha_core.present.mirrors import LEVEL_S, copied_of, level, mirrors_page, partitions_of
 from ha_core.present.page import Page, html, number, size
 
-LEVEL_S = 10
-"""A copy that could lose no more than this is level with its source."""
 MAX_MIRRORS = 100
 MAX_CELLS = 60
 """In a line. Of more partitions several share a cell, which shows the worst."""
@@ -110,7 +108,7 @@ def _state(row: MirrorRow) -> str:
         return "stopped"
     if row.state not in {"copying", "waiting"}:
         return "unknown"
-    return "level" if row.state == "copying" and row.rpo_s is not None and row.rpo_s <= LEVEL_S else "behind"
+    return "level" if level(row) else "behind"
 
 
 def _worst(row: MirrorRow) -> int:
@@ -126,7 +124,7 @@ def _line(y: int, line: _Line) -> Iterator[str]:
         yield from _cell(300 + index * 9, y, rows[at : at + share])
     rpo = "?" if total.rpo_s is None else duration(total.rpo_s)
     lag = f"{number(total.lag_records)} records, {size(total.lag_bytes)} behind"
-    yield _text(870, y + 12, f"RPO {rpo}, {size(total.bytes_s)}/s", 14, INK)
+    yield _text(870, y + 12, f"RPO {rpo}, {copied_of(total)}", 14, INK)
     yield _text(870, y + 29, lag, 11, FAINT)
 
 
@@ -135,7 +133,7 @@ def _cell(x: float, y: int, rows: Sequence[MirrorRow]) -> Iterator[str]:
     _, colour, sign, words = _STATES[_worst(worst)]
     which = "partitions" if worst.partition is None else f"partition {worst.partition}"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    told = f"{which}{more}: {worst.state}, {words}{f'. {worst.reason}' if worst.reason else ''}"
+    told = f"{which}{more}: {worst.state}, {words}{f'. {worst.reason}' if worst.reason else ''}".replace("`", "")
     yield f'<rect x="{x:.1f}" y="{y}" width="8" height="22" fill="{colour}"><title>{escape(told)}</title></rect>'
     if sign:
         yield _text(x + 2, y + 15, sign, 10, "#ffffff")

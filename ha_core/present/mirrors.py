@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from ha_core.model import MirrorSync, SyncFinding
 from ha_core.operations.health import Problem
 from ha_core.operations.linking import LinkProposal
-from ha_core.operations.mirrors import MirrorsNow
+from ha_core.operations.mirrors import MirrorRow, MirrorsNow
 from ha_core.operations.reconciled import LOGIN, Reconciled
 from ha_core.operations.syncing.by_hand import MirrorsSynced
 from ha_core.plan.mirror_total import MirrorTotal
@@ -16,6 +16,8 @@ from ha_core.present.moves import verdicts_page
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number, size
 from ha_core.present.state import problems_page
 
+LEVEL_S = 10
+"""A copy that could lose no more than this is level with its source."""
 _MARKS: dict[str, Mark] = {
     "stopped": "error",
     "nobody": "error",
@@ -110,7 +112,7 @@ def mirrors_page(found: MirrorsNow) -> Page:
             size(total.lag_bytes),
             _lag_in_time(total.lag_ms),
             _rpo(total.rpo_s),
-            f"{size(total.bytes_s)}/s",
+            copied_of(total),
             "" if mirror.max_bytes_s is None else f"{size(mirror.max_bytes_s)}/s",
         )
         for mirror, total in found.totals
@@ -122,7 +124,7 @@ def mirrors_page(found: MirrorsNow) -> Page:
             "" if one.partition is None else one.partition,
             one.source,
             one.target,
-            Marked(one.state, _MARKS[one.state]),
+            Marked(one.state, _mark(one)),
             number(one.lag_records),
             size(one.lag_bytes),
             _lag_in_time(one.lag_ms),
@@ -133,6 +135,21 @@ def mirrors_page(found: MirrorsNow) -> Page:
         for one in found.rows
     ]
     yield Table(("topic", "partition", "from", "to", "state", *lags, "reason"), shown, title="partitions")
+
+
+def level(row: MirrorRow) -> bool:
+    """Whether it is copied, and is as good as its source."""
+    return row.state == "copying" and row.rpo_s is not None and row.rpo_s <= LEVEL_S
+
+
+def _mark(row: MirrorRow) -> Mark:
+    """As the picture above it: what is copied and far behind is not well."""
+    return "warning" if row.state == "copying" and not level(row) else _MARKS[row.state]
+
+
+def copied_of(total: MirrorTotal) -> str:
+    """`4.2 MB/s`; nobody reports them: that is not the same as nothing."""
+    return f"{size(total.bytes_s)}/s" if total.partitions else "?"
 
 
 def partitions_of(total: MirrorTotal) -> str:

@@ -56,7 +56,7 @@ def test_partitions_are_shown_as_their_tasks_report_them_and_what_nobody_reports
         "bytes_s": 0,
         "reason": "",
     }
-    assert "is the job `mirror`" in shown("mirrors")
+    assert "whether the job `mirror` is running" in shown("mirrors")
 
 
 def test_a_mirror_is_shown_as_a_whole_by_what_is_known_of_its_partitions(store: MemoryStore) -> None:

@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException  #
 
 from ha_core.model import MoveSet, SyncFinding  # noqa: E402
 from ha_core.operations import linking, reconciling, throttling, unlinking  # noqa: E402
+from ha_core.operations.errors import RefusedError  # noqa: E402
 from ha_core.operations.linking import LinkProposal  # noqa: E402
 from ha_core.operations.reconciled import Reconciled, TailFound  # noqa: E402
 from ha_core.operations.syncing import by_hand  # noqa: E402
@@ -180,3 +181,8 @@ def test_a_dry_run_of_a_link_has_what_is_said_of_it_in_its_result(monkeypatch: p
     PlanMirrorOperator(task_id="work", **asked, max_bytes_s="none", dry_run=True).execute(context)
     assert (pushed[TOLD]["kind"], pushed[TOLD]["text"]) == (DRY_RUN, "would mirror 1 topic from east to west")
     assert pushed[TOLD]["objections"] == ["info: topic orders: Its min.insync.replicas is lowered."]
+
+
+def test_a_pattern_for_a_new_mirror_is_refused_as_one() -> None:
+    with pytest.raises(RefusedError, match=r"orders-\*: a mirror is made of topics that are named, not of patterns"):
+        linking.link_request(["payments", "orders-*"], "east", "west", "r")

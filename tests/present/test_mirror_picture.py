@@ -125,3 +125,21 @@ def test_names_and_reasons_are_text_wherever_they_stand() -> None:
         assert "<img" not in text
     assert "&lt;b&gt;below" in page
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_what_is_copied_and_far_behind_is_not_marked_as_well_below_its_picture() -> None:
+    page = document(now(row("late", 0, "copying", 70), row("level", 0, "copying", 1)), [], AT)
+
+    assert '<td class="warning">copying</td>' in page
+    assert '<td class="good">copying</td>' in page
+
+
+def test_of_a_mirror_that_nobody_reports_no_rate_is_told() -> None:
+    alone = row("alone", None, "nobody", reason="look whether the job `mirror` is running")
+    found = MirrorsNow([alone], [(Mirror.of("alone", "east", "west", "link-1", AT, "test"), MirrorTotal.of(()))])
+
+    page = document(found, [], AT)
+
+    assert "0 B/s" not in page
+    assert "RPO ?, ?" in page
+    assert "`" not in page
