@@ -159,7 +159,7 @@ def test_many_changes_are_shown_by_a_dry_run_and_then_made_in_the_name_of_the_ru
     assert "made: grant User:alice read,describe topic orders" in outcome.results["report"]["lines"]
     assert names(registry, "users") == {"alice", "bob"}
     (stored,) = registry.read.history("quotas").stored
-    assert (stored.by, stored.reason) == (f"airflow:change_access/{outcome.run_id}", "a new shop")
+    assert (stored.by, stored.reason) == (f"dag_test (airflow:change_access/{outcome.run_id})", "a new shop")
     # And once more there is nothing to do
     again = run_alone("change_access", CHANGE)
     assert again.results["report"]["outcome"] == "NOTHING TO DO: Nothing to change: all of it stands already."
