@@ -50,8 +50,9 @@ def told(session: Session, name: str) -> tuple[int, int]:
 def test_a_change_is_announced_to_the_cache_that_it_is_of_and_to_no_other_one(world: World, session: Session) -> None:
     # Given
     world.announcer.start()
-    until(lambda: told(session, "rules") != (0, 0), "announced at the start")
-    until(lambda: told(session, "users") != (0, 0), "announced at the start")
+    # Each node is made first, and written then.
+    until(lambda: told(session, "rules")[1] > 0, "announced at the start")
+    until(lambda: told(session, "users")[1] > 0, "announced at the start")
     users, rules = told(session, "users"), told(session, "rules")
 
     world.newest["users"] = 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ pytest.importorskip("atheris", reason="pip install atheris==2.3.0 (x86-64 only, 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
-FUZZED_S = 60
+FUZZED_S = int(os.environ.get("FUZZED_S", "60"))
 PROPERTIES = (
     "tests.gateway.session.test_any_bytes:test_random_bytes",
     "tests.gateway.session.test_any_bytes:test_requests_of_every_api_with_bytes_that_were_changed",

@@ -135,7 +135,8 @@ def denied(error: KafkaError | None) -> bool:
 
 
 def test_a_rule_for_nobody_is_refused_with_the_platforms_words(stack: Stack, topic: str) -> None:
-    (future,) = administrator(stack, 0).create_acls([writes("nobody-at-all", topic)]).values()
+    admin = administrator(stack, 0)  # it ends, and its answers with it, when nobody has it any more
+    (future,) = admin.create_acls([writes("nobody-at-all", topic)]).values()
 
     with pytest.raises(KafkaException) as refused:
         future.result(30)

@@ -10,7 +10,7 @@ from stack.harness import Stack
 from tests.kit.running import CommandFailedError, Run, switchyard
 from tests.system.watching import assert_no_client_has_failed, led_from
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 RATE = 60
 
 
