@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from gateway.composed import places
 from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError, Controller, Message, Target, ask_once
-from gateway.composed.handlers import Context, CreateRules, DeletedRules, DeleteRules, Handler, handles
+from gateway.composed.handlers import OK, Context, CreateRules, DeletedRules, DeleteRules, Handler, failed, handles
 from ha_core.model.access import (
     CLUSTER_NAME,
     AccessRule,
@@ -31,7 +31,6 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 N = TypeVar("N", bound=IntEnum)
 _ANY, _MATCH = 1, 2
-_OK: Message = {"error_code": 0, "error_message": None}
 MAX_RULES = 50_000
 """That are gone through for one request: it is done between those of others."""
 
@@ -65,11 +64,11 @@ def delete_acls(context: Context, version: int, request: Message) -> Handler:
 
 def _kept_in(file: str) -> Message:
     why = f"rules are not changed through this gateway: they are kept in {file}"
-    return {"error_code": ErrorCode.SECURITY_DISABLED, "error_message": why}
+    return failed(ErrorCode.SECURITY_DISABLED, why)
 
 
 def _created(context: Context, request: Message) -> Handler:
-    results: list[Message] = [_OK for _ in request["creations"]]
+    results: list[Message] = [OK for _ in request["creations"]]
     wanted: dict[int, AccessRule] = {}
     for place, said in enumerate(request["creations"]):
         try:
@@ -84,7 +83,7 @@ def _created(context: Context, request: Message) -> Handler:
 
 
 def _deleted(context: Context, request: Message) -> Handler:
-    results: list[Message] = [_OK | {"matching_acls": []} for _ in request["filters"]]
+    results: list[Message] = [OK | {"matching_acls": []} for _ in request["filters"]]
     wanted: dict[int, RuleFilter] = {}
     for place, asked in enumerate(request["filters"]):
         try:
@@ -97,13 +96,13 @@ def _deleted(context: Context, request: Message) -> Handler:
     if wanted:
         outcomes: list[DeletedRules] = yield DeleteRules(context.user, tuple(wanted.values()))
         for place, outcome in zip(wanted, outcomes, strict=True):
-            gone = [_OK | _resource(rule) | _entry(rule) for rule in outcome.rules]
+            gone = [OK | _resource(rule) | _entry(rule) for rule in outcome.rules]
             results[place] = outcome.said | {"matching_acls": gone}
     return {"filter_results": results}
 
 
 def _invalid(error: AccessRuleError) -> Message:
-    return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": str(error)}
+    return failed(ErrorCode.INVALID_REQUEST, str(error))
 
 
 def _told(answer: Message) -> Handler:
@@ -115,7 +114,7 @@ def _told(answer: Message) -> Handler:
 def _described(rights: Rights, asked: Message) -> Message:
     if len(rights) > MAX_RULES and asked["principal_filter"] is None:
         why = f"there are {len(rights)} rules; more than {MAX_RULES} are told of one principal only: name one"
-        return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why, "resources": []}
+        return failed(ErrorCode.INVALID_REQUEST, why) | {"resources": []}
     try:
         found = _filter(asked)
     except AccessRuleError as error:
@@ -125,7 +124,7 @@ def _described(rights: Rights, asked: Message) -> Message:
         if found is not None and found.describes(rule):
             place = (rule.resource_type, rule.name, rule.pattern)
             resources.setdefault(place, _resource(rule) | {"acls": []})["acls"].append(_entry(rule))
-    return _OK | {"resources": list(resources.values())}
+    return OK | {"resources": list(resources.values())}
 
 
 def _resource(rule: AccessRule) -> Message:
@@ -203,4 +202,4 @@ def _ask(
         if not isinstance(reply, ClusterUnavailableError):
             return reply
         why = str(reply)
-    return refused({"error_code": ErrorCode.REQUEST_TIMED_OUT, "error_message": why})
+    return refused(failed(ErrorCode.REQUEST_TIMED_OUT, why))

@@ -17,11 +17,18 @@ from ha_core.model.access_filter import RuleFilter
 from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.plan.quotas import Quotas
 from ha_core.plan.rights import Rights, Verdicts
-from ha_core.wire.codes import ApiKey
+from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
 
 BrokerKey = tuple[str, int]
 """(cluster, broker id in that cluster)."""
+OK: Message = {"error_code": 0, "error_message": None}
+"""Of one thing that was asked for. Answers share it, so nobody changes it."""
+
+
+def failed(code: ErrorCode, why: str) -> Message:
+    """What stands in the place of `OK`."""
+    return {"error_code": int(code), "error_message": why}
 
 
 class NodeAddress(NamedTuple):

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from gateway.composed.ask import Message
-from gateway.composed.handlers import ChangeQuotas, Context, Handler, QuotaChange, handles
+from gateway.composed.handlers import OK, ChangeQuotas, Context, Handler, QuotaChange, failed, handles
 from ha_core.model.quota import (
     DEFAULT,
     KINDS,
@@ -28,13 +28,12 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 _USER, _CLIENT, _ADDRESS = "user", "client-id", "ip"
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
-_OK: Message = {"error_code": 0, "error_message": None}
 
 
 class _BadRequestError(Exception):
     def __init__(self, why: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
         super().__init__(why)
-        self.said: Message = {"error_code": int(code), "error_message": why}
+        self.said = failed(code, why)
 
 
 @handles(ApiKey.DESCRIBE_CLIENT_QUOTAS)
@@ -52,7 +51,7 @@ def describe_client_quotas(context: Context, version: int, request: Message) -> 
         for said, of_entity in ((_said(entity), of_entity) for entity, of_entity in limits.items())
         if _matches(said, exact, types, request["strict"])
     ]
-    return {**_OK, "entries": entries}
+    return {**OK, "entries": entries}
     yield ()
 
 
@@ -64,7 +63,7 @@ def alter_client_quotas(context: Context, version: int, request: Message) -> Han
     for entry in request["entries"]:
         key = repr(sorted((part["entity_type"], part["entity_name"] or "") for part in entry["entity"]))
         twice = key in results
-        results[key] = {**_OK, "entity": entry["entity"]}
+        results[key] = {**OK, "entity": entry["entity"]}
         try:
             if twice:
                 raise _BadRequestError(f"Ignoring duplicate entity {_words(entry['entity'])}")  # noqa: TRY301

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from gateway.composed.ask import Message
-from gateway.composed.handlers import Change, ChangeQuotas, CreateRules, DeletedRules, DeleteRules
+from gateway.composed.handlers import OK, Change, ChangeQuotas, CreateRules, DeletedRules, DeleteRules, failed
 from gateway.driver.quotas import FollowingQuotas
 from gateway.platform.following import FollowingPlatform
 from gateway.platform.section import PlatformError
@@ -26,7 +26,6 @@ AT_ONCE = 4
 TURN_S = 10.0
 """How long a change waits for those before it."""
 IN_FORCE_S = 3.0
-_OK: Message = {"error_code": 0, "error_message": None}
 
 
 class Changing:
@@ -55,14 +54,14 @@ class Changing:
         if isinstance(made, dict):
             return [made for _ in wanted.rules]
         await self._in_force("rules", made.changed_us)
-        return [_OK if why is None else _refused(why) for why in made.refused]
+        return [OK if why is None else _refused(why) for why in made.refused]
 
     async def _delete(self, wanted: DeleteRules) -> list[DeletedRules]:
         made = await self._on_platform(wanted.user, lambda there: there.delete_rules(wanted.filters))
         if isinstance(made, dict):
             return [DeletedRules(made) for _ in wanted.filters]
         await self._in_force("rules", made.changed_us)
-        return [DeletedRules(_OK, rules) for rules in made.rules]
+        return [DeletedRules(OK, rules) for rules in made.rules]
 
     async def _limit(self, wanted: ChangeQuotas) -> list[Message]:
         made = await self._on_platform(
@@ -73,7 +72,7 @@ class Changing:
         if not wanted.validate_only:
             stand = [change for change, why in zip(wanted.changes, made.refused, strict=True) if why is None]
             await self._quotas.in_force(stand, IN_FORCE_S)
-        return [_OK if why is None else _refused(why) for why in made.refused]
+        return [OK if why is None else _refused(why) for why in made.refused]
 
     async def _on_platform(self, user: str, change: Callable[[HttpChanges], T]) -> T | Message:
         """What came of it, or why nothing did."""
@@ -104,8 +103,8 @@ class Changing:
 
 
 def _refused(why: str) -> Message:
-    return {"error_code": int(ErrorCode.INVALID_REQUEST), "error_message": why}
+    return failed(ErrorCode.INVALID_REQUEST, why)
 
 
 def _away(why: str) -> Message:
-    return {"error_code": int(ErrorCode.REQUEST_TIMED_OUT), "error_message": why}
+    return failed(ErrorCode.REQUEST_TIMED_OUT, why)

@@ -58,8 +58,9 @@ class FollowedFile(ABC, Generic[Content]):
             return
         self.unreadable = ""
         if content != self._in_force:
-            before, self._in_force = self._in_force, content
-            _log.info("%s: %s", self.file, await self._follow(before, content))
+            said = await self._follow(self._in_force, content)
+            self._in_force = content
+            _log.info("%s: %s", self.file, said)
 
     @abstractmethod
     async def _follow(self, before: Content, content: Content) -> str:

@@ -9,15 +9,15 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from gateway import clock
-from gateway.composed.handlers import ChangeQuotas, QuotaChange
+from gateway.composed.handlers import OK, ChangeQuotas, QuotaChange, failed
 from gateway.config import Config
 from gateway.driver.audit import Audit
 from gateway.quotas.charges import Charge, Meters
 from gateway.session.snapshot import Snapshot
+from gateway.states import States
 from ha_core.model import UnreadableDocumentError
 from ha_core.model.quota import Limits, QuotaEntity, QuotaKind, named
 from ha_core.plan.quotas import Quotas, Scope
@@ -32,7 +32,6 @@ LOOK_S = 0.5
 NAMES_EVERY = 10
 """Looks, until names are resolved anew by who is known by then."""
 FORGET_EVERY = 60
-_OK: dict[str, Any] = {"error_code": 0, "error_message": None}
 CALM_S = 2.0
 """Who has not been told to wait for so long is throttled no more."""
 
@@ -71,8 +70,7 @@ class FollowingQuotas:
         self._watcher: QuotaWatcher | None = None
         self._found = QuotasFound()
         self._limits: dict[QuotaEntity, Limits] = {}
-        self._moved = asyncio.Event()
-        """Set, and another one, when others are in force."""
+        self._states = States()
         self._resolving = threading.Lock()
         self._throttled: dict[Scope, Charge] = {}
         self.unreadable: dict[str, str] = {}
@@ -99,24 +97,23 @@ class FollowingQuotas:
     def change(self, wanted: ChangeQuotas) -> list[dict[str, Any]]:
         """In a thread: what became of each, in ZooKeeper."""
         if wanted.validate_only:
-            return [_OK for _ in wanted.changes]
+            return [OK for _ in wanted.changes]
         return [self._change_one(entity, change) for entity, change in wanted.changes]
 
     def _change_one(self, entity: QuotaEntity, change: Any) -> dict[str, Any]:
         try:
             self._store.change_quota(entity, change)
         except (ValueError, QuotaNameTakenError, QuotaPublishedError, UnreadableDocumentError) as error:
-            return {"error_code": int(ErrorCode.INVALID_REQUEST), "error_message": str(error)}
+            return failed(ErrorCode.INVALID_REQUEST, str(error))
         except StoreError as error:
-            return {"error_code": int(ErrorCode.REQUEST_TIMED_OUT), "error_message": str(error)}
-        return _OK
+            return failed(ErrorCode.REQUEST_TIMED_OUT, str(error))
+        return OK
 
     async def in_force(self, changes: Sequence[QuotaChange], most_s: float) -> None:
         """Until they are as they were to become, or it has taken too long."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(most_s):
-                while not all(_stands(self._limits.get(entity, {}), change) for entity, change in changes):
-                    await self._moved.wait()
+        await self._states.until(
+            lambda: all(_stands(self._limits.get(entity, {}), change) for entity, change in changes), most_s
+        )
 
     # -- in the follower's thread ------------------------------------------------------------------------------------
 
@@ -143,8 +140,7 @@ class FollowingQuotas:
 
     def _put_in_force(self, quotas: Quotas | None) -> None:
         self._told(quotas)
-        self._moved.set()
-        self._moved = asyncio.Event()
+        self._states.another()
 
     def _tell_audit(self, now: float) -> None:
         for scope, charge in self._meters.throttled.items():

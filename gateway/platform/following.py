@@ -10,7 +10,6 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from urllib.parse import quote
 
 from gateway.platform.accounts import PlatformAccounts
@@ -19,6 +18,7 @@ from gateway.platform.rights import PlatformRights
 from gateway.platform.section import Platform
 from gateway.platform.settings import PlatformSettings, settings
 from gateway.platform.source import PlatformSource
+from gateway.states import States
 from ha_core.datacache.cache import DataCache
 from ha_core.datacache.core.held import Content
 from ha_core.datacache.kept_file import KeptFile
@@ -61,8 +61,7 @@ class FollowingPlatform:
         """Of the rights, which are made of two caches."""
         self._states_us: dict[str, int] = {}
         """By kind, the time of its state."""
-        self._moved = asyncio.Event()
-        """Set, and another one, when another state is."""
+        self._states = States()
         self._ready = asyncio.Event()
         self._caches: dict[str, DataCache] = {}
 
@@ -133,10 +132,7 @@ class FollowingPlatform:
         if cache is None:
             return
         cache.read_now()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(most_s):
-                while self._states_us.get(kind, 0) < changed_us:
-                    await self._moved.wait()
+        await self._states.until(lambda: self._states_us.get(kind, 0) >= changed_us, most_s)
 
     def close(self) -> None:
         for cache in list(self._caches.values()):
@@ -184,8 +180,7 @@ class FollowingPlatform:
                 self._told_settings(said)
             if not self.waits_for:
                 self._ready.set()
-            self._moved.set()
-            self._moved = asyncio.Event()
+            self._states.another()
 
         self._loop.call_soon_threadsafe(on_loop)
 

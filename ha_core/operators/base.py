@@ -129,14 +129,17 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
         return tuple(report for report in reports if report.result != "undone")
 
     def say(self, page: Page, most: int | None = None) -> None:
-        for line in log_lines(page_in_labels(page, labels_of(self.context["dag"].params)), most):
-            self.log.info("%s", line)
+        self._write_log(page_in_labels(page, _labels(self.context)), most)
 
     def propose(self, page: Page, most: int | None = None) -> None:
         """Say a page, and leave it as the table that whoever approves is shown."""
-        blocks = [*page_in_labels(page, labels_of(self.context["dag"].params))]
-        self.say(blocks, most)
+        blocks = [*page_in_labels(page, _labels(self.context))]
+        self._write_log(blocks, most)
         self.push("table", markdown(blocks))
+
+    def _write_log(self, page: Page, most: int | None) -> None:
+        for line in log_lines(page, most):
+            self.log.info("%s", line)
 
     def say_reports(self, reports: Iterable[Report]) -> None:
         from ha_core.present.moves import report_page
@@ -200,8 +203,7 @@ def errors_are_told(context: Context, timeout: object) -> Iterator[None]:
 def tell(context: Context, kind: str, text: str, **more: Any) -> None:
     """Keep a sentence for the run's report. It must not hide what happens to the task itself."""
     with suppress(Exception):
-        labels = labels_of(context["dag"].params)
-        said = all_in_labels({"kind": kind, "text": " ".join(text.split()), **more}, labels)
+        said = all_in_labels({"kind": kind, "text": " ".join(text.split()), **more}, _labels(context))
         context["ti"].xcom_push(key=TOLD, value=bounded(said))
 
 
@@ -227,6 +229,10 @@ def bounded(result: Any, most: int = MAX_LISTED) -> Any:
     return {**kept, "left_out": left_out} if left_out else kept
 
 
+def _labels(context: Context) -> dict[str, str]:
+    return labels_of(context["dag"].params)
+
+
 @contextmanager
 def refusals_are_final(context: Context) -> Iterator[None]:
     from ha_core.bindings_file import DeclaredError
@@ -237,4 +243,4 @@ def refusals_are_final(context: Context) -> Iterator[None]:
     try:
         yield
     except (RefusedError, DeclaredError, SecurityProfileError, LockedError) as error:
-        raise RefusedRequestError(in_labels(str(error), labels_of(context["dag"].params))) from error
+        raise RefusedRequestError(in_labels(str(error), _labels(context))) from error

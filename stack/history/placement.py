@@ -127,7 +127,7 @@ def late_appends(history: History, sightings: Sightings, truth: Truth) -> Iterat
     it. That is excused where a gateway was a recorded fault's, the record was on its way then, and nobody was ever told
     of it: neither its producer nor a reader.
     """
-    on_its_way = _flights(history)
+    on_its_way = _flights(history) if truth.late else {}
     stopped = [fault for fault in history.faults if "gateway" in fault.what]
     for late in truth.late:
         dump = late.dump

@@ -9,13 +9,17 @@ from typing import Any
 
 import httpx
 
+from ha_core.kafka.admin import Admin
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import AuthenticationRefusedError
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model import Cluster
 from ha_core.tls.contexts import client_context
 from ha_core.wire.sasl import SecurityProfile
 from ha_core.wire.tls_files import TlsFiles
 from stack.harness import Stack
+from tests.kit.running import bootstrap
 
 SOON_S = 15.0
 """How long a busy machine may take for what takes a moment; how long it takes is for a benchmark to say."""
@@ -67,6 +71,14 @@ class Platform:
     def _delete(self, path: str) -> None:
         version = self.call("GET", path)["version"]
         self.call("DELETE", path, version=version, reason="test")
+
+
+def create_topic(stack: Stack, name: str) -> None:
+    """At the brokers of east, by the account that gateways have there."""
+    assert stack.service is not None
+    account = SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
+    with Admin(Cluster(name="east", bootstrap=bootstrap(stack, "east")), account) as admin:
+        admin.create_topics([TopicSpec(name, 1, 1)])
 
 
 def gateway_connection(stack: Stack, number: int, user: str, password: str) -> BlockingConnection:

@@ -11,6 +11,7 @@ import pytest
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from stack.harness import Stack
+from tests.kit.platform import Platform
 from tests.kit.running import ZOOKEEPER_ROOT, Run, bind, bootstrap, create_topic, switchyard
 
 MakeRun = Callable[..., Run]
@@ -27,6 +28,14 @@ def two_clusters() -> Iterator[Stack]:
 def stack() -> Iterator[Stack]:
     """One for all files whose tests leave every part alive; the others have one each: `fixture(two_clusters)`."""
     yield from two_clusters()
+
+
+@pytest.fixture(scope="module")
+def platform(stack: Stack) -> Iterator[Platform]:
+    """Of a file's own stack that has one."""
+    opened = Platform(stack)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

@@ -8,16 +8,12 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 
-from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ConnectionLostError
-from ha_core.kafka.facts import TopicSpec
-from ha_core.model import Cluster
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
-from tests.kit.platform import Platform, gateway_connection, logs_in, soon
-from tests.kit.running import bootstrap
+from tests.kit.platform import Platform, create_topic, gateway_connection, logs_in, soon
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 GATEWAYS = (0, 1, 2)
@@ -29,19 +25,9 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def platform(stack: Stack) -> Iterator[Platform]:
-    opened = Platform(stack)
-    yield opened
-    opened.close()
-
-
 @pytest.fixture
 def topic(stack: Stack, name: str) -> str:
-    assert stack.service is not None
-    account = SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
-    with Admin(Cluster(name="east", bootstrap=bootstrap(stack, "east")), account) as admin:
-        admin.create_topics([TopicSpec(name, 1, 1)])
+    create_topic(stack, name)
     return name
 
 

@@ -17,17 +17,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from ha_core.kafka.admin import Admin
-from ha_core.kafka.facts import TopicSpec
-from ha_core.model import Cluster
 from ha_core.model.quota import Limits, QuotaEntity, QuotaKind
 from ha_core.store.zookeeper import connect
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kit import tools
-from tests.kit.platform import Platform, logs_in, soon
-from tests.kit.running import ZOOKEEPER_ROOT, bootstrap
+from tests.kit.platform import Platform, create_topic, logs_in, soon
+from tests.kit.running import ZOOKEEPER_ROOT
 from tests.kit.tools import tool
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -41,19 +38,9 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def platform(stack: Stack) -> Iterator[Platform]:
-    opened = Platform(stack)
-    yield opened
-    opened.close()
-
-
 @pytest.fixture
 def topic(stack: Stack, name: str) -> str:
-    assert stack.service is not None
-    account = SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
-    with Admin(Cluster(name="east", bootstrap=bootstrap(stack, "east")), account) as admin:
-        admin.create_topics([TopicSpec(name, 1, 1)])
+    create_topic(stack, name)
     return name
 
 

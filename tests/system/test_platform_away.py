@@ -13,15 +13,11 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from ha_core.kafka.admin import Admin
-from ha_core.kafka.facts import TopicSpec
-from ha_core.model import Cluster
 from ha_core.registry.registry import Registry
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
-from tests.kit.platform import Platform, logs_in, metric, soon
-from tests.kit.running import bootstrap
+from tests.kit.platform import Platform, create_topic, logs_in, metric, soon
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300), pytest.mark.long]
 GATEWAYS = (0, 1)
@@ -32,13 +28,6 @@ PASSWORD = "secret-of-the-test"
 def stack() -> Iterator[Stack]:
     with Stack.up({"east": "4.3.1"}, gateways=len(GATEWAYS), security="sasl", platform=True) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def platform(stack: Stack) -> Iterator[Platform]:
-    opened = Platform(stack)
-    yield opened
-    opened.close()
 
 
 def everywhere(stack: Stack, user: str) -> bool:
@@ -52,13 +41,6 @@ def written(stack: Stack, user: str, topic: str) -> bool:
     producer.produce(topic, b"value", callback=lambda error, _: became.append(error))
     producer.flush(30)
     return became == [None]
-
-
-def create_topic(stack: Stack, name: str) -> None:
-    assert stack.service is not None
-    account = SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
-    with Admin(Cluster(name="east", bootstrap=bootstrap(stack, "east")), account) as admin:
-        admin.create_topics([TopicSpec(name, 1, 1)])
 
 
 def test_users_and_rights_outlast_the_platform_and_a_restart_of_a_gateway_without_it(
