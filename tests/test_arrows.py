@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.syntax import tree
+
 ROOT = Path(__file__).parent.parent
 OURS = ("ha_core", "gateway", "stack", "bench", "spark_jobs", "dags", "plugins")
 CODECS = ("google_crc32c", "kafka", "lz4", "snappy", "zstandard")
@@ -136,8 +138,7 @@ def violations(source: str, module: str, rule: Rule) -> list[str]:
     """What in `source`, the text of `module`, breaks `rule`; in words with line numbers."""
     own = rule.folder.replace("/", ".")
     found: list[str] = []
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
+    for node in ast.walk(tree(source)):
         for name in _imported(node, module):
             why = _why_not(name, own, rule)
             if why:
@@ -320,7 +321,7 @@ def offset_arithmetic(source: str) -> list[str]:
     """Sums and differences in `source` with the `base` of something, or with a `shift` made by hand."""
     return [
         f"{node.lineno}: {ast.unparse(node)}"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree(source))
         if isinstance(node, (ast.BinOp, ast.AugAssign))
         and isinstance(node.op, (ast.Add, ast.Sub))
         and any(_base(operand) for operand in ast.iter_child_nodes(node))
@@ -372,7 +373,7 @@ def borrowed(source: str, module: str) -> list[str]:
     """What `source`, the text of a test, imports from other test modules: that belongs into a module of its own."""
     return [
         f"{module}:{getattr(node, 'lineno', 0)}: imports {name}"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree(source))
         for name in _imported(node, module)
         if name.startswith("tests.") and any(part.startswith("test_") for part in name.split(".")[1:])
     ]

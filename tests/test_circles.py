@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.syntax import tree
+
 ROOT = Path(__file__).parent.parent
 PARTS = ("ha_core", "gateway", "dags", "plugins", "spark_jobs", "stack", "bench")
 
@@ -90,7 +92,7 @@ def graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
     imported: dict[str, set[str]] = {}
     packages = {name.rpartition(".")[0] for name in texts}
     for module, text in texts.items():
-        names = (name for node in ast.walk(ast.parse(text)) for name in imports(node, module, module in packages))
+        names = (name for node in ast.walk(tree(text)) for name in imports(node, module, module in packages))
         targets = {name if name in texts else name.rpartition(".")[0] for name in names}
         imported[module] = (targets & texts.keys()) - {module}
     return imported
@@ -120,7 +122,7 @@ def folded(imported: Mapping[str, set[str]], package: str) -> dict[str, set[str]
 
 def late(text: str, module: str) -> set[tuple[str, str]]:
     """What is imported inside of functions."""
-    functions = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    functions = (n for n in ast.walk(tree(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
     nodes = (node for function in functions for node in ast.walk(function))
     return {(module, name) for node in nodes for name in imports(node, module, package=False)}
 
