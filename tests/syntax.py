@@ -5,8 +5,8 @@ import gc
 
 
 def tree(source: str) -> ast.Module:
-    """Without the cycle collector meanwhile: what it frees may log a traceback, for which Python parses in the middle of
-    this parsing, and then refuses to go on (SystemError, gh-106905).
+    """Without the cycle collector meanwhile: what it frees may log a traceback, for which Python parses in the middle
+    of this parsing, and then refuses to go on (SystemError, gh-106905).
 
     :raises SyntaxError: it is no Python.
     """
