@@ -4,8 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 WORKERS ?= 2
-PURE := tests/test_arrows.py tests/test_circles.py tests/test_syntax.py tests/test_how_to_add.py tests/model tests/wire tests/plan tests/history tests/gateway/session \
-	tests/gateway/composed tests/gateway/driver tests/system/nemesis/test_schedule.py
+PURE := tests/test_arrows.py tests/test_circles.py tests/test_syntax.py tests/test_how_to_add.py tests/model tests/wire \
+	tests/plan tests/history tests/gateway/session tests/gateway/composed tests/gateway/driver \
+	tests/system/nemesis/test_schedule.py
 
 .PHONY: setup demo test long again quick soak lint bench lock clean
 

@@ -1,7 +1,8 @@
 """The syntax trees of the project's modules."""
 
 import ast
-import gc
+
+from ha_core.store.watching import no_search
 
 
 def tree(source: str) -> ast.Module:
@@ -10,10 +11,5 @@ def tree(source: str) -> ast.Module:
 
     :raises SyntaxError: it is no Python.
     """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
+    with no_search():
         return ast.parse(source)
-    finally:
-        if was_on:
-            gc.enable()

@@ -7,8 +7,6 @@ and whatever was damaged, ends what is read of the file: what was whole before i
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
 import os
 import time
@@ -24,6 +22,7 @@ from ha_core.datacache.core.errors import DataCacheError
 from ha_core.datacache.core.held import Content
 from ha_core.datacache.core.packed import Packed, lean, plain, shared
 from ha_core.datacache.core.source import Row
+from ha_core.store.watching import no_search
 
 SCHEMA = 1
 BLOCK_ROWS = 1000
@@ -64,7 +63,7 @@ class KeptFile:
     def load(self) -> Kept | None:
         """None: there is no state that can be used."""
         try:
-            with self._path.open("rb") as file, _no_collection():
+            with self._path.open("rb") as file, no_search():
                 age_s = max(0.0, time.time() - os.fstat(file.fileno()).st_mtime)
                 found = _read(file, self._source)
         except OSError:
@@ -199,15 +198,3 @@ def _blocks(file: BinaryIO) -> Iterator[dict[str, Any]]:
             return
         begin += len(line)
         yield json.loads(text)
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """A million new rows would be looked through again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
