@@ -56,6 +56,8 @@ class AirflowSettings:
     """Variables that name the files of logins and of TLS."""
     tls: Mapping[str, str] | None = None
     """`tls` of the profile by which tasks reach the clusters."""
+    platform_file: Path | None = None
+    """The platform's database, where the stack has one."""
 
     @property
     def url(self) -> str:
@@ -120,6 +122,10 @@ class AirflowSettings:
                     "password": self.service_password,
                     "extra": {"mechanism": SERVICE_MECHANISM} | ({} if self.tls is None else {"tls": dict(self.tls)}),
                 }
+            )
+        if self.platform_file is not None:
+            settings["AIRFLOW_CONN_SWITCHYARD_PLATFORM"] = json.dumps(
+                {"conn_type": "switchyard_platform", "extra": {"sqlite_file": str(self.platform_file)}}
             )
         return {**self.spark_environment, **self.security, **settings}
 

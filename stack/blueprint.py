@@ -215,6 +215,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             spark_environment=spark_environment(java, spec.full_speed),
             security=blueprint.security_variables(),
             tls=None if tls is None else tls.as_client,
+            platform_file=None if blueprint.platform is None else blueprint.platform.database_file,
         )
     return blueprint
 

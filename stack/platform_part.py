@@ -43,8 +43,12 @@ class PlatformPart:
         return f"{'http' if self.tls is None else 'https'}://{LOOPBACK}:{self.port}"
 
     @property
+    def database_file(self) -> Path:
+        return self.home / "platform.db"
+
+    @property
     def database(self) -> str:
-        return f"sqlite:///{self.home / 'platform.db'}"
+        return f"sqlite:///{self.database_file}"
 
     @property
     def gateway_token_file(self) -> Path:

@@ -13,6 +13,7 @@ from typer import BadParameter
 
 from ha_core.cli.command import Answer, Session, operator, option
 from ha_core.present.registry import change_line
+from ha_core.registry import DATABASE_VARIABLE
 
 if TYPE_CHECKING:
     from ha_core.registry.registry import Registry
@@ -24,7 +25,7 @@ Database = Annotated[
     option(
         "sqlite:////PATH or postgresql://USER@HOST/NAME. Default: a file of your own. A password belongs in the "
         "variable, or in PostgreSQL's own PGPASSFILE.",
-        envvar="SWITCHYARD_DATABASE",
+        envvar=DATABASE_VARIABLE,
     ),
 ]
 Version = Annotated[int | None, option("The version that the change is based on. Default: the newest.")]

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
+from ha_core.registry import DATABASE_VARIABLE
+
 if TYPE_CHECKING:
     from ha_core.registry.registry import Registry
-
-VARIABLE = "SWITCHYARD_DATABASE"
-"""As for commands: the URL, where there is no connection."""
 
 
 class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
@@ -55,12 +54,12 @@ class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
         try:
             found = self.get_connection(self.platform_conn_id)
         except AirflowException:
-            if url := os.environ.get(VARIABLE):
+            if url := os.environ.get(DATABASE_VARIABLE):
                 return url
             # Not a file of the worker's own: rights that nobody enforces would be granted in it.
             raise InvalidError(
                 f"nobody says where the platform's database is: make the connection {self.platform_conn_id}, or set "
-                f"{VARIABLE}"
+                f"{DATABASE_VARIABLE}"
             ) from None
         return _url(found)
 

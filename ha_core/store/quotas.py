@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Mapping
-from queue import Empty, SimpleQueue
 
 from ha_core.model import QuotaUse, UnreadableDocumentError
 from ha_core.model.quota import Limits, QuotaEntity, QuotaKind, check_entity, check_limits
 from ha_core.store import quota_nodes
 from ha_core.store.documents import readable
-from ha_core.store.errors import QuotaNameTakenError, QuotaPublishedError, StoreError
+from ha_core.store.errors import QuotaNameTakenError, QuotaPublishedError
 from ha_core.store.quota_nodes import CHANGES, CLIENTS, USERS, Stored, note_path, number_of, path_of
 from ha_core.store.quota_writes import noting, placing
-from ha_core.store.tree import Node, OnTree, Reads, State, Tree, once
-
-log = logging.getLogger(__name__)
+from ha_core.store.rereading import Rereading
+from ha_core.store.tree import Node, OnTree, Reads, Tree, once
 
 POLL_S = 10.0
 Change = Mapping[QuotaKind, float | None]
@@ -136,50 +132,16 @@ class FollowedQuotas:
 
 
 class QuotaWatcher:
-    """One thread that reads and tells. What was read last stays in force while ZooKeeper is away."""
+    """What was read last stays in force while ZooKeeper is away."""
 
     def __init__(self, tree: Tree, told: Callable[[QuotasFound], None], poll_s: float = POLL_S) -> None:
         self._followed = FollowedQuotas(tree.impatient())
-        self._told, self._poll_s = told, poll_s
-        self._events: SimpleQueue[State | None] = SimpleQueue()
-        self._connected, self._anew, self._closing = False, True, False
-        self._unlisten = tree.listen(self._events.put)
-        self._thread = threading.Thread(target=self._run, name="store-quotas", daemon=True)
-        self._thread.start()
+        self._told = told
+        self._rereading = Rereading(tree, "quotas", self._read, poll_s)
 
     def close(self) -> None:
         """No call to `told` after it has returned."""
-        self._closing = True
-        self._unlisten()
-        self._events.put(None)
-        self._thread.join()
+        self._rereading.close()
 
-    def _wake(self) -> None:
-        self._events.put(None)
-
-    def _run(self) -> None:
-        while True:
-            try:
-                event = self._events.get(timeout=self._poll_s)
-            except Empty:
-                event = None
-            if self._closing:
-                return
-            if event is not None:
-                self._connected = event == "connected"
-                self._anew = self._anew or event == "lost"
-            if self._connected:
-                self._read()
-
-    def _read(self) -> None:
-        try:
-            changed = self._followed.read(self._wake, self._anew)
-            self._anew = False
-        except StoreError as error:
-            log.warning("quotas not read, those that were read last stay in force: %s", error)
-            return
-        if changed:
-            try:
-                self._told(self._followed.found)
-            except Exception:
-                log.exception("a follower of quotas failed")
+    def _read(self, wake: Callable[[], None], anew: bool) -> Callable[[], None] | None:
+        return (lambda: self._told(self._followed.found)) if self._followed.read(wake, anew) else None

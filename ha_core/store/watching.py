@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import gc
-import logging
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from queue import Empty, SimpleQueue
 
 from ha_core.model import Document, UnreadableDocumentError, View
 from ha_core.model.document import DOCUMENT_KINDS
 from ha_core.store import documents, paths
 from ha_core.store.commits import KEPT, Key, Note, revision_of
-from ha_core.store.errors import StoreError
+from ha_core.store.rereading import Rereading
 from ha_core.store.tree import Node, Reads, State, Tree
-
-log = logging.getLogger(__name__)
 
 POLL_S = 5.0
 """How long a failed read, or a wake-up that got lost, can go unnoticed."""
@@ -167,7 +162,7 @@ def no_search() -> Iterator[None]:
 
 
 class Watcher:
-    """One thread that reads and calls back. Wake-ups are never counted: each means "read the revision again"."""
+    """Calls back, from one thread, whenever there is another view."""
 
     def __init__(
         self,
@@ -177,20 +172,13 @@ class Watcher:
         poll_s: float = POLL_S,
     ) -> None:
         self._replica = Replica(tree.impatient())
-        self._on_view, self._on_state, self._poll_s = on_view, on_state, poll_s
-        self._events: SimpleQueue[State | None] = SimpleQueue()
+        self._on_view = on_view
         self._view: View | None = None
-        self._connected = False
-        self._stale = True
-        """Nothing loaded yet, or the session was lost: notes are not enough."""
-        self._closing = False
-        self._unlisten = tree.listen(self._events.put)
-        self._thread = threading.Thread(target=self._run, name="store-watcher", daemon=True)
-        self._thread.start()
+        self._rereading = Rereading(tree, "state", self._read, poll_s, on_state)
 
     @property
     def view(self) -> View | None:
-        """The newest view for which `on_view` has returned; None before the first."""
+        """The newest view that `on_view` was given; None before the first."""
         return self._view
 
     @property
@@ -203,53 +191,17 @@ class Watcher:
 
     def close(self) -> None:
         """Stop; no callback runs after it returns (unless called from a callback)."""
-        self._closing = True
-        self._unlisten()
-        self._events.put(None)
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        self._rereading.close()
 
-    def _wake(self) -> None:
-        self._events.put(None)
-
-    def _run(self) -> None:
-        while True:
-            try:
-                event = self._events.get(timeout=self._poll_s)
-            except Empty:
-                event = None
-            if self._closing:
-                return
-            if event is not None:
-                self._enter(event)
-            if self._connected:
-                self._read()
-
-    def _enter(self, state: State) -> None:
-        self._connected = state == "connected"
-        if state == "lost":
-            # Our ephemeral nodes are gone and others may have acted on that: trust nothing that was read before.
-            self._stale = True
-        self._call(lambda: self._on_state(state))
-
-    def _read(self) -> None:
-        try:
-            if self._stale:
-                changed = self._replica.reload(self._wake)
-                self._stale = False
-            else:
-                changed = self._replica.catch_up(self._wake)
-        except (StoreError, UnreadableDocumentError) as error:
-            log.warning("state not read, the last view stays in force: %s", error)
-            return
+    def _read(self, wake: Callable[[], None], anew: bool) -> Callable[[], None] | None:
+        changed = self._replica.reload(wake) if anew else self._replica.catch_up(wake)
         view = self._replica.view
         if self._view is None or view.revision != self._view.revision or changed:
-            self._call(lambda: self._on_view(view, changed))
-            self._view = view
+            return lambda: self._tell(view, changed)
+        return None
 
-    def _call(self, callback: Callable[[], object]) -> None:
-        """A failing callback must not end the thread: every later change would go unseen."""
+    def _tell(self, view: View, changed: frozenset[str]) -> None:
         try:
-            callback()
-        except Exception:
-            log.exception("a watcher's callback failed")
+            self._on_view(view, changed)
+        finally:
+            self._view = view
