@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,6 +61,7 @@ def run(scale: Scale, say: Say) -> Outcome:
             _go_on(clients)
             command(stack, "mirror", "link", TOPIC, "--from", "east", "--to", "west")
             moves, reports = _planned(stack, store, scale.pick(10, 2), chance, say)
+            moved = blackouts(history_of(clients), moves, SETTLE_S)
             forced = _forced(stack, store, clients, scale, say)
             for client in clients:
                 client.stop()
@@ -68,7 +69,7 @@ def run(scale: Scale, say: Say) -> Outcome:
             for client in clients:
                 client.kill()
             store.close()
-    return _outcome(blackouts(history_of(clients), moves, SETTLE_S), reports, forced)
+    return _outcome(moved, reports, forced)
 
 
 def _planned(
@@ -98,12 +99,13 @@ def _forced(stack: Stack, store: Store, clients: Sequence[Client], scale: Scale,
     for way, trigger in ways.items():
         for _ in range(scale.pick(5, 1)):
             _mirrored(store, "west")
+            marks = {client: client.mark() for client in clients if client.kind.endswith("producer")}
             stack.kill("cluster/east")
             begun = time.time()
             trigger()
             ended_s = time.time() - begun
             _go_on(clients)
-            first = _first_acks(store, clients, begun)
+            first = _first_acks(store, marks, begun)
             found.append(Forced(way, min(first), max(first), ended_s))
             say(f"forced by {way}: first acknowledgement after {min(first):.2f} s, all after {max(first):.2f} s")
             _home_again(stack, store)
@@ -125,14 +127,17 @@ def _by_airflow(stack: Stack, say: Say) -> None:
         raise BenchError(str(error)) from error
 
 
-def _first_acks(store: Store, clients: Sequence[Client], begun: float) -> list[float]:
-    """Of each producer, when the first record was acknowledged above the cut."""
+def _first_acks(store: Store, marks: Mapping[Client, int], begun: float) -> list[float]:
+    """Of each producer, when the first record was acknowledged above the cut.
+
+    :param marks: where the histories stood before.
+    """
     cuts = {partition: extents[-1].start for partition, extents in store.load().topics[TOPIC].partitions.items()}
-    known = history_of([client for client in clients if client.kind.endswith("producer")]).clients
-    return [
-        min(one.t for one in events if isinstance(one, Acked) and one.offset >= cuts[one.partition]) - begun
-        for events in known.values()
-    ]
+    found = []
+    for client, mark in marks.items():
+        acked = (one for one in client.events(mark) if isinstance(one, Acked))
+        found.append(min(one.t for one in acked if one.offset >= cuts[one.partition]) - begun)
+    return found
 
 
 def _home_again(stack: Stack, store: Store) -> None:

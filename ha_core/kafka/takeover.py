@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-from kafka.record.default_records import DefaultRecordBatch
-
 from ha_core.kafka.brokers import Again, Answers, Asking
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.fencing import TakenOverError, fence
@@ -21,6 +19,7 @@ from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, ends, told
 from ha_core.mirror.notes import CopyId, Notes, copy_of, transactional_id
 from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer
 from ha_core.mirror.recovery import DataEnd, data_end, recover
+from ha_core.mirror.split import fields, read_records
 from ha_core.model import Run
 from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -162,12 +161,13 @@ class Takeover(Leaderships):
             for batch in batches(data, 0, len(data)):
                 if batch.attributes & CONTROL:
                     continue
-                for record in DefaultRecordBatch(data[batch.at : batch.end]):
-                    if record.key is None or record.value is None:
+                for record in read_records(data, batch):
+                    key, value, _ = fields(record.rest)
+                    if key is None or value is None:
                         continue
-                    notes = found.get(copy_of(record.key))
+                    notes = found.get(copy_of(key))
                     if notes is not None:
-                        notes.take(record.key, record.value)
+                        notes.take(key, value)
         without = {copy: 0 for copy, notes in found.items() if notes.progress is None and since[copy]}
         return found | self.read_notes(log, without, whole_map, timeout_s) if without else found
 

@@ -7,13 +7,11 @@ Compression stays what it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import google_crc32c
-from kafka import codec
-from kafka.record.legacy_records import LegacyRecordBatch
 
 from ha_core.mirror.progress import Copied
 from ha_core.mirror.unpacking import unpack
@@ -31,13 +29,8 @@ _FIRST_MS_AT, _LARGEST_MS_AT = 27, 35
 
 PIECE_BYTES = 4 * 1024 * 1024
 """Records of about so much are made into a batch at a time, however many another one had."""
-_PACK: dict[int, Callable[[Any], bytes]] = {
-    0: bytes,
-    1: codec.gzip_encode,
-    2: codec.snappy_encode,
-    3: codec.lz4_encode,
-    4: codec.zstd_encode,
-}
+_PACK = {1: "gzip_encode", 2: "snappy_encode", 3: "lz4_encode", 4: "zstd_encode"}
+"""By the codec of the attributes, in `kafka.codec`."""
 
 
 class Record(NamedTuple):
@@ -143,13 +136,28 @@ def _records(data: memoryview, batch: Batch) -> Iterator[Record]:
         at = end
 
 
+# kafka-python imports all of itself with any part of it, a fifth of the time in which a command starts. A forced switch
+# waits for that, and needs neither old formats nor compression.
+
+
 def _legacy(data: memoryview, batch: Batch) -> Iterator[Record]:
+    from kafka.record.legacy_records import LegacyRecordBatch
+
     for one in LegacyRecordBatch(bytearray(data), batch.magic):
         yield Record.of(one.offset, -1 if one.timestamp is None else one.timestamp, one.key, one.value)
 
 
 def _sized(data: bytes | None) -> bytes:
     return write_varlong(-1) if data is None else write_varlong(len(data)) + data
+
+
+def _compressed(body: bytes, compression: int) -> bytes:
+    if not compression:
+        return body
+    from kafka import codec
+
+    packed: bytes = getattr(codec, _PACK[compression])(body)
+    return packed
 
 
 def pack(run: list[Record], compression: int) -> bytearray:
@@ -159,7 +167,7 @@ def pack(run: list[Record], compression: int) -> bytearray:
     for index, one in enumerate(run):
         record = b"\0" + write_varlong(one.time_ms - first.time_ms) + write_varlong(index) + one.rest
         body += write_varlong(len(record)) + record
-    packed = _PACK[compression](bytes(body))
+    packed = _compressed(bytes(body), compression)
     largest_ms = max(one.time_ms for one in run)
     covered = _COVERED.pack(compression, len(run) - 1, first.time_ms, largest_ms, -1, -1, -1, len(run)) + packed
     head = _HEADER.pack(0, len(covered) + 9, -1, 2, google_crc32c.value(covered))

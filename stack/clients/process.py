@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 from stack.clients.options import Options
-from stack.history.events import Acked, Delivered, Event, Noted, Sent, Stopped, decode
+from stack.history.events import Acked, Delivered, Event, Noted, Sent, Stopped, decode, read_events
 from stack.history.history import History, read_histories
 from stack.processes import die_with_parent
 
@@ -120,6 +120,15 @@ class Client:
 
     def history(self) -> History:
         return read_histories([self.options.out])
+
+    def mark(self) -> int:
+        """Where its history stands, for `events`."""
+        self._read()
+        return self._read_bytes
+
+    def events(self, mark: int) -> Iterator[Event]:
+        """What it has done since."""
+        return read_events(self.options.out, mark)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

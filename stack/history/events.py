@@ -211,9 +211,13 @@ def decode(line: str) -> Event:
         raise HistoryError(f"{line[:200]!r} is no event of a history: {error}") from error
 
 
-def read_events(path: Path) -> Iterator[Event]:
-    """The events of a file. A last line without its end is what a killed client did not finish: left out."""
+def read_events(path: Path, start: int = 0) -> Iterator[Event]:
+    """The events of a file. A last line without its end is what a killed client did not finish: left out.
+
+    :param start: bytes of whole lines in front of them.
+    """
     with path.open(encoding="utf-8") as file:
+        file.seek(start)
         for number, line in enumerate(file, 1):
             if not line.endswith("\n"):
                 return

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
 from ha_core.cli.command import Answer, Session, command, option
 from ha_core.cli.exits import OUT_OF_REACH, SUCCESS
-from ha_core.operations.asking_gateways import Said, ask_gateways
 from ha_core.operations.errors import RefusedError
 from ha_core.plan.preflight.clients import defects_of
 from ha_core.present.clients import connections_page, explanations_page
+
+if TYPE_CHECKING:
+    from ha_core.operations.asking_gateways import Said
 
 _Gateway = Annotated[str | None, option("Ask only this one, by its id.")]
 
@@ -29,7 +31,7 @@ def connections(
 ) -> Answer:
     asked = (("user", user), ("client_id", client_id), ("address", address), ("cluster", cluster))
     fields = {field: value for field, value in asked if value is not None}
-    said = ask_gateways(session.environment, "/connections", {**fields, "limit": str(limit)}, gateway)
+    said = _ask(session, "/connections", {**fields, "limit": str(limit)}, gateway)
     rows = [
         {"gateway": one.gateway, **row, "defects": defects_of(row.get("software"))}
         for one in said
@@ -54,10 +56,17 @@ def explain(
     if kind not in ("", "topic", "group") or not named or not user:
         raise RefusedError(f"{user} {name}: give a user, and a topic's name or group:NAME.")
     fields = {"user": user, "instance": instance, "address": address, kind or "topic": named}
-    said = ask_gateways(session.environment, "/explain", fields, gateway)
+    said = _ask(session, "/explain", fields, gateway)
     answers = [one.answer for one in said if one.answer is not None]
     document = {"agree": _agree(answers), "explanations": answers, "unanswered": _unanswered(said)}
     return Answer(document, explanations_page(answers, _agree(answers), _unanswered(said)), _code(said))
+
+
+def _ask(session: Session, path: str, fields: Mapping[str, str], gateway: str | None) -> list[Said]:
+    # It brings an HTTP client along, which no other command needs.
+    from ha_core.operations.asking_gateways import ask_gateways
+
+    return ask_gateways(session.environment, path, fields, gateway)
 
 
 def _agree(answers: Sequence[Mapping[str, object]]) -> bool:

@@ -1,0 +1,22 @@
+"""What a command loads before it does anything: a forced switch waits for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+_LOAD = "import sys; from ha_core.cli import main; print(*sys.modules)"
+
+
+@pytest.fixture(scope="module")
+def loaded() -> frozenset[str]:
+    done = subprocess.run([sys.executable, "-c", _LOAD], capture_output=True, text=True, check=True, timeout=60)
+    return frozenset(done.stdout.split())
+
+
+@pytest.mark.parametrize("library", ["kafka", "httpx", "sqlalchemy", "pyspark", "airflow", "matplotlib"])
+def test_a_command_starts_without_what_only_some_need(loaded: frozenset[str], library: str) -> None:
+    assert "ha_core.operations.engine" in loaded
+    assert library not in loaded
