@@ -17,7 +17,7 @@ from ha_core.operators.mirrors import UnlinkMirrorOperator
 PARAMS = {
     forms.FIRST: forms.dry_run("Only look whether they are mirrored there."),
     "topics": forms.topics("Names, one a line."),
-    "cluster": forms.cluster("Cluster", "The cluster that has the copies."),
+    "cluster": forms.cluster("To", "The cluster that has the copies."),
     "delete_copy": forms.decision("Delete the copies", "Delete the topics there, with all their records."),
     "reason": forms.reason(),
 }

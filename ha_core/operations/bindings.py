@@ -14,6 +14,7 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
 from ha_core.operations.requests import parse_scope
 from ha_core.operations.single import Expected, run_single
+from ha_core.plan.verdict import amount
 
 MAX_CHANGES = 5_000
 """Users per revision: the notes and documents of one revision have to fit into one ZooKeeper request."""
@@ -146,7 +147,8 @@ def _warnings(differences: tuple[Difference, ...], usage: Mapping[str, Usage]) -
     bound = (one.user for one in differences if set(_bound(one.before).items()) ^ set(_bound(one.after).items()))
     used = map(usage.get, bound)
     return tuple(
-        f"{one.user} is in use ({len(one.topics)} topics, {len(one.groups)} groups): a binding alone moves neither "
+        f"{one.user} is in use ({amount(len(one.topics), 'topic')}, {amount(len(one.groups), 'group')}): a "
+        "binding alone moves neither "
         "records nor committed offsets. Use `switchyard switch` to move what is alive."
         for one in used
         if one is not None and (one.topics or one.groups)

@@ -33,7 +33,7 @@ from ha_core.plan.facts import Partition, is_live
 from ha_core.plan.preflight import DEPENDENT_RULES, judge
 from ha_core.plan.preflight.dependents import DependentsCase
 from ha_core.plan.resolve import cluster_for_group
-from ha_core.plan.verdict import Verdict, listed
+from ha_core.plan.verdict import Verdict, amount, listed
 from ha_core.store.errors import TooLargeError
 
 MAX_LEFT_OUT = 50
@@ -167,7 +167,7 @@ def words(operation: MoveOperation, view: View | None = None) -> str:
         return failure(operation, view) or "the groups were moved afterwards"
     if not found.moved:
         return "no group has followed"
-    return f"{found.moved} groups have followed in operation {', '.join(found.operations)}"
+    return f"{amount(found.moved, 'group', 'has', 'have')} followed in operation {', '.join(found.operations)}"
 
 
 def failure(operation: MoveOperation, view: View | None = None) -> str:

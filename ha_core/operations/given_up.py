@@ -21,7 +21,7 @@ from ha_core.operations.sides import PROBE_S, answering, no_such_cluster
 from ha_core.operations.single import write_maps
 from ha_core.plan.aging import locked_topics, worked_on
 from ha_core.plan.given_up import Loss, UnreadGroup, losses, unread, without
-from ha_core.plan.verdict import listed
+from ha_core.plan.verdict import amount, listed
 
 MAX_GROUPS = 1_000
 """Groups of one topic in the history; each is counted over all its partitions."""
@@ -129,7 +129,7 @@ def plan_giving_up(
         )
     if written := sorted(name for name, topic in chosen.items() if cluster in topic.writers):
         raise unchanged(
-            f"{len(written)} topics are still written in {cluster}: {listed(written)}. Give them "
+            f"{amount(len(written), 'topic', 'is', 'are')} still written in {cluster}: {listed(written)}. Give them "
             f"a new home first (`switchyard migrate-from-fault {written[0]} --from {cluster} --to … --unread wait|skip "
             "--reason …`), or name only topics that have one."
         )

@@ -20,7 +20,7 @@ from ha_core.operations.registry import ClusterState
 from ha_core.plan.abandoned import patience_s
 from ha_core.plan.masking import affected, holders_of
 from ha_core.plan.returned import unconfirmed
-from ha_core.plan.verdict import duration, listed
+from ha_core.plan.verdict import amount, duration, listed
 
 WAITING_S = 900.0
 """An operation that holds nobody up may wait between two tasks, for a slot or for somebody's word."""
@@ -128,7 +128,8 @@ def _masked(environment: Environment, view: View, clusters: Collection[ClusterSt
         if written:
             yield Problem(
                 f"cluster {name}",
-                f"It is masked, and {len(written)} topics are written there and nowhere else: {listed(written)}. "
+                f"It is masked, and {amount(len(written), 'topic', 'is', 'are')} written there and nowhere "
+                f"else: {listed(written)}. "
                 "Nobody can write them.",
                 f"`switchyard unmask {name}` when it is healthy, or `switchyard migrate-from-fault` gives them a new "
                 "home.",

@@ -21,6 +21,7 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.revisions import by_topic
 from ha_core.operations.sides import no_such_cluster
 from ha_core.plan.facts import Facts, GroupFacts, Partition, PartitionEnds, TopicFacts
+from ha_core.plan.verdict import amount
 from ha_core.store.errors import StoreError, StoreUnavailableError
 
 LOOK_S = 30.0
@@ -41,7 +42,10 @@ class RecordedCluster:
     def words(self) -> str:
         if self.error:
             return f"{self.cluster}: {self.error} What was known of it stays."
-        return f"{self.cluster}: {self.topics} topics with {self.partitions} partitions, {self.groups} groups"
+        return (
+            f"{self.cluster}: {amount(self.topics, 'topic')} with "
+            f"{amount(self.partitions, 'partition')}, {amount(self.groups, 'group')}"
+        )
 
 
 def record(environment: Environment, names: Collection[str] | None = None) -> tuple[RecordedCluster, ...]:

@@ -16,7 +16,7 @@ from ha_core.operations.sides import answering, no_such_cluster
 from ha_core.operations.single import Expected, run_single
 from ha_core.plan.masking import Affected, affected, holders_of
 from ha_core.plan.returned import unconfirmed
-from ha_core.plan.verdict import error, listed
+from ha_core.plan.verdict import amount, error, listed
 
 LOOK_S = 10.0
 
@@ -52,7 +52,8 @@ def objections(environment: Environment, name: str, change: str, depends: Affect
     cluster, _ = _read(environment, name)
     if change == "mask" and cluster.masked is None and depends.written and not force:
         return (
-            f"{len(depends.written)} topics are written in {name} and nowhere else: {listed(depends.written)}. "
+            f"{amount(len(depends.written), 'topic', 'is', 'are')} written in {name} and nowhere else: "
+            f"{listed(depends.written)}. "
             f"{move_first(name)}, or say --force: then nobody can write them until {name} is unmasked or they have "
             "moved."
         )
@@ -108,7 +109,9 @@ def _change(environment: Environment, name: str, mask: Mask | None, reason: str,
     if mask is None:
         back = {topic for topic, _, extent in unconfirmed(environment.store.load()) if extent.cluster == name}
         if back:
-            words += f" {len(back)} topics took it for dead: `switchyard origins check` finds out what came back."
+            words += (
+                f" {amount(len(back), 'topic')} took it for dead: `switchyard origins check` finds out what came back."
+            )
     detail: dict[str, Any] = {"cluster": name, "reason": reason}
     if depends.anything:
         detail["depends"] = {what: len(several) for what, several in depends.to_json().items()}

@@ -21,7 +21,7 @@ from ha_core.operations.single import Expected, run_single
 from ha_core.plan.facts import ClusterFacts
 from ha_core.plan.returned import gone_for_good
 from ha_core.plan.revision import FINAL, AnyOperation
-from ha_core.plan.verdict import listed
+from ha_core.plan.verdict import amount, listed
 from ha_core.store.usage import Sighting
 
 MAX_LISTED = 10_000
@@ -39,7 +39,7 @@ class ClusterState:
     @property
     def words(self) -> str:
         if self.found.reachable:
-            return f"reachable, {len(self.found.brokers)} brokers"
+            return f"reachable, {amount(len(self.found.brokers), 'broker')}"
         return f"answers, but: {self.found.error}" if self.found.answers else f"not reachable: {self.found.error}"
 
     @property
@@ -103,7 +103,7 @@ def require_alive(environment: Environment, name: str, bootstrap: str, security:
                 f"{bootstrap} is the cluster {twin.name} ({twin.bootstrap}): both say that their "
                 f"id is {found.cluster_id}. Give the address of another cluster."
             )
-    return f"{len(found.brokers)} brokers, cluster id {found.cluster_id or 'unknown'}"
+    return f"{amount(len(found.brokers), 'broker')}, cluster id {found.cluster_id or 'unknown'}"
 
 
 def add_cluster(
@@ -162,7 +162,7 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
     written = () if force else who_depends(environment, name).written
     if written:
         raise unchanged(
-            f"{len(written)} topics that never moved are written in {name}: {listed(written)}. "
+            f"In {name} {amount(len(written), 'topic', 'is', 'are')} written that never moved: {listed(written)}. "
             f"Without it their clients are led to another cluster, and begin them anew there. {move_first(name)}. If "
             "nobody needs them, say --force."
         )

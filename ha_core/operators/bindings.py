@@ -29,13 +29,14 @@ class CompareBindingsOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.errors import RefusedError
+        from ha_core.plan.verdict import amount
 
         plan = self._plan()
         if not plan.differences:
             raise AirflowSkipException("Nothing differs: the bindings are as declared.")
         if plan.warnings and not self.accept_warnings:
             raise RefusedError(f"Nothing was changed. {' '.join(plan.warnings)} Accept the warnings if this is meant.")
-        text = f"{len(plan.differences)} users would get other bindings"
+        text = f"{amount(len(plan.differences), 'user')} would get other bindings"
         self.would(text, objections=[*plan.warnings] or ["none"])
         return plan.to_json()
 
@@ -64,6 +65,7 @@ class RefreshBindingsOperator(CompareBindingsOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.bindings import apply_bindings
+        from ha_core.plan.verdict import amount
 
         finished = self.finish_own()
         plan = self._plan()
@@ -74,5 +76,6 @@ class RefreshBindingsOperator(CompareBindingsOperator):
         else:
             raise AirflowSkipException("Nothing differs: the bindings are as declared.")
         self.require_served(report)
-        self.done(f"{len(plan.differences)} users have the bindings that are declared, in {report.operation}")
+        users = amount(len(plan.differences), "user", "has", "have")
+        self.done(f"{users} the bindings that are declared, in {report.operation}")
         return {**plan.to_json(), **report.to_json()}

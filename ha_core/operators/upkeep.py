@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
 from ha_core.operators.forms import Flag, Lines, Text, propose
+from ha_core.plan.verdict import amount
 
 
 class _ExtentsOperator(SwitchyardOperator):
@@ -40,12 +41,13 @@ class CheckOriginsOperator(_ExtentsOperator):
         self.say(returned_page(result))
         if result.newly_found and not self.dry_run:
             raise AirflowFailException(
-                f"{len(result.newly_found)} partitions came back with less than was known of them, or with more than "
+                f"{amount(len(result.newly_found), 'partition')} came back with less than was known of them, or "
+                "with more than "
                 f"has room below the cut: they are marked. {return_line(result.newly_found[0])}"
             )
         if not result.found and not result.reports:
             raise AirflowSkipException("No extent waits for a cluster that answers.")
-        found = f"{len(result.found)} partitions of clusters that answer again"
+        found = f"{amount(len(result.found), 'partition')} of clusters that answer again"
         if self.dry_run:
             self.would(f"would close the old extents of {found} where they truly end")
         else:
@@ -92,7 +94,8 @@ class SettleMigrationsOperator(SwitchyardOperator):
             whys = (f"{look.operation.id}: {look.error or look.operation.result}" for look in failed)
             raise AirflowFailException(" ".join(whys))
         ended = sum(look.ended for look in looks)
-        self.done(f"{ended} of {len(looks)} operations have ended; {len(left)} topics still cross over")
+        topics = amount(len(left), "topic", "still crosses", "still cross")
+        self.done(f"{ended} of {len(looks)} operations have ended; {topics} over")
         return [{"operation": look.operation.id, "state": look.operation.state} for look in looks]
 
 

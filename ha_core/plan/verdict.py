@@ -92,9 +92,9 @@ def listed(items: Iterable[str]) -> str:
     return ", ".join(names[:_MAX_NAMED]) + more
 
 
-def amount(count: int, thing: str) -> str:
-    """`1 topic`, `2,000 topics`."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+def amount(count: int, thing: str, one: str = "", many: str = "") -> str:
+    """`1 topic`, `2,000 topics`; with the verb for one and for many, `1 topic is` and `2,000 topics are`."""
+    return f"{count:,} {thing} {one}".rstrip() if count == 1 else f"{count:,} {thing}s {many}".rstrip()
 
 
 def duration(seconds: float) -> str:

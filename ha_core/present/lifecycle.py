@@ -9,7 +9,7 @@ from ha_core.operations.lifecycle.aging import Aging, Old
 from ha_core.operations.lifecycle.returned import Returned
 from ha_core.plan.given_up import Loss, UnreadGroup
 from ha_core.plan.returned import Return
-from ha_core.plan.verdict import listed
+from ha_core.plan.verdict import amount, listed
 from ha_core.present.moves import single_page
 from ha_core.present.page import MAX_ROWS, Marked, Page, Table
 
@@ -81,7 +81,8 @@ def giving_up_lines(plan: GivingUp) -> Iterator[str]:
     if plan.losses:
         partitions = {(loss.topic, loss.partition) for loss in plan.losses}
         yield (
-            f"{len(plan.before)} topics, {len(partitions)} partitions: {plan.known} offsets are known to be lost, "
+            f"{amount(len(plan.before), 'topic')}, {amount(len(partitions), 'partition')}: {plan.known} offsets "
+            "are known to be lost, "
             f"{plan.most} at most. {NOT_SERVED}."
         )
     else:
@@ -92,7 +93,8 @@ def giving_up_lines(plan: GivingUp) -> Iterator[str]:
         yield f"Nothing is known of the groups of {listed(plan.unasked)}."
     if plan.never_moved:
         yield (
-            f"{len(plan.never_moved)} topics were last seen in {cluster} and never moved, so nobody can use them: "
+            f"{amount(len(plan.never_moved), 'topic', 'was', 'were')} last seen in {cluster} and never moved, "
+            "so nobody can use them: "
             f"{listed(plan.never_moved)}. `switchyard migrate-from-fault` gives them a new home; until then {cluster} "
             "is removed only with --force"
         )

@@ -16,7 +16,7 @@ from ha_core.operations.migration.settling import CrossingStatus
 from ha_core.operations.registry import ClusterState
 from ha_core.plan.lag import GroupLag
 from ha_core.plan.masking import Affected
-from ha_core.plan.verdict import duration, listed
+from ha_core.plan.verdict import amount, duration, listed
 from ha_core.present.page import Mark, Marked, Page, Table, number
 
 MAX_ROWS = 1_000
@@ -85,13 +85,13 @@ def depends_lines(name: str, depends: Affected) -> Iterator[str]:
     if not depends.anything:
         yield f"Nothing that is known depends on {name}."
         return
-    for what, names in (
-        ("topics are written there", depends.written),
-        ("topics have older records there", depends.older),
-        ("groups are coordinated there", depends.groups),
+    for thing, (one, many), what, names in (
+        ("topic", ("is", "are"), "written there", depends.written),
+        ("topic", ("has", "have"), "older records there", depends.older),
+        ("group", ("is", "are"), "coordinated there", depends.groups),
     ):
         if names:
-            yield f"{len(names)} {what}: {listed(names)}"
+            yield f"{amount(len(names), thing, one, many)} {what}: {listed(names)}"
     for user, uses in depends.users.items():
         yield f"user {user}: {listed(uses) or 'bound there, no use of it is known'}"
 

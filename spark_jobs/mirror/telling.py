@@ -53,7 +53,8 @@ class Telling:
 
 def behind(total: MirrorTotal) -> str:
     """By how much, and how fast it is copied; what is not known is a question mark."""
-    records, size, rpo = ("?" if one is None else str(one) for one in (total.lag_records, total.lag_bytes, total.rpo_s))
+    counts = (total.lag_records, total.lag_bytes, total.rpo_s)
+    records, size, rpo = ("?" if one is None else f"{one:,}" for one in counts)
     lag = "?" if total.lag_ms is None else f"{total.lag_ms / 1000:.1f}"
     return f"{records} records, {size} bytes, {lag} s behind, RPO {rpo} s, {total.bytes_s / 1e6:.1f} MB/s"
 

@@ -211,7 +211,7 @@ def test_a_cluster_with_topics_that_never_moved_is_removed_only_by_force(
     code, data = run("clusters", "remove", "north")
     # Then that is refused with the topic's name, and done by force
     assert code == 2
-    assert "topics that never moved are written in north: bills" in data["error"]
+    assert "In north 1 topic is written that never moved: bills" in data["error"]
     assert store.load() == before
     assert run("clusters", "remove", "north", "--force")[0] == 0
 
@@ -405,7 +405,7 @@ def test_the_status_check_names_a_masked_cluster_only_when_topics_are_written_th
     # When the status is checked
     # Then that is said of it alone
     assert list(masked()) == ["cluster west"]
-    assert "1 topics are written there and nowhere else: orders" in masked()["cluster west"]
+    assert "1 topic is written there and nowhere else: orders" in masked()["cluster west"]
     # And of the other as soon as it is known to hold a topic that was never moved
     bills = KnownTopic(cluster="east", name="bills", at=utc_now(), partitions=1, replication=1)
     store.keep_known(KnownTopic, "east", [bills])
@@ -484,7 +484,7 @@ def test_a_cluster_with_written_topics_is_masked_only_by_force_and_a_dry_run_nam
 ) -> None:
     before = store.load()
 
-    assert "1 topics are written there: orders" in shown("mask", "west", "--reason", "test", "--dry-run")
+    assert "1 topic is written there: orders" in shown("mask", "west", "--reason", "test", "--dry-run")
     code, refused = run("mask", "west", "--reason", "test")
 
     assert code == 2

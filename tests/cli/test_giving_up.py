@@ -126,7 +126,7 @@ def test_giving_up_removes_the_extents_records_the_loss_and_lets_the_cluster_be_
     assert store.locks() == []
     # And it can be removed, by force since a topic never moved
     code, kept = run("clusters", "remove", "east")
-    assert (code, "topics that never moved are written in east: forgotten" in kept["error"]) == (2, True)
+    assert (code, "In east 1 topic is written that never moved: forgotten" in kept["error"]) == (2, True)
     assert run("clusters", "remove", "east", "--force")[0] == 0
 
 

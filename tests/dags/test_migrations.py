@@ -67,7 +67,7 @@ def test_groups_follow_their_topics_where_that_is_asked_for(
     assert outcome.state == "success", outcome.tasks
     (operation,) = outcome.results["report"]["operations"]
     assert outcome.results["plan"]["dependents"][0]["group"] == workload.group
-    assert outcome.results["report"]["groups"] == {operation: f"1 groups have followed in operation {operation}-groups"}
+    assert outcome.results["report"]["groups"] == {operation: f"1 group has followed in operation {operation}-groups"}
     assert environment.store.load().groups[workload.group].cluster == "west"
     assert environment.store.locks() == []
 

@@ -190,13 +190,13 @@ def test_a_group_moves_in_an_operation_of_its_own_once_its_topic_has_crossed_ove
     )
     assert (followed.kind, followed.state) == ("switch", "succeeded")
     assert dependents_of(environment, operation.id).moved == 1
-    assert ended.result == f"crossed over and verified; 1 groups have followed in operation {followed.id}"
+    assert ended.result == f"crossed over and verified; 1 group has followed in operation {followed.id}"
     (entry,) = [
         entry for entry in environment.store.history(operation.id) if (entry.step, entry.outcome) == ("groups", "done")
     ]
     assert entry.detail["operations"] == [followed.id]
     (shown,) = (migration for migration in migrations(environment) if migration.status.topic == work.topic)
-    assert shown.groups == f"1 groups have followed in operation {followed.id}"
+    assert shown.groups == f"1 group has followed in operation {followed.id}"
 
 
 def test_a_group_with_members_that_never_committed_depends_on_the_topics_they_are_assigned(

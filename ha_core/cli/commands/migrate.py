@@ -31,6 +31,7 @@ from ha_core.operations.migration.planning import TOPICS_PER_BATCH, Batch, plan_
 from ha_core.operations.migration.settling import crossing_operations, wait_for
 from ha_core.operations.report import Report
 from ha_core.operations.requests import parse_cuts
+from ha_core.plan.verdict import amount
 from ha_core.present.moves import batches_page, migration_page
 from ha_core.present.state import looks_page, migrations_page
 
@@ -133,7 +134,7 @@ def carry_out_batches(
             environment.sleep(pause_s)
         operation = engine.start(environment, batch, recheck=recheck)
         which = f"batch {batch.number} of {len(batches)}"
-        out.progress(f"{which}: operation {operation.id}, {len(batch.moves.topics)} topics")
+        out.progress(f"{which}: operation {operation.id}, {amount(len(batch.moves.topics), 'topic')}")
         report = engine.resume(environment, operation.id)
         reports.append(report)
         out.progress(f"{which}: {report.words}")

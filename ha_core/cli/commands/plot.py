@@ -12,6 +12,7 @@ from ha_core.cli.command import Answer, OperationId, Session, command, option
 from ha_core.model import HistoryEntry, MigrateOperation
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.registry import known_operation
+from ha_core.plan.verdict import amount
 from ha_core.present.colours import COLOURS, FAINT, INK
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ def plot(session: Session, operation: OperationId, out: Annotated[Path, option("
         )
     draw(found, approaches, entries).savefig(out, dpi=150)
     count, where = len(approaches), out.resolve()
-    return Answer({"operation": operation, "plot": str(where), "partitions": count}, [f"{count} partitions: {where}"])
+    return Answer(
+        {"operation": operation, "plot": str(where), "partitions": count}, [f"{amount(count, 'partition')}: {where}"]
+    )
 
 
 def approaches_of(operation: MigrateOperation, entries: Iterable[HistoryEntry]) -> tuple[Approach, ...]:

@@ -19,7 +19,7 @@ from ha_core.plan.crossing import added
 from ha_core.plan.crossing_stages import Stage, crossing_partitions, crossings, stages
 from ha_core.plan.cuts import reached_words
 from ha_core.plan.facts import Partition, PartitionEnds
-from ha_core.plan.verdict import listed
+from ha_core.plan.verdict import amount, listed
 
 ENDS_S = 30.0
 NAMED = 5
@@ -59,7 +59,8 @@ def read_sides(
         count = here[name].partitions
         if there[name].partitions != count:
             raise StepFailedError(
-                f"Topic {name} has {count} partitions in {origin.cluster.name}, and {there[name].partitions} in "
+                f"Topic {name} has {amount(count, 'partition')} in {origin.cluster.name}, and "
+                f"{there[name].partitions} in "
                 f"{target.cluster.name}. Give both the same number."
             )
         keys += [(name, partition) for partition in range(count)]
@@ -213,9 +214,10 @@ def remaining_words(operation: MigrateOperation) -> str:
     if not remaining:
         return ""
     some = [shlex.quote(format_topic(name, new)) for name, new in list(remaining.items())[:NAMED]]
-    more = f" (and so on, {len(remaining)} topics in all)" if len(remaining) > NAMED else ""
+    more = f" (and so on, {amount(len(remaining), 'topic')} in all)" if len(remaining) > NAMED else ""
     return (
-        f"{sum(map(len, remaining.values()))} partitions that were added meanwhile remain in {request.origin}: "
+        f"{amount(sum(map(len, remaining.values())), 'partition')} that were added meanwhile remain in "
+        f"{request.origin}: "
         f"`switchyard migrate {' '.join(some)} --from {request.origin} --to {request.target}`{more} brings them after"
     )
 

@@ -23,6 +23,7 @@ from ha_core.plan.crossing import finish_change, hold_change, lift_change
 from ha_core.plan.crossing_stages import BEHIND_FENCE, Stage
 from ha_core.plan.facts import Partition, PartitionEnds
 from ha_core.plan.revision import Documents
+from ha_core.plan.verdict import amount
 
 
 class CrossingEnd:
@@ -81,7 +82,9 @@ class FencedEnd(CrossingEnd, ABC):
         self.journal.update(revision=self.revision)
         detail, words = self.told()
         self.journal.append("finish", "done", fenced_ms, {**self.detail(), **detail})
-        self.environment.say(f"finish {fenced_ms:.1f} ms ({len(self.names)} topics, revision={self.revision}): {words}")
+        self.environment.say(
+            f"finish {fenced_ms:.1f} ms ({amount(len(self.names), 'topic')}, revision={self.revision}): {words}"
+        )
 
     def hold(self) -> None:
         documents = hold_change(self.journal.operation, self.touched.view, self.names, *self.standing, dead=self.dead)

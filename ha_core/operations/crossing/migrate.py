@@ -23,7 +23,7 @@ from ha_core.operations.moving import MoveKind
 from ha_core.operations.revisions import Touched
 from ha_core.plan.crossing_stages import BACK, crossing_partitions, crossings, plan, plan_without_origin, stages
 from ha_core.plan.revision import FINAL, fenced
-from ha_core.plan.verdict import listed
+from ha_core.plan.verdict import amount, listed
 
 
 class Migrate(MoveKind):
@@ -121,7 +121,10 @@ def would_roll_back(environment: Environment, operation_id: str) -> str:
         return f"{operation_id} has ended as {operation.state}: nothing is to be taken back"
     require_way_back(environment, operation, environment.store.load().topics)
     request, moves = operation.request, operation.moves
-    return f"would take back {len(moves.topics)} topics of {operation_id} from {request.target} to {request.origin}"
+    return (
+        f"would take back {amount(len(moves.topics), 'topic')} of {operation_id} from {request.target} "
+        f"to {request.origin}"
+    )
 
 
 def _no_way_back(operation: MigrateOperation, names: Sequence[str]) -> RefusedError:

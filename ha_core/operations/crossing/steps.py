@@ -29,7 +29,7 @@ from ha_core.plan.crossing import (
 from ha_core.plan.crossing_stages import BEFORE_OPEN, crossing_partitions, passed, stages
 from ha_core.plan.facts import Partition, PartitionEnds
 from ha_core.plan.revision import MoveDamagedError
-from ha_core.plan.verdict import listed
+from ha_core.plan.verdict import amount, listed
 
 LEADERS_S = 180.0
 """Until a cluster leads thousands of partitions that were made a moment ago. Nobody waits for it."""
@@ -86,7 +86,9 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
             self.ends_before = ends
             detail = self._publish(sorted({name for name, _ in late}), self.sides, cuts)
             journal.append("propose", "note", detail={**detail, "why": "the log had passed the cuts before"})
-            self.environment.say(f"{len(late)} partitions passed their cuts before these were served: proposed again")
+            self.environment.say(
+                f"{amount(len(late), 'partition')} passed their cuts before these were served: proposed again"
+            )
             return
         with journal.step("open") as seen:
             if late:

@@ -16,6 +16,7 @@ from ha_core.operations.registry import MAX_LISTED
 from ha_core.plan.migration_status import TopicStatus, status_of
 from ha_core.plan.returned import dead_at_the_cut
 from ha_core.plan.revision import MoveDamagedError
+from ha_core.plan.verdict import amount
 
 NAMED = 3
 
@@ -116,7 +117,7 @@ def _groups(operation: MoveOperation | None, view: View) -> str:
     if operation is None or operation.request.groups == "leave":
         return ""
     if operation.request.scope.user_groups:
-        return f"{len(operation.moves.groups)} groups in the same revision"
+        return f"{amount(len(operation.moves.groups), 'group')} in the same revision"
     if failure(operation, view) or operation.state == "failed":
         return "did not follow"
     return words(operation, view) or "come along when the topics have crossed over"

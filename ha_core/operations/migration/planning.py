@@ -34,7 +34,7 @@ from ha_core.plan.facts import Partition
 from ha_core.plan.preflight import CUT_RULES, judge
 from ha_core.plan.preflight.cuts import Cuts
 from ha_core.plan.preflight.sizes import SEQUENCE_BYTES
-from ha_core.plan.verdict import error
+from ha_core.plan.verdict import amount, error
 
 TOPICS_PER_BATCH = 200
 _BYTES_PER_PARTITION = 200
@@ -124,7 +124,8 @@ class MigrationProposal(BaseProposal):
     @property
     def title(self) -> str:
         return (
-            f"{len(self.topics)} topics: {self.origin} → {self.target}, cut {self.cut}, {len(self.batches)} batches, "
+            f"{amount(len(self.topics), 'topic')}: {self.origin} → {self.target}, cut {self.cut}, "
+            f"{len(self.batches)} batches, "
             f"on revision {self.revision}"
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
 from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdicts, error
+from ha_core.plan.verdict import Verdicts, amount, error
 
 REVISION_BYTES = 1_000_000
 """ZooKeeper takes 1 MiB at once."""
@@ -66,7 +66,7 @@ def too_large(case: Case) -> Verdicts:
     yield error(
         "too-large",
         "size",
-        f"{len(moves.topics)} topics and {len(moves.groups)} groups move in one revision of about "
+        f"{amount(len(moves.topics), 'topic')} and {len(moves.groups)} groups move in one revision of about "
         f"{size / 1e6:.1f} MB, and ZooKeeper takes {REVISION_BYTES / 1e6:.0f} MB at once. The largest topics are "
         f"{', '.join(f'{name} ({sizes[name] / 1e6:.2f} MB)' for name in largest)}.",
         f"Move the topics first, in as many revisions as they need: `switchyard migrate TOPIC… --from {request.origin} "

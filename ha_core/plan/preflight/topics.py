@@ -9,7 +9,7 @@ from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.facts import TopicFacts
 from ha_core.plan.mirrored import internal_topics
 from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdict, Verdicts, error, info, listed, warning
+from ha_core.plan.verdict import Verdict, Verdicts, amount, error, info, listed, warning
 
 
 def damaged(case: Case) -> Verdicts:
@@ -103,7 +103,8 @@ def _in_target(case: Case, topic: str) -> Verdicts:
         yield warning(
             "partition-count",
             about,
-            f"Topic {topic} has {there.partitions} partitions in {target}, its copy, and had {count} when {origin} was "
+            f"Topic {topic} has {amount(there.partitions, 'partition')} in {target}, its copy, and had {count} "
+            f"when {origin} was "
             "last seen. A copy grows when its source has: the others are taken along.",
             f"Nothing, if {origin} had as many. Else somebody has given the copy more: keys change their partitions.",
             number=there.partitions,
@@ -113,7 +114,7 @@ def _in_target(case: Case, topic: str) -> Verdicts:
         yield error(
             "partition-count",
             about,
-            f"Topic {topic} has {there.partitions} partitions in {target}, and {count} here.",
+            f"Topic {topic} has {amount(there.partitions, 'partition')} in {target}, and {count} here.",
             "Give both the same number of partitions: a key has to stay in its partition.",
             number=there.partitions,
             unit="partitions",
