@@ -83,8 +83,9 @@ def test_groups_that_did_not_follow_fail_the_run_with_the_command_that_moves_the
     outcome = run_dag("migrate_topics", form(workload, groups="move", finish_after_s=0.1))
 
     assert outcome.state == "failed"
-    assert {outcome.tasks[name] for name in ("migrate", "release")} == {"success"}
-    assert outcome.tasks["await_cuts"] == "failed"
+    # Whichever of the two is at it when the cuts are reached
+    assert [outcome.tasks.get(name) for name in ("migrate", "await_cuts")].count("failed") == 1
+    assert outcome.tasks["release"] == "success"
     view = environment.store.load()
     assert view.topics[workload.topic].writer == "west"
     assert workload.group not in view.groups

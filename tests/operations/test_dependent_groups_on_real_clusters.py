@@ -167,7 +167,7 @@ def test_a_barrier_moves_a_group_without_members_in_the_revision_of_its_topic(
     assert [entry.step for entry in environment.store.history(operation.id)].count("cut") == 1
     assert environment.operation(f"{operation.id}-groups") is None
     (shown,) = (migration for migration in migrations(environment) if migration.status.topic == work.topic)
-    assert shown.groups == "1 groups in the same revision"
+    assert shown.groups == "1 group in the same revision"
 
 
 def test_a_group_moves_in_an_operation_of_its_own_once_its_topic_has_crossed_over(

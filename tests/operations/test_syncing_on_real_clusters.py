@@ -21,6 +21,7 @@ from ha_core.operations.syncing.passes import sync
 from ha_core.operations.syncing.topics import become_writers
 from ha_core.store.commits import Change
 from stack.harness import Stack
+from tests.kit.platform import soon
 from tests.operations.real_clusters import fill, live_member
 
 pytestmark = pytest.mark.stack
@@ -59,8 +60,10 @@ def effective(environment: Environment, cluster: str, topic: str, key: str) -> s
 
 
 def alter(environment: Environment, cluster: str, topic: str, **changes: str | None) -> None:
-    wanted = {topic: {key.replace("_", "."): value for key, value in changes.items()}}
-    assert admin_of(environment, cluster).alter_settings(wanted, lambda: None) == {}
+    """Until the brokers tell it: one that has been asked to applies it a moment after its controller has."""
+    wanted = {key.replace("_", "."): value for key, value in changes.items()}
+    assert admin_of(environment, cluster).alter_settings({topic: wanted}, lambda: None) == {}
+    soon(lambda: wanted.items() <= {**dict.fromkeys(wanted), **own(environment, cluster, topic)}.items(), str(wanted))
 
 
 def commit(environment: Environment, cluster: str, group: str, topic: str, *offsets: int) -> None:
