@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from ha_core.registry.errors import InvalidError
 from ha_core.registry.registry import Registry
 from ha_core.registry.serving.app import make_app
+from ha_core.registry.serving.connections import MAX_CONNECTIONS, PromptProtocol
 from ha_core.registry.serving.tokens import Tokens
 
-MAX_CONNECTIONS = 200
 IDLE_S = 75
 
 
@@ -29,6 +31,24 @@ def require_safe(host: str, encrypted: bool, plain: bool) -> None:
         )
 
 
+def settings_of(app: FastAPI, host: str, port: int, certificate: Path | None, key: Path | None) -> dict[str, Any]:
+    """Of the server, which asks nobody who he is before it has taken a whole request."""
+    return {
+        "app": app,
+        "host": host,
+        "port": port,
+        "ssl_certfile": certificate,
+        "ssl_keyfile": key,
+        "http": PromptProtocol,
+        "ws": "none",
+        "limit_concurrency": MAX_CONNECTIONS,
+        "timeout_keep_alive": IDLE_S,
+        "server_header": False,
+        "log_level": "warning",
+        "access_log": False,
+    }
+
+
 def serve(
     registry: Registry,
     tokens: Tokens,
@@ -39,15 +59,4 @@ def serve(
     publishes_quotas: bool,
 ) -> None:
     """Until the process is told to end."""
-    uvicorn.run(
-        make_app(registry, tokens, publishes_quotas),
-        host=host,
-        port=port,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=IDLE_S,
-        server_header=False,
-        log_level="warning",
-        access_log=False,
-    )
+    uvicorn.run(**settings_of(make_app(registry, tokens, publishes_quotas), host, port, certificate, key))

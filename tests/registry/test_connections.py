@@ -1,0 +1,100 @@
+"""The service over a network: who holds connections keeps nobody else out, and can have it keep nothing."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+
+from ha_core.registry.registry import Registry
+from ha_core.registry.serving import connections, tokens
+from ha_core.registry.serving.app import make_app
+from ha_core.registry.serving.server import settings_of
+from tests.registry.rest import GATEWAY, KNOWN
+
+HEADERS = {"Authorization": f"Bearer {GATEWAY}"}
+BEGUN = b"GET /v1/gateway/settings HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    with Registry.open(f"sqlite:///{tmp_path}/platform.db") as registry, socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(512)
+        app = make_app(registry, tokens.parse(KNOWN, "here"))
+        server = uvicorn.Server(uvicorn.Config(**settings_of(app, "127.0.0.1", 0, None, None)))
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield listening.getsockname()[1]
+        server.should_exit = True
+        thread.join()
+
+
+def asked(port: int) -> int:
+    return httpx.get(f"http://127.0.0.1:{port}/v1/gateway/settings", headers=HEADERS, trust_env=False).status_code
+
+
+@pytest.mark.parametrize("begun", [b"", BEGUN], ids=["silent", "half a request"])
+def test_more_connections_than_there_may_be_that_ask_for_nothing_keep_no_gateway_out(port: int, begun: bytes) -> None:
+    with ExitStack() as held:
+        for _ in range(connections.MAX_CONNECTIONS + 50):
+            sock = held.enter_context(socket.create_connection(("127.0.0.1", port)))
+            with suppress(ConnectionError):
+                sock.sendall(begun)
+        assert asked(port) == 200
+
+
+def test_a_request_that_does_not_become_whole_ends_its_connection(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REQUEST_S", 0.3)
+    with socket.create_connection(("127.0.0.1", port), 20) as sock:
+        since = time.monotonic()
+        with suppress(ConnectionError):
+            # A byte now and then is no progress
+            while time.monotonic() - since < 20 and sock.send(b"GET"[:1]):
+                time.sleep(0.05)
+        assert time.monotonic() - since < 10
+
+
+def test_who_asks_again_on_his_connection_has_time_again(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REQUEST_S", 1.0)
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=HEADERS, trust_env=False) as client:
+        for _ in range(3):
+            assert client.get("/v1/gateway/settings").status_code == 200
+            time.sleep(0.8)
+
+
+def test_headers_without_an_end_are_not_kept(port: int) -> None:
+    line = b"X-Much: " + b"x" * 1000 + b"\r\n"
+    sent = 0
+    with socket.create_connection(("127.0.0.1", port), 20) as sock, suppress(ConnectionError):
+        sock.sendall(BEGUN)
+        while sent < 64 << 20:
+            sock.sendall(line * 64)
+            sent += len(line) * 64
+    assert sent < 16 << 20
+
+
+def test_an_answer_that_nobody_takes_ends_its_connection(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "ANSWER_S", 0.5)
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        sock.settimeout(20)
+        sock.connect(("127.0.0.1", port))
+        ended = False
+        with suppress(TimeoutError):
+            try:
+                for _ in range(20_000):
+                    sock.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
+                    time.sleep(0.001)
+            except ConnectionError:
+                ended = True
+        assert ended
