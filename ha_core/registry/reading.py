@@ -13,7 +13,7 @@ from ha_core.registry.entry import KINDS, kind_of
 from ha_core.registry.errors import InvalidError, NotThereError
 from ha_core.registry.stored import Page, Stored, stored_of
 from ha_core.registry.tables import CHANGES, ENTRIES, MENTIONS, TYPE_VERSIONS
-from ha_core.registry.words import short
+from ha_core.registry.words import short, storable
 
 MAX_PAGE = 1000
 
@@ -64,6 +64,10 @@ class Reader:
         :param mentioned: only what mentions all of these, role → name.
         """
         kind_of(kind)
+        if not all(map(storable, (mentioned or {}).values())):
+            return Page((), None)
+        if not storable(after):
+            raise InvalidError(f"after {short(after)}: give what the page before said")
         asked = _newest().where(ENTRIES.c.kind == kind, ENTRIES.c.key > after, ENTRIES.c.live.is_(True))
         for role, name in (mentioned or {}).items():
             asked = asked.where(
@@ -79,6 +83,8 @@ class Reader:
     def history(self, kind: str, key: str | None = None, before_us: int | None = None, limit: int = MAX_PAGE) -> Page:
         """Changes, the newest first; of one key or all. `after` of the page is the next one's `before_us`."""
         kind_of(kind)
+        if key is not None and not storable(key):
+            return Page((), None)
         asked = select(CHANGES).where(CHANGES.c.kind == kind)
         if key is not None:
             asked = asked.where(CHANGES.c.key == key)
@@ -126,6 +132,8 @@ class Reader:
 
 def newest(connection: Connection, kind: str, key: str) -> Stored | None:
     """The newest version of a key, which may be its deletion; None: it never was there."""
+    if not storable(key):
+        return None
     row = connection.execute(_newest().where(ENTRIES.c.kind == kind, ENTRIES.c.key == key)).first()
     return None if row is None else stored_of(row._asdict())
 

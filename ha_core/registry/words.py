@@ -79,6 +79,12 @@ def address(said: str) -> str:
         raise ValueError(f"{short(said)} is no address; write one, without a name, range or port") from None
 
 
+def storable(said: str) -> bool:
+    """Whether a database can be asked for it: none has halves of pairs, and PostgreSQL no U+0000. There is nothing of
+    such a name."""
+    return "\0" not in said and not any("\ud800" <= character <= "\udfff" for character in said)
+
+
 def short(said: object) -> str:
     text = ascii(said)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -115,6 +115,43 @@ def test_a_body_that_is_not_understood_is_refused_without_what_it_says(operator:
     assert operator.get("/v1/users").json()["items"] == []
 
 
+SURROGATE = "\\ud800"
+"""As JSON has it: half of a pair, which no text has."""
+
+
+@pytest.mark.parametrize(
+    ("token", "path", "body", "status"),
+    [
+        (OPERATOR, "/v1/passwords", f'{{"user": "{SURROGATE}", "password": "x", "reason": "x"}}', 404),
+        (OPERATOR, "/v1/passwords", '{"user": "\\u0000", "password": "x", "reason": "x"}', 404),
+        (OPERATOR, "/v1/passwords/generated", f'{{"user": "{SURROGATE}", "reason": "x"}}', 404),
+        (
+            GATEWAY,
+            "/v1/gateway/rules/deletions",
+            f'{{"user": "a", "filters": [{{"principal": "User:{SURROGATE}"}}]}}',
+            200,
+        ),
+        (
+            GATEWAY,
+            "/v1/gateway/rules/deletions",
+            f'{{"user": "a", "filters": [{{"resource_type": "topic", "name": "{SURROGATE}"}}]}}',
+            200,
+        ),
+    ],
+)
+def test_a_name_that_no_database_could_have_is_that_of_nothing(
+    opened: Registry, token: str, path: str, body: str, status: int
+) -> None:
+    answer = client_with(opened, token).post(path, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize("path", ["/v1/users/%00", "/v1/history/users?key=%00", "/v1/users?group=%00"])
+def test_nothing_has_a_name_with_a_null_in_it(registry: Registry, path: str) -> None:
+    answer = client_with(registry, OPERATOR).get(path)
+    assert answer.json().get("items") == [] or failed(answer) == (404, "not_there")
+
+
 def test_a_body_that_is_too_long_is_refused_before_it_is_read(operator: TestClient) -> None:
     ten_megabytes = b"x" * (10 << 20)
     by_pieces = iter([b"x" * (MAX_BODY_BYTES // 2)] * 3)
