@@ -72,6 +72,7 @@ from gateway.upstream.dial import BrokerSocket
 from ha_core.model import ANONYMOUS, GatewayRecord, View
 from ha_core.model.access import address
 from ha_core.plan.quotas import Quotas
+from ha_core.plan.remembered import Room
 from ha_core.plan.rights import Rights
 from ha_core.store.store import Store
 from ha_core.store.tree import State
@@ -178,6 +179,7 @@ class Gateway:
             meters=self.meters,
             discovery=self.discovery,
             held=HeldBytes(config.limits.max_held_bytes),
+            remembered=Room(),
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         # What connections need (`ConnectionHost`) and a part does by itself:

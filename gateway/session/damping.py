@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
+from ha_core.plan.remembered import Remembered, Room
+
 AT_ONCE = 8
 """Refusals in a row that are not damped: more than a pipelining client has on its way when a leader changes (5)."""
 DELAYS_S = (0.005, 0.01, 0.02, 0.05, 0.1)
 """Delays of the refusals after them; the last one holds for all that follow."""
-MAX_COUNTED = 10_000
-"""Names come from the wire."""
 
 
 class Damping:
@@ -19,16 +19,22 @@ class Damping:
     refused after whatever it has sent meanwhile, so every refusal that is held back puts its records after later ones.
     """
 
-    def __init__(self) -> None:
-        self._counts: dict[Hashable, int] = {}
+    def __init__(self, room: Room | None = None) -> None:
+        """:param room: for what is counted, together with others."""
+        self._counts: Remembered[int, int] = Remembered()
+        """By hashes: names come from the wire, and may be long."""
+        self._room = Room() if room is None else room
 
     def refused(self, refused: Iterable[Hashable]) -> float:
         """Counts a refusal of all these; seconds to wait before it is said."""
         longest_row = 0
         for what in refused:
-            if len(self._counts) >= MAX_COUNTED:
-                self._counts.clear()
-            row = self._counts[what] = self._counts.get(what, 0) + 1
+            key = hash(what)
+            row = self._counts.get(key, 0) + 1
+            if row > 1:
+                self._counts[key] = row
+            else:
+                self._room.keep(self._counts, (), key, row)
             longest_row = max(longest_row, row)
         over = longest_row - AT_ONCE
         return DELAYS_S[min(over, len(DELAYS_S)) - 1] if over > 0 else 0.0
@@ -36,7 +42,7 @@ class Damping:
     def forwarded(self, what: Hashable) -> None:
         """Something of it was not refused: the row has ended."""
         if self._counts:
-            self._counts.pop(what, None)
+            self._counts.pop(hash(what), None)
 
     def begin_anew(self) -> None:
         """A new view: whatever the refusals rested on may have changed."""

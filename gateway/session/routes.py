@@ -15,13 +15,12 @@ from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Extent, Identity, LastSequences, Mirror, Topic, UserBindings
 from ha_core.plan.facts import Partition
 from ha_core.plan.mirrored import read_from
+from ha_core.plan.remembered import Remembered, Room
 from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
 from ha_core.plan.rights import Verdicts
 from ha_core.wire import APIS, ApiKey
 
 _UNBOUND = UserBindings(user="anybody")
-MAX_CACHED = 10_000
-"""Names come from the wire: a client that invents some must not fill the memory."""
 
 
 class TopicRoute(NamedTuple):
@@ -62,19 +61,30 @@ class Routes:
     """Verdicts, cached by name: a new snapshot makes a new object."""
 
     __slots__ = (
-        "_groups", "_topics", "_writers", "closed", "here", "identity", "plain", "port", "snapshot", "verdicts",
+        "_groups", "_room", "_topics", "_writers", "closed", "here", "identity", "plain", "port", "snapshot",
+        "verdicts",
     )  # fmt: skip
 
-    def __init__(self, snapshot: Snapshot, identity: Identity, port: Port, verdicts: Verdicts | None = None) -> None:
-        """:param verdicts: what the client may do; None: everything."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        identity: Identity,
+        port: Port,
+        verdicts: Verdicts | None = None,
+        room: Room | None = None,
+    ) -> None:
+        """:param verdicts: what the client may do; None: everything.
+        :param room: for what is cached, together with others: a client that invents names must not fill the memory.
+        """
         self.snapshot = snapshot
         self.identity = identity
         self.port = port
         self.verdicts = None if verdicts is None or verdicts.everything else verdicts
         self.here = port.lane
-        self._topics: dict[bytes, TopicRoute] = {}
-        self._writers: dict[Partition, Extent | Refusal] = {}
-        self._groups: dict[bytes, GroupRoute] = {}
+        self._topics: Remembered[bytes, TopicRoute] = Remembered()
+        self._writers: Remembered[Partition, Extent | Refusal] = Remembered()
+        self._groups: Remembered[bytes, GroupRoute] = Remembered()
+        self._room = Room() if room is None else room
         self.closed = self._closes(port.cluster, Refusal.NO_BROKER)
         """Why nothing passes."""
         self.plain = self._is_plain()
@@ -100,9 +110,8 @@ class Routes:
     def topic(self, name: bytes) -> TopicRoute:
         route = self._topics.get(name)
         if route is None:
-            if len(self._topics) > MAX_CACHED:
-                self._topics.clear()
-            route = self._topics[name] = self._judge_topic(name)
+            route = self._judge_topic(name)
+            self._room.keep(self._topics, name, name, route)
         return route
 
     def reads(self, topics: Iterable[bytes]) -> bool:
@@ -162,15 +171,13 @@ class Routes:
         key = (topic.name, partition)
         found = self._writers.get(key)
         if found is None:
-            if len(self._writers) > MAX_CACHED:
-                self._writers.clear()
             if topic.damaged(partition):
                 found = Refusal.DAMAGED
             elif (extent := topic.written(partition)).cluster != self.port.cluster:
                 found = Refusal.ELSEWHERE
             else:
                 found = Refusal.CROSSING if topic.withheld(partition) else extent
-            self._writers[key] = found
+            self._room.keep(self._writers, topic.name, key, found)
         return found
 
     def leader(self, cluster: str, topic: str, partition: int) -> BrokerLane | None:
@@ -182,8 +189,6 @@ class Routes:
     def group(self, name: bytes) -> GroupRoute:
         route = self._groups.get(name)
         if route is None:
-            if len(self._groups) > MAX_CACHED:
-                self._groups.clear()
             group_name = text(name)
             cluster = cluster_for_group(self.snapshot.view, self.identity, group_name)
             group = self.snapshot.view.groups.get(group_name)
@@ -198,7 +203,8 @@ class Routes:
                     refusal = Refusal.NO_LEADER
             fence = group.fence.operation if group is not None and group.fence is not None else None
             refusal = Refusal.FENCE if fence else refusal
-            route = self._groups[name] = GroupRoute(coordinator, refusal, fence, carried)
+            route = GroupRoute(coordinator, refusal, fence, carried)
+            self._room.keep(self._groups, name, name, route)
         return route
 
     def transactions(self) -> Refusal | None:

@@ -19,6 +19,7 @@ from gateway.session.produce.terms import Terms
 from gateway.session.rates import DiscoveryRates
 from gateway.session.snapshot import Lease
 from ha_core.model.producer import issued_id, issuer
+from ha_core.plan.remembered import Room
 from ha_core.wire import Limits
 from ha_core.wire.sasl_steps import Question, Reply
 
@@ -78,6 +79,8 @@ class Shared(NamedTuple):
     meters: Meters
     discovery: DiscoveryRates
     held: HeldBytes
+    remembered: Room
+    """For what sessions keep by names that clients send."""
     max_in_flight: int = 100
 
     def issued(self, client_id: int) -> Issued:

@@ -30,10 +30,11 @@ from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.shared import Shared
 from gateway.session.snapshot import Port, Snapshot
-from gateway.session.throttling import Throttled, Throttling
+from gateway.session.throttling import MAX_CLIENT_IDS, Throttled, Throttling
 from gateway.session.upstream import Upstream
 from ha_core.model import ANONYMOUS, identify
 from ha_core.plan.facts import Partition
+from ha_core.plan.remembered import MAX_NAME
 from ha_core.plan.rights import Verdicts
 from ha_core.wire import APIS
 
@@ -104,7 +105,7 @@ class ConnectionState:
         self.entry: Entry = Unknown(shared.authentication.anonymous)
         self.software: str | None = None
         """`NAME/VERSION` of the client, if it has told."""
-        self.damping = Damping()
+        self.damping = Damping(shared.remembered)
         self.seen: set[int] = set()
         """Hashes of what was told to be used."""
         self.fetch_session: FetchSession | None = None
@@ -174,11 +175,13 @@ class ConnectionState:
         """Verdicts for the identity of a request."""
         routes = self.routes_by_client.get(client_id)
         if routes is None:
-            if len(self.routes_by_client) >= 16:
-                self.routes_by_client.clear()
+            if len(self.routes_by_client) >= MAX_CLIENT_IDS or len(client_id or "") > MAX_NAME:
+                self.routes_by_client.clear()  # One that is very long is alone: it may have 32 kB.
             self.client_id = client_id
             identity = identify(self.entry.user, client_id)
-            routes = self.routes_by_client[client_id] = Routes(self.snapshot, identity, self.port, self.verdicts)
+            room = self.shared.remembered
+            routes = Routes(self.snapshot, identity, self.port, self.verdicts, room)
+            self.routes_by_client[client_id] = routes
         return routes
 
     @property

@@ -26,6 +26,7 @@ from gateway.session.request import Message, Request
 from ha_core.model import identify
 from ha_core.model.quota import QuotaKind
 from ha_core.plan.quotas import Quotas
+from ha_core.plan.remembered import MAX_NAME
 from ha_core.wire import ApiKey
 from ha_core.wire.fetch import FetchPatcher
 from ha_core.wire.produce import ProduceScan
@@ -84,7 +85,7 @@ class Throttling:
         known = self._by_client
         if client_id in known:
             return known[client_id]
-        if len(known) >= MAX_CLIENT_IDS:
+        if len(known) >= MAX_CLIENT_IDS or len(client_id or "") > MAX_NAME:
             known.clear()
         found = known[client_id] = self._meters.charges(quotas, identify(self.user, client_id), now)
         self.timed = any(one is not None and one.request is not None for one in known.values())

@@ -26,6 +26,7 @@ from ha_core.model.access import (
     ResourceType,
     User,
 )
+from ha_core.plan.remembered import Remembered, Room
 
 EVERYTHING = sum(1 << operation for operation in AclOperation)
 """All operations, as a bit field: bit n is the operation with Kafka's number n."""
@@ -38,8 +39,6 @@ _IMPLIES_CONFIGS = 1 << AclOperation.ALTER_CONFIGS
 _PROBE = "hardcode"
 """The name by which Kafka finds out whether somebody may do something to whatever there is."""
 
-MAX_ASKED = 10_000
-"""Names of which the answer is kept for one who asks: they come from the wire."""
 MAX_ASKING = 20_000
 """Users and addresses of whom anything is kept."""
 
@@ -57,11 +56,12 @@ class Verdicts:
     :ivar everything: he is asked nothing.
     """
 
-    __slots__ = ("_anything", "_asked", "_indexes", "everything")
+    __slots__ = ("_anything", "_asked", "_indexes", "_room", "everything")
 
-    def __init__(self, indexes: Iterable[_Index], everything: bool = False) -> None:
+    def __init__(self, indexes: Iterable[_Index], room: Room, everything: bool = False) -> None:
         self._indexes = tuple(indexes)
-        self._asked: dict[tuple[int, str], int] = {}
+        self._asked: Remembered[tuple[int, str], int] = Remembered()
+        self._room = room
         self._anything: dict[tuple[int, int], bool] = {}
         self.everything = everything
 
@@ -76,9 +76,8 @@ class Verdicts:
         key = (resource, name)
         found = self._asked.get(key)
         if found is None:
-            if len(self._asked) >= MAX_ASKED:
-                self._asked.clear()
-            found = self._asked[key] = self._judge(resource, name)
+            found = self._judge(resource, name)
+            self._room.keep(self._asked, name, key, found)
         return found
 
     def _judge(self, resource: int, name: str) -> int:
@@ -182,7 +181,7 @@ class _Index:
 class Rights:
     """All users and rules at one time. It never changes: `changed` makes another one of it."""
 
-    __slots__ = ("_codes", "_hosts", "_indexes", "_rules", "_users", "_verdicts")
+    __slots__ = ("_codes", "_hosts", "_indexes", "_room", "_rules", "_users", "_verdicts")
 
     def __init__(self, users: Iterable[User] = (), rules: Iterable[AccessRule] = ()) -> None:
         self._users = {user.name: user for user in users if user.groups or user.super_user}
@@ -192,6 +191,7 @@ class Rights:
         self._rules: dict[str, _Packed] = {}
         self._indexes: dict[tuple[str, str], _Index] = {}
         self._verdicts: dict[tuple[str, str], Verdicts] = {}
+        self._room = Room()
         self._rules.update(self._packed(rules))
 
     def __len__(self) -> int:
@@ -284,14 +284,15 @@ class Rights:
 
     def _compile(self, user: str, host: str) -> Verdicts:
         if self.super_user(user):
-            return Verdicts((), everything=True)
+            return Verdicts((), self._room, everything=True)
         hosts = [ANY_HOST, host] if host in self._hosts else [ANY_HOST]
-        return Verdicts(
+        indexes = (
             self._index(principal, address)
             for principal in self._principals(user)
             if principal in self._rules
             for address in hosts
         )
+        return Verdicts(indexes, self._room)
 
     def _principals(self, user: str) -> Iterable[str]:
         """As whom the user may be named in rules, each once."""

@@ -26,6 +26,7 @@ from gateway.session.snapshot import Lease, Port, Snapshot, fences
 from gateway.session.throttling import Throttled
 from gateway.topology import ClusterTopology, Topology
 from ha_core.model import Cluster, View
+from ha_core.plan.remembered import Room
 from ha_core.wire import (
     Limits,
     advertised,
@@ -144,6 +145,7 @@ class Talk:
             Meters() if meters is None else meters,
             DiscoveryRates() if discovery is None else discovery,
             HeldBytes(max_held),
+            Room(),
         )
         self.session = Session(port, shared, state or snapshot(), address)
         self.accounts = shared.authentication.accounts

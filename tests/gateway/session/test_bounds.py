@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Hashable
 
 from gateway.session.commands import Cause, Compose, ToClient, Wake
@@ -147,3 +148,36 @@ def test_requests_without_an_answer_that_come_in_one_piece_leave_others_their_tu
         pass
     assert bytes(talk.upstream[EAST]) == one * 1000
     assert not talk.session.paused
+
+
+def test_groups_of_long_names_that_a_client_makes_up_are_not_kept() -> None:
+    # Given a client that names another group with each request, as long as names can be
+    talk = Talk(snapshot(found=topology(east={"__consumer_offsets": dict.fromkeys(range(50), 1)})))
+
+    def names(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            beat = {"group_id": f"{number:08d}" + "x" * 30_000, "generation_id": 1, "member_id": "m"}
+            talk.ask(HEARTBEAT, 3, beat, client_id=f"app-{number % 10}")
+            for one in talk.asked(EAST):
+                talk.answer(EAST, one, {"error_code": 0})
+            assert talk.answers()
+            talk.others.clear()
+
+    names(0, 50)
+    tracemalloc.start()
+    # When it goes on so
+    try:
+        names(1000, 500)
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Then of 15 MB of names nothing is left
+    assert grown < 2 << 20
+
+
+def test_long_client_ids_are_kept_one_at_a_time() -> None:
+    talk = Talk()
+    for number in range(40):
+        talk.ask(VERSIONS, 0, {}, client_id=f"{number}" + "x" * 30_000)
+        talk.session.routes(f"{number}" + "x" * 30_000)
+    assert len(talk.session.routes_by_client) == 1

@@ -1,0 +1,72 @@
+"""What is kept by names from the wire is bounded: for each who asks, for all of them, and by the lengths of names."""
+
+from __future__ import annotations
+
+import gc
+from itertools import islice
+
+from ha_core.model.access import AclOperation, ResourceType
+from ha_core.plan.remembered import MAX_NAME, Remembered, Room
+from ha_core.plan.rights import Rights
+
+Table = Remembered[str, int]
+
+
+def kept(room: Room, table: Table, name: str) -> None:
+    room.keep(table, name, name, 7)
+
+
+def test_what_was_kept_is_found() -> None:
+    room, table = Room(), Table()
+    kept(room, table, "orders")
+    assert table == {"orders": 7}
+
+
+def test_a_name_that_is_longer_than_any_topic_can_have_is_not_kept() -> None:
+    room, table = Room(), Table()
+    kept(room, table, "x" * MAX_NAME)
+    kept(room, table, "x" * (MAX_NAME + 1))
+    assert list(table) == ["x" * MAX_NAME]
+
+
+def test_one_table_never_has_more_than_it_may() -> None:
+    room, table = Room(each=10), Table()
+    for number in range(100):
+        kept(room, table, str(number))
+        assert len(table) <= 10
+    assert "99" in table
+
+
+def test_all_tables_together_never_have_more_than_they_may() -> None:
+    room = Room(most=100, each=20)
+    tables = [Table() for _ in range(30)]
+    for number in range(3000):
+        kept(room, tables[number % 30], str(number))
+        assert sum(map(len, tables)) <= 100
+        assert str(number) in tables[number % 30]
+
+
+def test_tables_that_are_gone_take_no_room_of_others() -> None:
+    # Given a table that stays, and many that come and go
+    room, stays = Room(most=100, each=20), Table()
+    kept(room, stays, "stays")
+    for number in range(50):
+        passing = Table()
+        for name in range(10):
+            kept(room, passing, f"{number}-{name}")
+        del passing
+        gc.collect()
+    assert list(stays) == ["stays"]
+
+
+def test_whoever_asks_from_many_addresses_for_many_names_fills_no_memory() -> None:
+    rights = Rights()
+    asking = [rights.of("mallory", f"fe80::{number:x}") for number in range(200)]
+    rights._room = room = Room(most=1000, each=100)
+    for verdicts in asking:
+        verdicts._room = room
+    for number, verdicts in enumerate(islice(asking * 50, 10_000)):
+        assert not verdicts.allows(AclOperation.READ, ResourceType.GROUP, f"group-{number}")
+        assert not verdicts.allows(AclOperation.READ, ResourceType.GROUP, f"{number}" + "x" * 1000)
+    assert sum(len(verdicts._asked) for verdicts in asking) <= 1000
+    assert max(len(name) for verdicts in asking for _, name in verdicts._asked) < 1000
