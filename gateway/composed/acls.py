@@ -12,7 +12,17 @@ from typing import TypeVar
 
 from gateway.composed import places
 from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError, Controller, Message, Target, ask_once
-from gateway.composed.handlers import OK, Context, CreateRules, DeletedRules, DeleteRules, Handler, failed, handles
+from gateway.composed.handlers import (
+    OK,
+    Context,
+    CreateRules,
+    DeletedRules,
+    DeleteRules,
+    Handler,
+    Long,
+    failed,
+    handles,
+)
 from ha_core.model.access import (
     CLUSTER_NAME,
     AccessRule,
@@ -32,13 +42,15 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 N = TypeVar("N", bound=IntEnum)
 _ANY, _MATCH = 1, 2
 MAX_RULES = 50_000
-"""That are gone through for one request: it is done between those of others."""
+"""That are gone through for one request, if it names no principal."""
+MANY_RULES = 300
+"""More of them are gone through beside the event loop."""
 
 
 @handles(ApiKey.DESCRIBE_ACLS)
 def describe_acls(context: Context, version: int, request: Message) -> Handler:
     if context.rights is not None:
-        return _told(_described(context.rights, request))
+        return _described(context.rights, request)
     return _ask(context, ApiKey.DESCRIBE_ACLS, AnyBroker(), request, lambda error: error | {"resources": []})
 
 
@@ -111,7 +123,7 @@ def _told(answer: Message) -> Handler:
     yield ()
 
 
-def _described(rights: Rights, asked: Message) -> Message:
+def _described(rights: Rights, asked: Message) -> Handler:
     if len(rights) > MAX_RULES and asked["principal_filter"] is None:
         why = f"there are {len(rights)} rules; more than {MAX_RULES} are told of one principal only: name one"
         return failed(ErrorCode.INVALID_REQUEST, why) | {"resources": []}
@@ -119,6 +131,8 @@ def _described(rights: Rights, asked: Message) -> Message:
         found = _filter(asked)
     except AccessRuleError as error:
         return _invalid(error) | {"resources": []}
+    if len(rights) > MANY_RULES:
+        yield Long()
     resources: dict[tuple[int, str, int], Message] = {}
     for rule in rights.rules(asked["principal_filter"]) if found is not None else ():
         if found is not None and found.describes(rule):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.composed.ask import Message
 from gateway.composed.handlers import HANDLERS, Context, Handler
 from gateway.rights import Gate
+from ha_core.plan.rights import Verdicts
 from ha_core.wire.apis import APIS
 
 
@@ -12,10 +13,12 @@ def compose(context: Context, api_key: int, version: int, request: Message) -> H
     """The answer in the making."""
     if context.verdicts is None:
         return HANDLERS[api_key](context, version, request)
-    return _guarded(context, api_key, version, request, Gate(context.verdicts, APIS[api_key], version, request))
+    return _guarded(context, context.verdicts, api_key, version, request)
 
 
-def _guarded(context: Context, api_key: int, version: int, request: Message, gate: Gate) -> Handler:
+def _guarded(context: Context, verdicts: Verdicts, api_key: int, version: int, request: Message) -> Handler:
+    # Behind the first step: of a request with a hundred thousand names that is done beside the event loop.
+    gate = Gate(verdicts, APIS[api_key], version, request)
     if gate.denied:
         context.deny(gate.denied)
         # What is left of the topics that METADATA names may be none. In its version 0 that would be all of them.

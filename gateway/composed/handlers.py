@@ -46,6 +46,11 @@ class NeedNodes:
     brokers: tuple[BrokerKey, ...]
 
 
+@dataclass(frozen=True)
+class Long:
+    """Wants to go on beside the event loop, because what comes now takes long; answered with None."""
+
+
 class QuotaChange(NamedTuple):
     """Limits of a quota: those that are set, and those that are taken away (None)."""
 
@@ -88,7 +93,7 @@ class DeletedRules(NamedTuple):
 
 
 Change = ChangeQuotas | CreateRules | DeleteRules
-Step = tuple[Ask, ...] | NeedNodes | Change
+Step = tuple[Ask, ...] | NeedNodes | Change | Long
 Handler = Generator[Step, Any, Message]
 """Yields a tuple of asks, which run in parallel and are answered with a list of `Reply` in their order, or another
 wish; returns the response body."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from gateway.composed.ask import Message
-from gateway.composed.handlers import OK, ChangeQuotas, Context, Handler, QuotaChange, failed, handles
+from gateway.composed.handlers import OK, ChangeQuotas, Context, Handler, Long, QuotaChange, failed, handles
 from ha_core.model.quota import (
     DEFAULT,
     KINDS,
@@ -28,6 +28,10 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 _USER, _CLIENT, _ADDRESS = "user", "client-id", "ip"
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
+MAX_CHANGES = 1000
+"""Of one request: each is a write to ZooKeeper, or a part of one to the platform."""
+MANY_QUOTAS = 300
+"""More of them are told beside the event loop."""
 
 
 class _BadRequestError(Exception):
@@ -43,6 +47,8 @@ def describe_client_quotas(context: Context, version: int, request: Message) -> 
     except _BadRequestError as error:
         return {**error.said, "entries": None}
     limits: Mapping[QuotaEntity, Limits] = {} if context.quotas is None else context.quotas.limits
+    if len(limits) > MANY_QUOTAS:
+        yield Long()
     entries = [
         {
             "entity": [{"entity_type": kind, "entity_name": name} for kind, name in said.items()],
@@ -52,11 +58,15 @@ def describe_client_quotas(context: Context, version: int, request: Message) -> 
         if _matches(said, exact, types, request["strict"])
     ]
     return {**OK, "entries": entries}
-    yield ()
 
 
 @handles(ApiKey.ALTER_CLIENT_QUOTAS)
 def alter_client_quotas(context: Context, version: int, request: Message) -> Handler:
+    if len(request["entries"]) > MAX_CHANGES:
+        why = f"{len(request['entries'])} quotas in one request, {MAX_CHANGES} at most: send fewer at once"
+        refused = failed(ErrorCode.INVALID_REQUEST, why)
+        return {"entries": [{**refused, "entity": entry["entity"]} for entry in request["entries"]]}
+    of_topics = _of_topics(context)
     results: dict[str, Message] = {}
     """By entity, as it was named; what comes twice has one result, as by a broker."""
     changes: dict[str, QuotaChange] = {}
@@ -67,7 +77,7 @@ def alter_client_quotas(context: Context, version: int, request: Message) -> Han
         try:
             if twice:
                 raise _BadRequestError(f"Ignoring duplicate entity {_words(entry['entity'])}")  # noqa: TRY301
-            changes[key] = _change(context, entry)
+            changes[key] = _change(context, entry, of_topics)
         except _BadRequestError as error:
             results[key].update(error.said)
     if changes:
@@ -79,8 +89,8 @@ def alter_client_quotas(context: Context, version: int, request: Message) -> Han
     return {"entries": list(results.values())}
 
 
-def _change(context: Context, entry: Message) -> QuotaChange:
-    entity = _entity(context, entry["entity"])
+def _change(context: Context, entry: Message, of_topics: Mapping[str, QuotaEntity]) -> QuotaChange:
+    entity = _entity(context, entry["entity"], of_topics)
     times = Counter(op["key"] for op in entry["ops"])
     twice = [key for key, count in times.items() if count > 1]
     if twice:
@@ -106,7 +116,7 @@ def _change(context: Context, entry: Message) -> QuotaChange:
     return QuotaChange(entity, change)
 
 
-def _entity(context: Context, parts: list[Message]) -> QuotaEntity:
+def _entity(context: Context, parts: list[Message], of_topics: Mapping[str, QuotaEntity]) -> QuotaEntity:
     names: dict[str, str] = {}
     for part in parts:
         kind, name = part["entity_type"], part["entity_name"]
@@ -126,7 +136,7 @@ def _entity(context: Context, parts: list[Message]) -> QuotaEntity:
     user, instance = names.get(_USER), names.get(_CLIENT)
     entity = QuotaEntity(user, instance)
     if user is None and instance is not None and instance != DEFAULT:
-        entity = _below_clients(context, instance)
+        entity = _below_clients(context, instance, of_topics)
     try:
         check_entity(entity)
     except ValueError as error:
@@ -134,10 +144,16 @@ def _entity(context: Context, parts: list[Message]) -> QuotaEntity:
     return entity
 
 
-def _below_clients(context: Context, name: str) -> QuotaEntity:
-    for entity in context.quotas.limits if context.quotas is not None else ():
-        if entity.topic is not None and f"{entity.user}.{entity.topic}" == name:
-            return entity
+def _of_topics(context: Context) -> dict[str, QuotaEntity]:
+    """Quotas of users in topics, by their names below `clients`; of two with one name the first."""
+    limits = context.quotas.limits if context.quotas is not None else ()
+    found = [entity for entity in limits if entity.topic is not None]
+    return {f"{entity.user}.{entity.topic}": entity for entity in reversed(found)}
+
+
+def _below_clients(context: Context, name: str, of_topics: Mapping[str, QuotaEntity]) -> QuotaEntity:
+    if name in of_topics:
+        return of_topics[name]
     instance = QuotaEntity(instance=name)
     if context.quotas is not None and instance in context.quotas.limits:
         return instance

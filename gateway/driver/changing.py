@@ -42,7 +42,7 @@ class Changing:
         match wanted:
             case ChangeQuotas():
                 if self._platform is None or not self._platform.has_quotas:
-                    return await asyncio.to_thread(self._quotas.change, wanted)
+                    return await self._limit_here(wanted)
                 return await self._limit(wanted)
             case CreateRules():
                 return await self._create(wanted)
@@ -74,6 +74,26 @@ class Changing:
             await self._quotas.in_force(stand, IN_FORCE_S)
         return [OK if why is None else _refused(why) for why in made.refused]
 
+    async def _limit_here(self, wanted: ChangeQuotas) -> list[Message]:
+        """In ZooKeeper, one by one: in threads of which others need none."""
+        working = await self._begin(lambda: self._quotas.change(wanted))
+        if working is None:
+            away = _away(f"quotas of others have been changed for {TURN_S:.0f} s; try again")
+            return [away for _ in wanted.changes]
+        return await asyncio.shield(working)
+
+    async def _begin(self, work: Callable[[], T]) -> asyncio.Future[T] | None:
+        """None: those before it have taken too long."""
+        try:
+            async with asyncio.timeout(TURN_S):
+                await self._turns.acquire()
+        except TimeoutError:
+            return None
+        working = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        # Given back when the thread is free, also where nobody waits for it any more.
+        working.add_done_callback(lambda _: self._turns.release())
+        return working
+
     async def _on_platform(self, user: str, change: Callable[[HttpChanges], T]) -> T | Message:
         """What came of it, or why nothing did."""
         platform = self._platform
@@ -82,14 +102,9 @@ class Changing:
         def work() -> T:
             return change(HttpChanges(platform.line.client(), user))
 
-        try:
-            async with asyncio.timeout(TURN_S):
-                await self._turns.acquire()
-        except TimeoutError:
+        working = await self._begin(work)
+        if working is None:
             return _away(f"the platform at {platform.url} has answered nobody for {TURN_S:.0f} s; try again")
-        working = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        # Given back when the thread is free, also where nobody waits for it any more.
-        working.add_done_callback(lambda _: self._turns.release())
         try:
             return await asyncio.shield(working)
         except RefusedError as error:

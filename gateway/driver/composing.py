@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
 from gateway.composed.guard import compose
-from gateway.composed.handlers import BrokerKey, Change, Context, DeletedRules, Handler, NeedNodes, NodeAddress
+from gateway.composed.handlers import BrokerKey, Change, Context, DeletedRules, Handler, Long, NeedNodes, NodeAddress
 from gateway.driver.listings import Listings, lists_all, placement
 from gateway.heavy import beside, free, heavy
 from gateway.nodes import NodeBook
@@ -122,6 +122,8 @@ class Composer:
             return await self._long(command, work, None, placing)
         step = _advance(work, None)
         while not isinstance(step, _Done):
+            if isinstance(step, Long):
+                return await self._long(command, work, None, placing)
             if lists and not isinstance(step, NeedNodes):
                 answer: Any = await asyncio.gather(*map(self._topics, step))
             else:
@@ -138,6 +140,8 @@ class Composer:
             return placing(await self._nodes.ensure(step.brokers))
         if isinstance(step, Change):
             return await self._carry_out(step)
+        if isinstance(step, Long):
+            return None  # It does so already.
         return await self._upstream.ask_all(step)
 
     async def _topics(self, ask: Ask) -> Reply:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.composed.acls import create_acls, delete_acls
-from gateway.composed.handlers import CreateRules, DeletedRules, DeleteRules
+from gateway.composed.acls import MANY_RULES, create_acls, delete_acls, describe_acls
+from gateway.composed.handlers import CreateRules, DeletedRules, DeleteRules, Long
 from ha_core.model.access import AccessRule, AclOperation, PatternType, Permission, ResourceType
 from ha_core.model.access_filter import RuleFilter
 from ha_core.plan.rights import Rights
@@ -105,3 +105,11 @@ def test_where_the_platform_is_away_nothing_is_told_to_be_gone() -> None:
 
     (said,) = play.encodes(ApiKey.DELETE_ACLS, 3)["filter_results"]
     assert (said["error_code"], said["matching_acls"]) == (ErrorCode.REQUEST_TIMED_OUT, [])
+
+
+def test_many_rules_are_gone_through_beside_the_event_loop() -> None:
+    rights = Rights((), [READS._replace(name=f"orders-{number}") for number in range(MANY_RULES + 1)])
+    request = requested(ApiKey.DESCRIBE_ACLS, 3, **FILTER | {"resource_name_filter": None})
+    play = Playbook(describe_acls(replace(CONTEXT, rights=rights), 3, request))
+    assert play.step == Long()
+    assert len(play.gives(None).result["resources"]) == MANY_RULES + 1

@@ -250,3 +250,14 @@ def test_without_rules_a_handler_stands_by_itself() -> None:
     one = Playbook(compose(world(east=BOTH), KEY, 9, ask("a", "b")))
 
     one.asked(EAST).message("east", topics=[{"name": name, "topic_id": bytes(16)} for name in ("a", "b")])
+
+
+def test_nothing_of_a_request_is_judged_before_its_first_step_which_may_be_beside_the_event_loop() -> None:
+    denied: list[Denied] = []
+    context = ruled(world(east=BOTH), SEES, denied=denied)
+    assert context.verdicts is not None
+    work = compose(context, KEY, 9, ask(*(f"t-{number}" for number in range(1000))))
+    assert not context.verdicts._asked
+    next(work)
+    assert len(context.verdicts._asked) >= 1000
+    assert denied

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.composed.handlers import ChangeQuotas, QuotaChange
-from gateway.composed.quotas import alter_client_quotas, describe_client_quotas
+from gateway.composed.handlers import ChangeQuotas, Long, QuotaChange
+from gateway.composed.quotas import MANY_QUOTAS, MAX_CHANGES, alter_client_quotas, describe_client_quotas
 from ha_core.model.quota import DEFAULT, QuotaEntity, QuotaKind
 from ha_core.plan.quotas import Quotas
 from ha_core.wire import ErrorCode, decode, encode
@@ -158,3 +158,20 @@ def test_a_name_below_clients_is_what_it_was_or_what_known_users_say(
     play = altering(entry({"client-id": name}, ("producer_byte_rate", 1.0)), users=users)
     assert isinstance(play.step, ChangeQuotas)
     assert play.step.changes[0].entity == expected
+
+
+def test_more_quotas_than_go_in_one_request_are_refused_together() -> None:
+    entries = [entry({"user": f"u-{number}"}, ("producer_byte_rate", 1.0)) for number in range(MAX_CHANGES + 1)]
+    play = altering(*entries)
+    assert {said["error_code"] for said in play.result["entries"]} == {ErrorCode.INVALID_REQUEST}
+    assert "send fewer" in play.result["entries"][0]["error_message"]
+    assert [said["entity"] for said in play.result["entries"]] == [said["entity"] for said in entries]
+    assert altering(*entries[1:]).waits
+
+
+def test_many_quotas_are_told_beside_the_event_loop() -> None:
+    many = Quotas({QuotaEntity(f"u-{number}"): BYTES for number in range(MANY_QUOTAS + 1)})
+    request: dict[str, Any] = {"components": [], "strict": False}
+    play = Playbook(describe_client_quotas(replace(world(), quotas=many), 1, request))
+    assert play.step == Long()
+    assert len(play.gives(None).result["entries"]) == MANY_QUOTAS + 1

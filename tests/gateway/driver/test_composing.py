@@ -11,7 +11,7 @@ import pytest
 
 from gateway.composed import metadata as composed
 from gateway.composed.ask import Reply
-from gateway.composed.handlers import BrokerKey, Change, Context, NodeAddress
+from gateway.composed.handlers import HANDLERS, BrokerKey, Change, Context, Long, NodeAddress
 from gateway.driver.composing import Body, Composer
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
@@ -21,6 +21,7 @@ from ha_core.model import Cluster, Identity, UserBindings, View
 from ha_core.wire import RemoteProtocolError, decode, encode
 
 METADATA, VERSION = 3, 9
+DESCRIBE_CLIENT_QUOTAS = 48
 MANY = 1_000
 GATEWAYS = [NodeAddress(0, "gw-0", 9092), NodeAddress(1, "gw-1", 9092)]
 
@@ -162,6 +163,27 @@ def test_a_long_request_is_read_beside_the_loop_and_refused_where_it_cannot_be_r
         assert isinstance(body, bytes)
         with pytest.raises(RemoteProtocolError):
             await host.composer.compose(context, command._replace(request=request[:-9]), dict)
+
+    asyncio.run(scenario())
+
+
+def test_what_a_handler_says_is_long_is_done_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        host, makers = FakeHost(monkeypatch), list[str]()
+
+        def handler(*_: Any) -> Any:
+            yield Long()
+            makers.append(threading.current_thread().name)
+            return {"error_code": 0, "error_message": None, "entries": []}
+
+        monkeypatch.setitem(HANDLERS, DESCRIBE_CLIENT_QUOTAS, handler)
+        identity = Identity("app", "client")
+        context = Context(host.view, host.topology, identity, None, None, tuple(GATEWAYS), GATEWAYS[0], "id")
+        request: dict[str, Any] = {"components": [], "strict": False}
+        body = await host.composer.compose(context, Compose(1, DESCRIBE_CLIENT_QUOTAS, 1, identity, request), dict)
+        assert isinstance(body, bytes)
+        assert decode(DESCRIBE_CLIENT_QUOTAS, 1, "response", body)["entries"] == []
+        assert threading.main_thread().name not in makers
 
     asyncio.run(scenario())
 
