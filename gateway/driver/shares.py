@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gateway import clock
 from gateway.quotas.charges import Charge, Meters
@@ -24,6 +24,9 @@ _log = logging.getLogger(__name__)
 EVERY_S = 1.0
 MAX_TOLD = 500
 """Scopes, those nearest to their quota: of what lies beyond each gateway has an equal share."""
+MAX_TOLD_BYTES = 500_000
+"""The same, of their names, which clients make up: ZooKeeper takes a megabyte at once."""
+_ENTRY_BYTES = 60
 _Uses = Mapping[str, tuple[float, float]]
 
 
@@ -65,13 +68,22 @@ class Sharing:
     async def _tell(self) -> None:
         now = clock.now()
         nearest = sorted(self._meters.kept(), key=lambda charge: charge.meter.rate(now), reverse=True)[:MAX_TOLD]
-        uses = {charge.scope.key: _used(charge) for charge in nearest}
+        uses = dict(_within(MAX_TOLD_BYTES, ((charge.scope.key, _used(charge)) for charge in nearest)))
         use = QuotaUse(id=self._own_id, since=self._since, at_s=now, uses=uses)
         if self._registration is None:
             self._registration = await asyncio.to_thread(self._store.register, use)
         elif not self._settled or uses != self._told:
             self._registration.update(use)
         self._settled, self._told = uses == self._told, uses
+
+
+def _within(most: int, uses: Iterable[tuple[str, tuple[float, float]]]) -> Iterator[tuple[str, tuple[float, float]]]:
+    for key, use in uses:
+        # A key is JSON, and is written within JSON: its quotes and backslashes have one before them.
+        most -= 2 * len(key) + _ENTRY_BYTES
+        if most < 0:
+            return
+        yield key, use
 
 
 def _used(charge: Charge) -> tuple[float, float]:

@@ -15,6 +15,8 @@ MAX_BYTE_RATE = 1 << 53
 """Kafka keeps rates as floating-point numbers: up to here they are whole."""
 MAX_PERCENTAGE = 100_000.0
 """Of one thread's time: that of a thousand threads."""
+MIN_PERCENTAGE = 1e-6
+"""Seconds are divided by it: of less nothing finite would come."""
 MAX_NAME = 255
 """Characters of a user or a client id."""
 
@@ -77,6 +79,8 @@ def check_limit(key: str, value: float) -> QuotaKind:
         raise ValueError(f"Invalid configuration key {key}: {', '.join(KINDS)} are known")
     if not value > 0:
         raise ValueError(f"Quota {key} must be greater than 0")
+    if kind is QuotaKind.REQUEST and value < MIN_PERCENTAGE:
+        raise ValueError(f"Quota {key} must be {MIN_PERCENTAGE:f} at least")
     most = MAX_PERCENTAGE if kind is QuotaKind.REQUEST else MAX_BYTE_RATE
     if not value <= most or math.isnan(value):
         raise ValueError(f"Quota {key} must be {most:.0f} at most")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ha_core.model.quota import DEFAULT, Limits, QuotaEntity, QuotaKind
+from ha_core.model.quota import DEFAULT, MAX_NAME, Limits, QuotaEntity, QuotaKind
 
 _OWN = object()
 _LEVELS = (
@@ -68,7 +68,10 @@ class Quotas:
             )
             bound = self.limits.get(entity, _NONE).get(kind)
             if bound is not None:
-                scope = Scope(kind, None if of_user is None else user, None if of_instance is None else instance)
+                # A client makes up its id, of 32 kB if it likes, and a default has a scope for each. No quota is for
+                # a name that long: those that begin alike count together.
+                id_ = None if of_instance is None else instance[:MAX_NAME]
+                scope = Scope(kind, None if of_user is None else user, id_)
                 return Quota(scope, bound)
         return None
 

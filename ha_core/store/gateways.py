@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from ha_core.model import Document, GatewayRecord, UnreadableDocumentError
 from ha_core.store import documents, paths
-from ha_core.store.errors import AlreadyRegisteredError, StoreUnavailableError
+from ha_core.store.errors import AlreadyRegisteredError, StoreError, StoreUnavailableError
 from ha_core.store.tree import PreconditionError, Remove, ReplyLostError, State, Tree, placed
 
 log = logging.getLogger(__name__)
@@ -108,6 +108,10 @@ class Registration(Generic[D]):
                 other = self._repair()
             except StoreUnavailableError as error:
                 log.warning("%s is not registered: %s", self._what, error)
+            except StoreError as error:
+                # Of this record, as that it is too large. The next one may be another.
+                log.warning("%s stays as it was: %s", self._what, error)
+                delay_s = CHECK_S
             else:
                 if other is None:
                     delay_s = CHECK_S

@@ -90,6 +90,7 @@ def test_a_name_with_dots_means_what_known_users_say(name: str, users: set[str],
         ("producer_byte_rate", float("inf"), "at most"),
         ("producer_byte_rate", 1.5, "fractional"),
         ("request_percentage", 1e9, "at most"),
+        ("request_percentage", 5e-324, "at least"),
         ("controller_mutation_rate", 1.0, "Invalid configuration key"),
     ],
 )
@@ -118,3 +119,9 @@ def test_a_quota_for_nobody_is_refused(entity: QuotaEntity, words: str) -> None:
 def test_of_a_topic_only_bytes_are_counted() -> None:
     with pytest.raises(ValueError, match="request_percentage"):
         check_limits(QuotaEntity("alice", None, "orders"), {QuotaKind.REQUEST: 5.0})
+
+
+def test_client_ids_that_are_longer_than_a_quota_can_name_count_together_where_they_begin_alike() -> None:
+    quotas = Quotas({QuotaEntity(None, DEFAULT): limits(7.0)})
+    one, other = (quotas.of(P, "alice", "x" * 300 + end) for end in ("a", "b"))
+    assert one == other == Quota(Scope(P, None, "x" * 255), 7.0)

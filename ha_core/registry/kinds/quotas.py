@@ -14,6 +14,8 @@ MAX_BYTE_RATE = 1 << 53
 """Kafka keeps rates as floating-point numbers: up to here they are whole."""
 MAX_PERCENTAGE = 100_000
 """Of one thread: that of a thousand threads."""
+MIN_PERCENTAGE = 1e-6
+"""As what enforces it takes it."""
 
 
 def _entity(said: str) -> str:
@@ -58,6 +60,8 @@ class Quota(Entry):
                 raise ValueError(
                     f"{name} {value} would let nothing through; give more than 0, or forbid it by a rule that denies"
                 )
+        if self.request_percentage is not None and self.request_percentage < MIN_PERCENTAGE:
+            raise ValueError(f"request_percentage {self.request_percentage}: give {MIN_PERCENTAGE:f} at least")
         return self
 
     @property

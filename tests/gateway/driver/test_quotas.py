@@ -6,6 +6,7 @@ import asyncio
 import functools
 import json
 import logging
+import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -20,8 +21,8 @@ from gateway.driver.shares import Sharing
 from gateway.quotas.charges import Meters
 from gateway.quotas.sharing import Shares
 from ha_core.model import Identity
-from ha_core.model.quota import QuotaEntity, QuotaKind
-from ha_core.plan.quotas import Quotas
+from ha_core.model.quota import DEFAULT, MAX_NAME, QuotaEntity, QuotaKind
+from ha_core.plan.quotas import Quotas, Scope
 from ha_core.store.tree import Create
 from ha_core.wire import ErrorCode
 from stack.memory_store import MemoryStore
@@ -173,3 +174,41 @@ async def test_nothing_is_written_where_nobody_is_limited() -> None:
     sharing = Sharing("gw-1", store, Meters(shares), shares, lambda: 0)
     await sharing.look()
     assert store.tree.children("/quota_use") == []
+
+
+@on_a_loop
+async def test_clients_with_ids_as_long_as_they_can_be_end_no_sharing_of_quotas() -> None:
+    # Given a quota of each instance by itself, and a gateway that tells of a user
+    store = MemoryStore()
+    shares = Shares("gw-1")
+    meters = Meters(shares)
+    sharing = Sharing("gw-1", store.client(), meters, shares, lambda: 2)
+    quotas = Quotas({QuotaEntity(None, DEFAULT): BYTES, ALICE: BYTES})
+
+    def uses(identity: Identity, size: int) -> None:
+        charges = meters.charges(quotas, identity, clock.now())
+        assert charges is not None
+        assert charges.produce is not None
+        charges.produce.take(size, {}, clock.now())
+
+    uses(Identity("alice", "app"), 100)
+    await sharing.look()
+    # When somebody makes up a thousand ids that nothing can shorten
+    chance = random.Random(7)
+    for _ in range(1000):
+        uses(Identity("mallory", "".join(chr(chance.randrange(0x10000, 0x20000)) for _ in range(8000))), 1000)
+    await sharing.look()
+    # Then what can be told is told, and so is what comes later
+    own = Scope(QuotaKind.PRODUCE, "alice", None).key
+    uses(Identity("alice", "app"), 50_000)
+
+    def told() -> bool:
+        return any(use.uses.get(own, (0.0, 0.0))[0] > 50 for use in store.quota_uses())
+
+    deadline = clock.now() + 30
+    while not told():
+        assert clock.now() < deadline
+        await sharing.look()
+        await asyncio.sleep(0.05)
+    # and no name is kept that is longer than that of any quota
+    assert max(len(charge.scope.instance or "") for charge in meters.kept()) <= MAX_NAME

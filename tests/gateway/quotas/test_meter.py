@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.quotas.meter import CARRIED_S, MAX_OWED_S, Meter
+from ha_core.model.quota import MIN_PERCENTAGE
 
 
 @dataclass
@@ -124,3 +126,13 @@ def test_a_meter_is_idle_when_there_is_nothing_to_remember() -> None:
     meter.take(1.0, 100.0, 1.0)
     assert not meter.idle(11.9)
     assert meter.idle(12.1)
+
+
+def test_the_smallest_quota_that_can_be_comes_to_finite_numbers() -> None:
+    meter = Meter(0.0)
+    for second in range(30):
+        wait_s = meter.take(100.0, MIN_PERCENTAGE, float(second))
+        assert 0.0 <= wait_s <= MAX_OWED_S
+    assert math.isfinite(meter.used_s)
+    assert math.isfinite(meter.waited)
+    assert 0.0 <= meter.owed_s(31.0) <= MAX_OWED_S
