@@ -29,6 +29,8 @@ FOLDERS = (ROOT, CLIENTS, USERS, CHANGES)
 """That every tree has."""
 PREFIX = "config_change_"
 MAX_BYTES = 10_000
+MAX_NOTE = 10**10 - 1
+_DIGITS = 10
 _VERSION = 1
 _NOTE_VERSION = 2
 _PLATFORM = "platform"
@@ -153,13 +155,14 @@ def note_from_bytes(data: bytes) -> str | None:
 
 
 def number_of(note: str) -> int | None:
-    """By the name of its node."""
+    """By the name of its node; None: nobody who writes notes makes one of that name."""
     digits = note.removeprefix(PREFIX)
-    return int(digits) if note.startswith(PREFIX) and digits.isascii() and digits.isdigit() else None
+    known = note.startswith(PREFIX) and len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
+    return int(digits) if known else None
 
 
 def note_path(number: int) -> str:
-    return f"{CHANGES}/{PREFIX}{number:010d}"
+    return f"{CHANGES}/{PREFIX}{number:0{_DIGITS}d}"
 
 
 def _number(value: float) -> str:
@@ -190,6 +193,7 @@ def _said(path: str, said: Mapping[str, Any]) -> QuotaEntity:
     entity = QuotaEntity(names.get("user"), names.get("client-id"), names.get("topic"))
     try:
         check_entity(entity)
+        path_of(entity)  # JSON has halves of pairs, which no path can have
     except ValueError as error:
         raise UnreadableDocumentError(f"{path}: {error}") from None
     return entity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ha_core.store import quota_nodes
-from ha_core.store.quota_nodes import CHANGES, note_path, number_of, parents_of
+from ha_core.store.quota_nodes import CHANGES, MAX_NOTE, note_path, number_of, parents_of
 from ha_core.store.tree import Create, Node, Op, Reads, Remove, placed
 
 KEPT_MS = 15 * 60 * 1000
@@ -28,7 +28,7 @@ def placing(tree: Reads, path: str, data: bytes, node: Node | None, gone: bool) 
 def noting(tree: Reads, paths: Sequence[str]) -> list[Op]:
     """A note of each behind the newest, and those that are old no more."""
     numbers = sorted(number for name in tree.children(CHANGES) if (number := number_of(name)) is not None)
-    first = numbers[-1] + 1 if numbers else 0
+    first = _free(numbers, len(paths))
     notes: list[Op] = [
         Create(note_path(number), quota_nodes.note_to_bytes(path)) for number, path in enumerate(paths, first)
     ]
@@ -46,3 +46,13 @@ def noting(tree: Reads, paths: Sequence[str]) -> list[Op]:
         and (place < surplus or newest.written_ms - node.written_ms > KEPT_MS)
     ]
     return [*notes, *old]
+
+
+def _free(numbers: Sequence[int], count: int) -> int:
+    """The first of so many that are free in a row: behind the newest, or in the last gap if numbers end there."""
+    end = MAX_NOTE + 1
+    for number in reversed(numbers):
+        if number + count < end:
+            return number + 1
+        end = number
+    return 0

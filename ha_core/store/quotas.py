@@ -106,20 +106,24 @@ class FollowedQuotas:
 
     def __init__(self, tree: Reads) -> None:
         self._tree = tree
-        self._newest: int | None = None
+        self._notes: set[int] | None = None
         self.found = QuotasFound()
 
     def read(self, wake: Callable[[], None], anew: bool) -> bool:
         """Whether something may have changed. `wake` is called when it is worth to read again."""
         # Before what they are of: what is changed afterwards wakes again.
-        notes = sorted(number for name in self._tree.children(CHANGES, wake) if (number := number_of(name)) is not None)
-        newest, before = notes[-1] if notes else -1, self._newest
-        if anew or before is None or newest < before or (notes and notes[0] > before + 1):
+        notes = {number for name in self._tree.children(CHANGES, wake) if (number := number_of(name)) is not None}
+        before = self._notes
+        if not anew and notes == before:
+            return False
+        if anew or not before or max(before) not in notes:
             _read_all(self._tree, self.found)
-        elif newest == before:
+        elif not notes - before:
+            self._notes = notes
             return False
         else:
-            nodes = self._tree.get_many([note_path(number) for number in notes if number > before])
+            # By what has come, and not by which is the highest: one that somebody has numbered wildly hides no other.
+            nodes = self._tree.get_many([note_path(number) for number in sorted(notes - before)])
             paths = [None if node is None else quota_nodes.note_from_bytes(node.data) for node in nodes]
             changed = [path for path in dict.fromkeys(paths) if path is not None and quota_nodes.entity_at(path)]
             if None in paths:
@@ -127,7 +131,7 @@ class FollowedQuotas:
             else:
                 for path, node in zip(changed, self._tree.get_many(changed), strict=True):
                     self.found.place(path, node)
-        self._newest = newest
+        self._notes = notes
         return True
 
 

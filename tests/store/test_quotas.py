@@ -163,6 +163,7 @@ def test_what_cannot_be_read_leaves_in_force_what_was(session: Session, other: S
             b'{"version":1,"config":{"producer_byte_rate":"many"}}',
             b'{"version":1,"config":[]}',
             b" " * 20_000,
+            b'{"version":1,"config":{"producer_byte_rate":"7"},"entity":{"client-id":"\\ud800"}}',
         )
     ):
         found = other.store.tree.get("/config/users/bob")
@@ -180,6 +181,40 @@ def test_what_cannot_be_read_leaves_in_force_what_was(session: Session, other: S
         assert "/config/users/bob" in heard.unreadable
     with pytest.raises(UnreadableDocumentError):
         other.store.change_quota(QuotaEntity("bob"), BYTES)
+
+
+@pytest.mark.parametrize("note", ["config_change_" + "9" * 5000, "config_change_9999999999", "config_change_x"])
+def test_a_note_that_somebody_has_numbered_wildly_hides_no_other(session: Session, other: Session, note: str) -> None:
+    # Given a follower, and a note that no tool writes
+    heard = Heard(session)
+    until(lambda: heard.times > 0, "it is heard")
+    other.store.tree.write([Create(f"/config/changes/{note}", b"no json")])
+    # When quotas are changed behind it, then that is heard each time
+    for rate in (1000.0, 2000.0, 3000.0):
+        other.store.change_quota(QuotaEntity("bob"), {QuotaKind.PRODUCE: rate})
+        until(partial(lambda wanted: heard.now == {QuotaEntity("bob"): {QuotaKind.PRODUCE: wanted}}, rate), "a change")
+
+
+def test_a_follower_outlives_what_it_did_not_expect(session: Session, other: Session, monkeypatch: Any) -> None:
+    heard = Heard(session)
+    until(lambda: heard.times > 0, "it is heard")
+    with monkeypatch.context() as patched:
+        failed = threading.Event()
+
+        def fails(*_: Any) -> None:
+            failed.set()
+            raise ZeroDivisionError
+
+        patched.setattr(quota_nodes, "from_bytes", fails)
+        other.store.tree.write(
+            [
+                Create("/config/users/bob", quota_nodes.to_bytes(QuotaEntity("bob"), BYTES)),
+                Create(quota_nodes.note_path(0), quota_nodes.note_to_bytes("/config/users/bob")),
+            ]
+        )
+        assert failed.wait(20)
+    other.store.change_quota(QuotaEntity("carol"), BYTES)
+    until(lambda: heard.now == {QuotaEntity("bob"): BYTES, QuotaEntity("carol"): BYTES}, "what came later is heard")
 
 
 def test_notes_are_purged_when_they_are_old_but_never_the_newest(
