@@ -11,12 +11,13 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
-from ha_core.datacache.core.agreement import Agreement, Judgement
+from ha_core.datacache.core.agreement import Agreement, Judgement, Member
 from ha_core.datacache.core.cache import Cache, Commit, Moved
+from ha_core.datacache.core.doubt import Doubt
 from ha_core.datacache.core.errors import DataCacheError, NodeIdTakenError, SourceWentBackError
 from ha_core.datacache.core.held import Content
 from ha_core.datacache.core.source import Source
@@ -35,6 +36,8 @@ LOOK_S = 5.0
 """How long a watch that got lost, or a failed look, can go unnoticed."""
 _CLOSE_S = 5.0
 """How long an answer of the source is waited for at the end."""
+_COMMIT, _NODES = "/commit", "/sync"
+"""What may be doubted. No node is called so."""
 
 
 class DataCache:
@@ -71,6 +74,8 @@ class DataCache:
         kept = None if file is None else file.load()
         self._cache, self._guard = Cache(None if kept is None else kept.content), threading.Lock()
         self._agreement = Agreement(self._settings.hold_s)
+        self._doubts = {what: Doubt() for what in (_COMMIT, _NODES)}
+        self._false: frozenset[str] = frozenset()
         self._events: SimpleQueue[State | None] = SimpleQueue()
         self._reading = Reading(name, source, self._cache, self._guard, self._settings, self._wake, clock_s)
         self._members = self._nodes.members(self._reads, self._wake)
@@ -220,18 +225,43 @@ class DataCache:
         self._heed(self._reads, self._wake)
         other = self._publish()
         commit, read = self._nodes.commit(self._reads, self._wake)
-        self._go(commit)
         live = [node.member for node in self._members.read()]
         self._live = len(live)
+        false = self._doubt({member.node: _claimed(member) for member in live}, _NODES)
+        if commit is not None and self._doubt({_COMMIT: commit.at_us}, _COMMIT):
+            commit = None
+        self._go(commit)
         now_s = self._clock_s()
-        self._judgement = self._agreement.judge(live, None if commit is None else commit.at_us, now_s)
-        self._follow(max((member.holds.through_us for member in live if member.holds), default=0))
+        self._judgement = self._agreement.judge(live, None if commit is None else commit.at_us, now_s, false)
+        top = (member.holds.through_us for member in live if member.holds and member.node not in false)
+        self._follow(max(top, default=0))
         if other is not None:
             raise NodeIdTakenError(self.name, self.node, holder(other), 0.0)
-        if self._agreement.writes(self._judgement, self.node, now_s) and self._propose(read):
+        # Of a source that has lost what it told, others may know what it has now.
+        writes = self._agreement.writes(self._judgement, self.node, now_s) and not self._reading.went_back
+        if writes and self._propose(read):
             return 0.0
         after_s = self._agreement.next_s(now_s)
         return LOOK_S if after_s is None else after_s
+
+    def _doubt(self, claims: Mapping[str, int], what: str) -> frozenset[str]:
+        """Who of them claims to have read what the source does not have."""
+        done = self._reading.done  # Before what it has read: a later one tells more.
+        with self._guard:
+            holds = self._cache.holds
+        read_us = None if holds is None else holds.through_us
+        false = self._doubts[what].false(claims, read_us, self._reading.begun, done, time.time_ns() // 1000)
+        if false and read_us is not None:
+            # What followed from it while it was believed is forgotten.
+            self._agreement.forget(read_us)
+            self._asked_us = min(self._asked_us, read_us)
+            self._agreed_us = None if self._main is None else self._main.at_us
+            for who in false - self._false:
+                whose = "the commit time" if what == _COMMIT else f"node {who}"
+                us = claims[who]
+                log.error("cache %s: %s is of %d, which the source does not have: ignored", self.name, whose, us)
+        self._false = (self._false - claims.keys()) | false
+        return false
 
     def _adopt(self) -> None:
         """Take what was read anew. A main part of the same time comes of it where that is what was agreed."""
@@ -321,3 +351,7 @@ class DataCache:
         if error != self._error:
             log.warning("cache %s: not agreed, what is served stays in force: %s", self.name, error)
         self._error = error
+
+
+def _claimed(member: Member) -> int:
+    return max(member.main_us, 0 if member.holds is None else member.holds.through_us)

@@ -66,8 +66,8 @@ class KeptFile:
             with self._path.open("rb") as file, no_search():
                 age_s = max(0.0, time.time() - os.fstat(file.fileno()).st_mtime)
                 found = _read(file, self._source)
-        except OSError:
-            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None  # Blocks that are whole, and are none of ours.
         if found is None:
             return None
         if found.sound:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from ha_core.datacache.core.cache import Cache
 from ha_core.datacache.core.digest import Digest
+from ha_core.datacache.core.errors import SourceWentBackError
 from ha_core.datacache.core.held import Content
 from ha_core.datacache.core.source import Row, Source
 from ha_core.datacache.state import Settings
@@ -29,6 +30,9 @@ class Reading:
     :ivar error: why the last attempt has failed; empty: it has not.
     :ivar trouble: the same in a word that has no secret in it.
     :ivar trouble_since_s: since when, in seconds since the epoch; 0: it has not.
+    :ivar begun: how many reads have begun.
+    :ivar done: which of them was the last to read all that there was; 0: none.
+    :ivar went_back: the last attempt has found a source that has lost what it told before.
     """
 
     def __init__(
@@ -53,6 +57,8 @@ class Reading:
         self._next_check_s = 0.0
         self.error = self.trouble = ""
         self.trouble_since_s = 0
+        self.begun = self.done = 0
+        self.went_back = False
         self.checked_s: float | None = None
         """When what is served was last equal to the source."""
         self._thread = threading.Thread(target=self._run, name=f"datacache-reading-{name}", daemon=True)
@@ -101,16 +107,18 @@ class Reading:
         # A source is a database or a server of somebody else's making: whatever it raises, what is served stays.
         except Exception as error:
             self._fails += 1
+            self.went_back = isinstance(error, SourceWentBackError)
             if str(error) != self.error:
                 log.warning("cache %s: not read, what is served stays in force: %s", self._name, error)
             self.error, self.trouble = str(error) or type(error).__name__, type(error).__name__
             self.trouble_since_s = self.trouble_since_s or int(time.time())
         else:
-            self._fails, self.error, self.trouble, self.trouble_since_s = 0, "", "", 0
+            self._fails, self.error, self.trouble, self.trouble_since_s, self.went_back = 0, "", "", 0, False
 
     def _read(self) -> None:
         limit = self._settings.page_rows
         began_s = self._clock_s()
+        self.begun += 1
         more = True
         while more and not self._closing:
             with self._guard:
@@ -120,6 +128,7 @@ class Reading:
                 more = self._cache.take(changes, after_us, limit)
         if not more:
             self._reads.append((began_s, changes.through_us))
+            self.done = self.begun
 
     def _check(self) -> None:
         main = self._cache.main

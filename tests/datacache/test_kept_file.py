@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -169,3 +170,17 @@ def test_where_nothing_can_be_written_that_is_said_and_the_next_time_all_is_writ
     file.keep(content(3, a=3), time.time())
 
     assert kept(path) == content(3, a=3)
+
+
+@pytest.mark.parametrize("said", ["[1]", "7", "null", '{"schema":1,"source":"https://platform.example.org"}'])
+@pytest.mark.parametrize(
+    "then", ["[2]", "{}", '{"rows":[]}', '{"fields":7,"rows":7}', '{"at_us":"x","fingerprint":"x"}']
+)
+def test_a_file_of_whole_blocks_that_say_something_else_is_none(path: Path, said: str, then: str) -> None:
+    path.parent.mkdir(parents=True)
+    lines = (f"{blake2b(text.encode(), digest_size=16).hexdigest()} {text}\n" for text in (said, then))
+    path.write_text("".join(lines))
+
+    assert kept(path) is None
+    KeptFile(path, SOURCE).keep(content(9, a=3), time.time())
+    assert kept(path) == content(9, a=3)

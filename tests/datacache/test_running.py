@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -12,9 +13,10 @@ import pytest
 from ha_core.datacache.cache import DataCache
 from ha_core.datacache.core.errors import NodeIdTakenError
 from ha_core.datacache.core.held import Content
-from ha_core.datacache.core.source import Changes
+from ha_core.datacache.core.source import MAX_US, Changes
 from ha_core.datacache.state import Settings
 from ha_core.datacache.zookeeper import CacheNodes
+from ha_core.store.tree import Create, Node, Put
 from tests.store.sessions import Backend, Session
 from tests.store.waiting import DEADLINE_S, until
 
@@ -245,3 +247,56 @@ def test_a_new_main_part_is_told_in_order_and_a_failing_listener_costs_nothing(s
 def test_a_setting_out_of_bounds_is_refused(setting: str, value: Any) -> None:
     with pytest.raises(ValueError, match=setting):
         Settings(**{setting: value})
+
+
+def node_at(session: Session, path: str) -> Node:
+    found = session.store.tree.get(path)
+    assert found is not None
+    return found
+
+
+COMMIT, SYNC = "/DataCache/users/commit", "/DataCache/users/sync"
+FAR = json.dumps({"main_us": MAX_US, "from_us": 0, "through_us": MAX_US, "who": "nobody"}).encode()
+
+
+@pytest.mark.parametrize("far_us", [MAX_US, 10**18])
+def test_a_commit_time_that_the_source_never_reaches_keeps_nobody_from_going_on(
+    fleet: Fleet, other: Session, far_us: int
+) -> None:
+    # Given nodes that serve
+    source = history(a="x")
+    caches = [fleet.start(f"gw-{number}", source) for number in range(2)]
+    for cache in caches:
+        assert cache.wait(DEADLINE_S)
+    # When somebody writes a commit time that nobody will ever read, and the source is changed
+    said = json.dumps({"commit_us": far_us, "fingerprint": "7", "by": "x"}).encode()
+    other.store.tree.write([Put(COMMIT, said, node_at(other, COMMIT).version)])
+    source.change("a", "y")
+    caches[0].read_now()
+    # Then it is in force everywhere, also at nodes that start later
+    for cache in (*caches, fleet.start("gw-9", source)):
+        until(partial(serves, cache, {"a": {"is": "y"}}), "served")
+        assert cache.state().agreed_us == source.newest_us
+    source.change("a", "z")
+    CacheNodes(other.store.tree, "users").announce()
+    for cache in fleet.caches:
+        until(partial(serves, cache, {"a": {"is": "z"}}), "served")
+
+
+def test_a_node_that_claims_to_have_read_what_there_is_not_keeps_nobody_from_going_on(
+    fleet: Fleet, other: Session
+) -> None:
+    source = history(a="x")
+    settings = Settings(every_s=3600.0, hold_s=0.3, check_s=3600.0)
+    caches = [fleet.start(f"gw-{number}", source, settings) for number in range(2)]
+    for cache in caches:
+        assert cache.wait(DEADLINE_S)
+    # When somebody has made a node that ends with no session
+    other.store.tree.write([Create(f"{SYNC}/zombie", FAR)])
+    source.change("a", "y")
+    caches[0].read_now()
+    # Then all others agree without it, and name it
+    for cache in (*caches, fleet.start("gw-9", source, settings)):
+        until(partial(serves, cache, {"a": {"is": "y"}}), "served")
+        until(lambda cache=cache: "zombie" in cache.state().left_out, "named")
+    until(lambda: all(cache.state().left_out == ("zombie",) for cache in fleet.caches), "nobody else is left out")

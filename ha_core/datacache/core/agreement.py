@@ -16,7 +16,7 @@ each writes in place of the version that it has read, and contents do not depend
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ha_core.datacache.core.held import Interval
@@ -77,9 +77,15 @@ class Agreement:
         """The commit time in whose place another can be written, and since when."""
         self._seen_us = 0
 
-    def judge(self, members: Iterable[Member], committed_us: int | None, now_s: float) -> Judgement:
-        """:param committed_us: the last commit time; None: none is written, or none that can be read."""
-        ordered = sorted(members, key=lambda member: member.created)
+    def judge(
+        self, members: Iterable[Member], committed_us: int | None, now_s: float, false: Collection[str] = ()
+    ) -> Judgement:
+        """
+        :param committed_us: the last commit time; None: none is written, or none that can be read.
+        :param false: members that say what is not so: they count for nothing.
+        """
+        everybody = sorted(members, key=lambda member: member.created)
+        ordered = [member for member in everybody if member.node not in false]
         self._wait_for(ordered, now_s)
         self._seen_us = max(self._seen_us, committed_us or 0)
         # Also where the node of the commit time was deleted, or ZooKeeper is restored from a backup.
@@ -94,8 +100,12 @@ class Agreement:
             commit_us,
             tuple(member.node for member in counted),
             tuple(member.node for member in counted if member.node in self._due),
-            tuple(member.node for member in ordered if member.node not in names),
+            tuple(member.node for member in everybody if member.node not in names),
         )
+
+    def forget(self, above_us: int) -> None:
+        """No commit time above that was one."""
+        self._seen_us = min(self._seen_us, above_us)
 
     def writes(self, judgement: Judgement, node: str, now_s: float) -> bool:
         """Whether it is for `node` to write what `judge` has just found."""
