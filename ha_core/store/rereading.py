@@ -75,6 +75,10 @@ class Rereading:
         except (StoreError, UnreadableDocumentError) as error:
             log.warning("%s not read, what was read last stays in force: %s", self._name, error)
             return
+        except Exception:
+            # A fault of ours, in the way of something that somebody has written: it must not end the thread.
+            log.exception("%s not read, what was read last stays in force", self._name)
+            return
         self._anew = False
         if tell is not None:
             self._tell(tell)
