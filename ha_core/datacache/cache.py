@@ -232,7 +232,8 @@ class DataCache:
             commit = None
         self._go(commit)
         now_s = self._clock_s()
-        self._judgement = self._agreement.judge(live, None if commit is None else commit.at_us, now_s, false)
+        commit_us, doubtful = None if commit is None else commit.at_us, bool(self._doubts[_COMMIT].far)
+        self._judgement = self._agreement.judge(live, commit_us, now_s, false, doubtful)
         top = (member.holds.through_us for member in live if member.holds and member.node not in false)
         self._follow(max(top, default=0))
         if other is not None:
@@ -250,16 +251,15 @@ class DataCache:
         with self._guard:
             holds = self._cache.holds
         read_us = None if holds is None else holds.through_us
-        false = self._doubts[what].false(claims, read_us, self._reading.begun, done, time.time_ns() // 1000)
-        if false and read_us is not None:
-            # What followed from it while it was believed is forgotten.
-            self._agreement.forget(read_us)
-            self._asked_us = min(self._asked_us, read_us)
-            self._agreed_us = None if self._main is None else self._main.at_us
-            for who in false - self._false:
-                whose = "the commit time" if what == _COMMIT else f"node {who}"
-                us = claims[who]
-                log.error("cache %s: %s is of %d, which the source does not have: ignored", self.name, whose, us)
+        doubt = self._doubts[what]
+        before = doubt.far
+        false = doubt.false(claims, read_us, self._reading.begun, done, time.time_ns() // 1000)
+        if doubt.far - before:
+            self._reading.now()
+        for who in false - self._false:
+            whose = "the commit time" if what == _COMMIT else f"node {who}"
+            us = claims[who]
+            log.error("cache %s: %s is of %d, which the source does not have: ignored", self.name, whose, us)
         self._false = (self._false - claims.keys()) | false
         return false
 
@@ -302,7 +302,7 @@ class DataCache:
     def _go(self, commit: Commit | None) -> None:
         if commit is None:
             return
-        self._agreed_us = max(self._agreed_us or 0, commit.at_us)
+        self._agreed_us = max(0 if self._main is None else self._main.at_us, commit.at_us)
         with self._guard:
             known = self._cache.refused
             moved = self._cache.commit(commit)
@@ -331,6 +331,7 @@ class DataCache:
         """Read at once what another node has read already: so all have it soon after the first."""
         with self._guard:
             holds = self._cache.holds
+        self._asked_us = min(self._asked_us, top_us)  # What was claimed may have been taken back.
         if holds is not None and max(holds.through_us, self._asked_us) < top_us:
             self._asked_us = top_us
             self._reading.now()

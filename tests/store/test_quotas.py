@@ -163,7 +163,6 @@ def test_what_cannot_be_read_leaves_in_force_what_was(session: Session, other: S
             b'{"version":1,"config":{"producer_byte_rate":"many"}}',
             b'{"version":1,"config":[]}',
             b" " * 20_000,
-            b'{"version":1,"config":{"producer_byte_rate":"7"},"entity":{"client-id":"\\ud800"}}',
         )
     ):
         found = other.store.tree.get("/config/users/bob")
@@ -181,6 +180,17 @@ def test_what_cannot_be_read_leaves_in_force_what_was(session: Session, other: S
         assert "/config/users/bob" in heard.unreadable
     with pytest.raises(UnreadableDocumentError):
         other.store.change_quota(QuotaEntity("bob"), BYTES)
+
+
+def test_a_quota_for_a_name_that_nobody_can_have_is_unreadable(session: Session, other: Session) -> None:
+    heard = Heard(session)
+    until(lambda: heard.times > 0, "it is heard")
+    path = "/config/clients/app"
+    data = b'{"version":1,"config":{"producer_byte_rate":"7"},"entity":{"client-id":"\\ud800"}}'
+    other.store.tree.write([Create(path, data), Create(quota_nodes.note_path(7), quota_nodes.note_to_bytes(path))])
+    until(lambda: path in heard.unreadable, "it is named")
+    other.store.change_quota(QuotaEntity("bob"), BYTES)
+    until(lambda: heard.now == {QuotaEntity("bob"): BYTES}, "what comes behind it is heard")
 
 
 @pytest.mark.parametrize("note", ["config_change_" + "9" * 5000, "config_change_9999999999", "config_change_x"])

@@ -78,18 +78,25 @@ class Agreement:
         self._seen_us = 0
 
     def judge(
-        self, members: Iterable[Member], committed_us: int | None, now_s: float, false: Collection[str] = ()
+        self,
+        members: Iterable[Member],
+        committed_us: int | None,
+        now_s: float,
+        false: Collection[str] = (),
+        doubtful: bool = False,
     ) -> Judgement:
         """
         :param committed_us: the last commit time; None: none is written, or none that can be read.
         :param false: members that say what is not so: they count for nothing.
+        :param doubtful: the commit time may be none: it counts while it stands there, and not afterwards.
         """
         everybody = sorted(members, key=lambda member: member.created)
         ordered = [member for member in everybody if member.node not in false]
         self._wait_for(ordered, now_s)
-        self._seen_us = max(self._seen_us, committed_us or 0)
+        if not doubtful:
+            self._seen_us = max(self._seen_us, committed_us or 0)
         # Also where the node of the commit time was deleted, or ZooKeeper is restored from a backup.
-        floor_us = max([self._seen_us, *(member.main_us for member in ordered)])
+        floor_us = max([self._seen_us, committed_us or 0, *(member.main_us for member in ordered)])
         counted = [m for m in ordered if m.holds and m.holds.through_us >= floor_us and not self._overdue(m, now_s)]
         commit_us = _common(counted)
         if commit_us is not None and committed_us is not None and commit_us <= committed_us:
@@ -102,10 +109,6 @@ class Agreement:
             tuple(member.node for member in counted if member.node in self._due),
             tuple(member.node for member in everybody if member.node not in names),
         )
-
-    def forget(self, above_us: int) -> None:
-        """No commit time above that was one."""
-        self._seen_us = min(self._seen_us, above_us)
 
     def writes(self, judgement: Judgement, node: str, now_s: float) -> bool:
         """Whether it is for `node` to write what `judge` has just found."""

@@ -16,9 +16,13 @@ FAR_US = 24 * 3600 * 1_000_000
 
 
 class Doubt:
-    """One node's. It remembers only since when it knows of a claim."""
+    """One node's. It remembers only since when it knows of a claim.
+
+    :ivar far: who claims a time that may not be there.
+    """
 
     def __init__(self) -> None:
+        self.far: frozenset[str] = frozenset()
         self._since: dict[str, int] = {}
         """Who claims such a time → the newest read that had begun when it was seen."""
 
@@ -33,6 +37,6 @@ class Doubt:
         :param done: which of them was the last to read all that there was; 0: none.
         """
         far_us = max(read_us or 0, wall_us) + FAR_US
-        far = [who for who, claimed_us in claims.items() if claimed_us > far_us]
-        self._since = {who: self._since.get(who, begun) for who in far}
-        return frozenset(who for who in far if read_us is not None and done > self._since[who])
+        self.far = frozenset(who for who, claimed_us in claims.items() if claimed_us > far_us)
+        self._since = {who: self._since.get(who, begun) for who in self.far}
+        return frozenset(who for who in self.far if read_us is not None and done > self._since[who])
