@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ha_core.plan.remembered import MAX_NAME
 from ha_core.wire.records import Batch
 from ha_core.wire.sequences import at_or_before
 
@@ -52,7 +53,7 @@ class ProducerOrder:
 
     def refused(self, key: Key, batch: Batch, now: float) -> None:
         """The batch is in no log, and its client sends it again."""
-        if not _ordered(batch):
+        if not _ordered(batch) or len(key[0]) > MAX_NAME:  # no topic is called so, and a hundred thousand fill memory
             return
         place = (key, batch.producer_id)
         earliest = self._refused.get(place)

@@ -165,3 +165,10 @@ def test_what_was_crossing_a_cut_when_its_connection_broke_is_taken_at_once_when
     for sequence in (0, 1):
         cross(other, records(sequence))
     assert [batch.base_sequence for _, batch in arrived(other, WEST)] == [0, 1]
+
+
+def test_nothing_is_kept_of_topics_with_names_that_none_can_have() -> None:
+    talk = Talk(state(), lease=False)
+    for number in range(20):
+        talk.ask(PRODUCE, 9, produce((f"{number}" + "x" * 30_000, 0, batch(producer_id=CLIENT_PID, sequence=number))))
+    assert not talk.session.shared.producer_order._refused
