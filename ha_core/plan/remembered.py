@@ -7,7 +7,7 @@ too: when they are full all are emptied, and what is still asked for is found ag
 from __future__ import annotations
 
 from collections.abc import Sized
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from weakref import ref
 
 K = TypeVar("K")
@@ -26,12 +26,16 @@ class Remembered(dict[K, V]):
     __slots__ = ("__weakref__",)
 
 
+class _Table(Sized, Protocol):
+    def clear(self) -> None: ...
+
+
 class Room:
     """For all tables. They may be kept in from several threads: then there is room for a few more, or fewer."""
 
     def __init__(self, most: int = MAX_ALL, each: int = MAX_EACH) -> None:
         self._most, self._each = most, each
-        self._tables: dict[int, ref[Remembered[object, object]]] = {}
+        self._tables: dict[int, ref[_Table]] = {}
         self._count = 0
         """Of answers that were kept. Some tables are gone by now."""
 
@@ -44,7 +48,7 @@ class Room:
         if self._count >= self._most:
             self._make_room()
         if not table:
-            self._tables[id(table)] = ref(table)  # type: ignore[assignment]  # it is asked for its length only
+            self._tables[id(table)] = ref(table)
         table[key] = value
         self._count += 1
 
