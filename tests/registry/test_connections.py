@@ -43,7 +43,10 @@ def asked(port: int) -> int:
     return httpx.get(f"http://127.0.0.1:{port}/v1/gateway/settings", headers=HEADERS, trust_env=False).status_code
 
 
-@pytest.mark.parametrize("begun", [b"", BEGUN], ids=["silent", "half a request"])
+REFUSED = BEGUN + b"\r\n"
+
+
+@pytest.mark.parametrize("begun", [b"", BEGUN, REFUSED], ids=["silent", "half a request", "a request without a token"])
 def test_more_connections_than_there_may_be_that_ask_for_nothing_keep_no_gateway_out(port: int, begun: bytes) -> None:
     with ExitStack() as held:
         for _ in range(connections.MAX_CONNECTIONS + 50):

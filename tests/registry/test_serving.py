@@ -115,6 +115,17 @@ def test_a_body_that_is_not_understood_is_refused_without_what_it_says(operator:
     assert operator.get("/v1/users").json()["items"] == []
 
 
+@pytest.mark.parametrize(
+    "kind", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
+def test_what_a_page_of_somebody_else_can_have_a_browser_send_changes_nothing(operator: TestClient, kind: str) -> None:
+    # In Airflow whoever is logged in comes with a cookie, which his browser sends along.
+    headers = {"Content-Type": kind} if kind else {}
+    answer = operator.post("/v1/users", content=json.dumps(user("mallory", super_user=True)), headers=headers)
+    assert failed(answer) == (422, "invalid")
+    assert operator.get("/v1/users").json()["items"] == []
+
+
 SURROGATE = "\\ud800"
 """As JSON has it: half of a pair, which no text has."""
 

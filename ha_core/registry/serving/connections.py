@@ -14,8 +14,9 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_CONNECTIONS = 200
-MAX_WAITING = 100
-"""Of those without a whole request: above that the oldest goes, so that who comes with a request finds a place."""
+MAX_AT_REST = 150
+"""Of those without a whole request, idle ones too: above that the one that has been so for longest goes, so that
+whoever comes with a request finds a place."""
 REQUEST_S = 10.0
 ANSWER_S = 60.0
 SAY_EVERY_S = 10.0
@@ -26,50 +27,58 @@ class PromptProtocol(H11Protocol):
     """HTTP/1.1 of which headers are bounded, too: 64 kB of a request, by h11."""
 
     _timer: asyncio.TimerHandle | None = None
-    _waits = True
-    """For a whole request."""
-    _began_s = 0.0
+    _at_rest = True
+    """No whole request is worked on."""
+    _since_s = 0.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._began_s = self.loop.time()
+        self._since_s = self.loop.time()
         self._within(REQUEST_S)
-        waiting = [one for one in self.connections if isinstance(one, PromptProtocol) and one._waits]
-        if len(waiting) > MAX_WAITING:
-            min(waiting, key=lambda one: one._began_s)._end("had to make room for another one")
+        at_rest = [one for one in self.connections if isinstance(one, PromptProtocol) and one._at_rest]
+        if len(at_rest) > MAX_AT_REST:
+            min(at_rest, key=lambda one: one._since_s)._end("had to make room for another one")
 
     def data_received(self, data: bytes) -> None:
         if self._timer is None:
-            self._waits, self._began_s = True, self.loop.time()
             self._within(REQUEST_S)
+        before = self.cycle
         super().data_received(data)
-        if self._waits and self.cycle is not None and not self.cycle.more_body:
-            self._waits = False
+        if self._at_rest and self._has_whole(before):
+            self._at_rest = False
             self._within(ANSWER_S)
 
     def on_response_complete(self) -> None:
-        self._rest()
+        self._stop()
+        self._at_rest, self._since_s = True, self.loop.time()
         answered = self.cycle
         super().on_response_complete()
-        if self.cycle is not answered:  # The next one was there already.
-            self._within(ANSWER_S)
+        if self.cycle is not answered:  # The next one was there already, or a part of it.
+            self._at_rest = self.cycle.more_body
+            self._within(REQUEST_S if self._at_rest else ANSWER_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._rest()
+        self._stop()
         super().connection_lost(exc)
 
+    def _has_whole(self, before: object) -> bool:
+        """A request that is not answered yet."""
+        cycle = self.cycle
+        return cycle is not None and not cycle.more_body and (cycle is not before or not cycle.response_complete)
+
     def _within(self, seconds: float) -> None:
-        self._rest()
+        self._stop()
         self._timer = self.loop.call_later(seconds, self._end, f"took more than {seconds:.0f} s")
 
-    def _rest(self) -> None:
+    def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _end(self, why: str) -> None:
-        self._rest()
-        self._waits = False
+        self._stop()
+        self._at_rest = False
+        self.connections.discard(self)  # At once: it counts for the bound of the server.
         _ENDED.tell(self.loop.time(), self.client[0] if self.client else "?", why)
         self.transport.abort()
 
