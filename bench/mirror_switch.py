@@ -91,8 +91,8 @@ def _planned(
 
 
 def _forced(stack: Stack, store: Store, clients: Sequence[Client], scale: Scale, say: Say) -> list[Forced]:
-    ways: dict[str, Callable[[], object]] = {
-        "command": partial(switch, stack, USER, "east", "west", FORCED),
+    ways: dict[str, Callable[[], None]] = {
+        "command": partial(_by_command, stack, say),
         "Airflow": partial(_by_airflow, stack, say),
     }
     found = []
@@ -110,6 +110,12 @@ def _forced(stack: Stack, store: Store, clients: Sequence[Client], scale: Scale,
             say(f"forced by {way}: first acknowledgement after {min(first):.2f} s, all after {max(first):.2f} s")
             _home_again(stack, store)
     return found
+
+
+def _by_command(stack: Stack, say: Say) -> None:
+    steps = switch(stack, USER, "east", "west", FORCED)["steps"]
+    took = (f"{step['name']} {step['ms']:.0f}" for step in steps)
+    say(f"steps, ms: {', '.join(took)}")
 
 
 def _by_airflow(stack: Stack, say: Say) -> None:

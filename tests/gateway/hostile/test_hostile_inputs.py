@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ha_core.wire import ApiKey, encode
 from stack.harness import Stack
 from tests.gateway.hostile.catalogue import (
     LOGIN,
@@ -25,6 +26,7 @@ from tests.gateway.hostile.catalogue import (
     Outcome,
     before,
     inside,
+    raw,
     shaken,
     token,
 )
@@ -233,3 +235,30 @@ def test_two_thousand_hostile_connections_at_once_leave_a_healthy_client_alone(g
             time.sleep(0.2)
     assert gateway.metric("connections_ended", cause="fault") == 0
     assert "Traceback" not in gateway.said()
+
+
+def test_names_that_a_client_makes_up_fill_no_memory(gateway: OwnGateway) -> None:
+    # Given somebody who asks for what nobody has, by names as long as they can be, and a healthy client
+    beat = {"generation_id": 1, "member_id": "m", "group_instance_id": None}
+    at_broker = port_of(gateway, next(one for one, _ in CATALOGUE if one.at_broker))
+
+    def ask(sock: socket.socket, number: int, size: int) -> None:
+        name = f"{number:08d}" + "x" * size
+        sock.sendall(raw(ApiKey.HEARTBEAT, 3, encode(ApiKey.HEARTBEAT, 3, "request", {"group_id": name, **beat})))
+        assert reads(sock)
+
+    def play(first: int, count: int) -> None:
+        with socket.create_connection(("127.0.0.1", at_broker), 20) as sock:
+            log_in(sock, LOGIN)
+            for number in range(first, first + count):
+                ask(sock, number, 30_000)
+            held.append(gateway.memory_bytes())
+
+    held: list[int] = []
+    with Healthy(gateway.port) as healthy:
+        play(0, 300)
+        # When he has sent a hundred megabytes of them
+        play(1_000, 3_500)
+    # Then the gateway has kept next to nothing, while he was there
+    assert held[1] - held[0] < 24 << 20, f"{held[1] - held[0]} bytes more"
+    assert healthy.worst_s < 2.0
