@@ -59,8 +59,8 @@ RULES = (
     Rule("ha_core/wire", (), ("google_crc32c",), IMPURE, clock=False),
     Rule("ha_core/tls", ("ha_core.wire.tls_files",), ()),
     Rule("ha_core/store", ("ha_core.model", "ha_core.tls", "ha_core.wire.tls_files"), ("kazoo", "yaml")),
-    Rule("ha_core/datacache", ("ha_core.store",), ()),
-    Rule("ha_core/datacache/core", (), (), IMPURE, clock=False),
+    Rule("ha_core/datacache", ("ha_core.store", "ha_core.model.layered"), ()),
+    Rule("ha_core/datacache/core", ("ha_core.model.layered",), (), IMPURE, clock=False),
     Rule("ha_core/mirror", ("ha_core.model", "ha_core.wire"), CODECS, IMPURE, clock=False),
     Rule(
         "ha_core/kafka", ("ha_core.model", "ha_core.plan.facts", "ha_core.wire", "ha_core.mirror", "ha_core.tls"), None

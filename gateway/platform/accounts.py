@@ -32,7 +32,9 @@ class PlatformAccounts:
         before, self._users = self._users, users
         changes = users.changes(before)
         return frozenset(
-            name for name, was, is_ in changes if disabled(is_) or not _mechanisms(was) <= _mechanisms(is_)
+            name
+            for name, was, is_ in changes
+            if disabled(is_) or (was is not None and not _mechanisms(was) <= _mechanisms(is_))
         )
 
     def may_stay(self, user: str, mechanism: str) -> bool:

@@ -7,15 +7,16 @@ where not even he can be read. A user who cannot be read is denied everything, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from functools import cache, lru_cache, partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.platform.accounts import disabled
 from ha_core.datacache.core.held import Content
-from ha_core.datacache.core.packed import Packed, plain
+from ha_core.datacache.core.packed import BEGIN, Record, Shape, plain, row_of
+from ha_core.datacache.core.rows import Rows
 from ha_core.datacache.core.source import Row
 from ha_core.model.access import (
     ANY_HOST,
@@ -30,10 +31,14 @@ from ha_core.model.access import (
     ResourceType,
     User,
     access_rule,
+    host_name,
     principal,
     resource_name,
 )
-from ha_core.plan.rights import Rights
+from ha_core.plan.rights import PackedRule, Rights, packed
+from ha_core.store.watching import no_search
+
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 
 
 class PlatformRights:
@@ -45,64 +50,120 @@ class PlatformRights:
     def __init__(self) -> None:
         self.rights = Rights()
         self.unreadable: dict[tuple[str, str], tuple[AccessRule, ...]] = {}
-        self._disabled: dict[str, tuple[AccessRule, ...]] = {}
-        """Users → that everything is denied to them."""
+        self._denied: dict[str, tuple[AccessRule, ...]] = {}
+        """Users, who are disabled or cannot be read → that everything is denied to them."""
         self._users = self._rules = Content()
 
     def follow_users(self, users: Content) -> Rights:
         before, self._users = self._users, users
+        with nullcontext() if before.rows else no_search():
+            return self._follow_users(users, before)
+
+    def _follow_users(self, users: Content, before: Content) -> Rights:
         changed: dict[str, User | None] = {}
         removed: list[AccessRule] = []
+        added: list[AccessRule] = []
         for name, _, after in users.changes(before):
-            removed += self.unreadable.pop(("users", name), ())
-            removed += self._disabled.pop(name, ())
+            removed += self._denied.pop(name, ())
+            self.unreadable.pop(("users", name), None)
             user = None if after is None else _user(after)
-            if disabled(after):
-                self._disabled[name] = _everything(f"User:{name}")
-            if after is not None and user is None:
-                self.unreadable["users", name] = _everything(f"User:{name}")
+            unreadable = after is not None and user is None
+            if unreadable or disabled(after):
+                denied = self._denied[name] = _everything(f"User:{name}")
+                added += denied
+                if unreadable:
+                    self.unreadable["users", name] = denied
             changed[name] = user
-        self.rights = self.rights.changed(changed, self._denied_instead(), removed)
+        self.rights = self.rights.changed(changed, added, removed)
         return self.rights
 
     def follow_rules(self, rules: Content) -> Rights:
         before, self._rules = self._rules, rules
         if not before.rows:
-            # In one go, without keeping a million of them beside what is made of them.
-            added = (rule for row in rules.rows.values() for rule in self._read(row))
-            users = (user for row in self._users.rows.values() if (user := _user(row)) is not None)
-            self.rights = Rights(users, chain(added, self._denied_for_users()))
+            with no_search():
+                self.rights = self.rights.changed(packed_rules=self._all(rules.rows))
             return self.rights
-        more: list[AccessRule] = []
-        fewer: list[AccessRule] = []
+        added: list[AccessRule] = []
+        removed: list[AccessRule] = []
         for key, was, is_ in rules.changes(before):
             gone = self.unreadable.pop(("rules", key), None)
             if was is not None:
-                fewer += _rules_of(was) if gone is None else gone
+                removed += _rules_of(was) if gone is None else gone
             if is_ is not None:
-                more += self._read(is_)
-        self.rights = self.rights.changed({}, chain(more, self._denied_instead()), fewer)
+                added += self._read(is_)
+        self.rights = self.rights.changed({}, added, removed)
         return self.rights
+
+    def _all(self, rows: Rows) -> Iterator[PackedRule]:
+        """In one go, without a million rules beside what is made of them: each word is read where it comes first."""
+        topics, others = cache(partial(resource_name, TOPIC)), cache(partial(resource_name, GROUP))
+        shape: Shape | None = None
+        last: object = None
+        words, at_principal, at_name, at_host = _NOWHERE
+        for key, record in rows.records.entries():
+            if record[1] is not shape:
+                shape = record[1]
+                words, at_principal, at_name, at_host = _places(record[1])
+            try:
+                bits, topic = _bits(*words(record))
+                name = topics(record[at_name]) if topic else others(record[at_name])
+                host = record[at_host]
+                if host != ANY_HOST:
+                    host = host_name(host)
+                whose = record[at_principal]
+                if whose is not last:
+                    principal(whose)
+                    last = whose
+            except _UNREADABLE:
+                yield from map(packed, self._read(row_of(key, record)))
+            else:
+                yield whose, name, bits, host
 
     def _read(self, row: Row) -> tuple[AccessRule, ...]:
         try:
-            return (_rule(row),)
+            return (access_rule(plain(row.value) or {}),)
         except _UNREADABLE:
             instead = self.unreadable["rules", row.key] = _instead(row.value or {})
             return instead
 
-    def _denied_instead(self) -> Iterable[AccessRule]:
-        """All of it, at each change: what goes with one that could be read again may be denied for another one, too."""
-        return chain.from_iterable(chain(self.unreadable.values(), self._disabled.values()))
-
-    def _denied_for_users(self) -> Iterator[AccessRule]:
-        yield from chain.from_iterable(list(self._disabled.values()))
-        for (kind, _), denied in list(self.unreadable.items()):
-            if kind == "users":
-                yield from denied
-
 
 _UNREADABLE = (AccessRuleError, KeyError, TypeError, AttributeError)
+_WORDS = ("resource_type", "pattern", "operation", "effect")
+
+
+class _Places(NamedTuple):
+    """Where a record has what a rule says."""
+
+    words: Callable[[Record], tuple[Any, ...]]
+    principal: int
+    name: int
+    host: int
+
+
+_NOWHERE = _Places(lambda record: (None,) * len(_WORDS), 0, 0, 0)
+"""Words that are none: the row is read by itself."""
+
+
+def _places(shape: Shape) -> _Places:
+    """`_NOWHERE`: not of a rule with all its fields, and no others."""
+    at = {field: BEGIN + place for field, place in shape.fields.items() if isinstance(place, int)}
+    if set(shape.fields) != set(AccessRule._fields) or len(at) < len(shape.fields):
+        return _NOWHERE
+    return _Places(itemgetter(*(at[word] for word in _WORDS)), at["principal"], at["name"], at["host"])
+
+
+class _Bits(NamedTuple):
+    """:ivar topic: whether the rule's name is one of topics."""
+
+    bits: int
+    topic: bool
+
+
+@lru_cache(maxsize=1024)
+def _bits(*words: str) -> _Bits:
+    """:raises AccessRuleError: one of the words is not known."""
+    rule = access_rule({"principal": ANYBODY, "name": CLUSTER_NAME, **dict(zip(_WORDS, words, strict=True))})
+    return _Bits(packed(rule)[2], rule.resource_type is TOPIC)
 
 
 def _user(row: Row) -> User | None:
@@ -113,53 +174,20 @@ def _user(row: Row) -> User | None:
         return None
     if not all(isinstance(group, str) for group in groups):
         return None
-    return User(row.key, frozenset(groups), super_user and not disabled(row))
+    return User(row.key, _groups(*groups), super_user and not disabled(row))
+
+
+@lru_cache(maxsize=1 << 14)
+def _groups(*groups: str) -> frozenset[str]:
+    """Many are in the same ones."""
+    return frozenset(groups)
 
 
 def _rules_of(row: Row) -> tuple[AccessRule, ...]:
     try:
-        return (_rule(row),)
+        return (access_rule(plain(row.value) or {}),)
     except _UNREADABLE:
         return _instead(row.value or {})
-
-
-def _rule(row: Row) -> AccessRule:
-    """As `access_rule`, for a million of them."""
-    said = row.value or {}
-    pick = _picks.get(said.fields) if isinstance(said, Packed) else None
-    if pick is None or not isinstance(said, Packed):
-        return _slowly(row)
-    whose, kind, name, way, what, allow, host = pick(said.values_in_order)
-    if host != ANY_HOST:
-        return access_rule(said)
-    resource, pattern, operation, effect = _numbers(kind, way, what, allow)
-    return AccessRule(_principal(whose), resource, _name(resource, name), pattern, operation, effect)
-
-
-def _slowly(row: Row) -> AccessRule:
-    """The first of its shape; if it can be read, others go the quick way."""
-    said = row.value or {}
-    rule = access_rule(plain(said) or {})
-    if isinstance(said, Packed) and set(said.fields) == set(AccessRule._fields):
-        _picks[said.fields] = itemgetter(*map(said.fields.index, AccessRule._fields))
-    return rule
-
-
-_picks: dict[tuple[str, ...], Callable[[tuple[Any, ...]], tuple[Any, ...]]] = {}
-"""By the order of fields: their values in the order of `AccessRule`'s. All rules of a platform have the same one."""
-
-_principal, _name = lru_cache(maxsize=1 << 16)(principal), lru_cache(maxsize=1 << 16)(resource_name)
-"""Rules of one principal lie beside each other, and many are for the same names."""
-
-
-@lru_cache(maxsize=1024)
-def _numbers(
-    resource: str, pattern: str, operation: str, effect: str
-) -> tuple[ResourceType, PatternType, AclOperation, Permission]:
-    """:raises AccessRuleError: one of the words is not known."""
-    words = {"resource_type": resource, "pattern": pattern, "operation": operation, "effect": effect}
-    rule = access_rule({"principal": ANYBODY, "name": CLUSTER_NAME, **words})
-    return rule.resource_type, rule.pattern, rule.operation, rule.effect
 
 
 def _instead(said: Mapping[str, Any]) -> tuple[AccessRule, ...]:

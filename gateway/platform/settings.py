@@ -15,7 +15,7 @@ PlatformSettings = Mapping[str, Mapping[str, int]]
 def settings(content: Content) -> PlatformSettings:
     """What cannot be read is left out: its default holds."""
     found: dict[str, dict[str, int]] = {}
-    for row in content.rows.values():
+    for row in content.rows.all():
         said = row.value or {}
         kind, name, value = said.get("type"), said.get("name"), said.get("value")
         if isinstance(kind, str) and isinstance(name, str) and isinstance(value, int) and value > 0:

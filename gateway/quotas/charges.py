@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from gateway.quotas.meter import Meter
@@ -55,7 +55,8 @@ Topics = Mapping[bytes, Charge]
 NO_TOPICS: Topics = {}
 
 
-class Bytes(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Bytes:
     """What counts for the bytes of one direction.
 
     :ivar topics: those that count for a quota of their own, and for nothing else.
@@ -73,13 +74,16 @@ class Bytes(NamedTuple):
 
     def take(self, size: int, of_topics: Mapping[bytes, int], now: float) -> float:
         """:param of_topics: how many of them are of which topic, as far as one has a quota of its own."""
+        rest = self.rest
+        if not of_topics:
+            return 0.0 if rest is None else rest.take(max(size, 0), now)
         wait_s = 0.0
         for topic, part in of_topics.items():
             if (charge := self.topics.get(topic)) is not None:
                 size -= part
                 wait_s = max(wait_s, charge.take(part, now))
-        if self.rest is not None:
-            wait_s = max(wait_s, self.rest.take(max(size, 0), now))
+        if rest is not None:
+            wait_s = max(wait_s, rest.take(max(size, 0), now))
         return wait_s
 
     def owed_s(self, now: float) -> float:
@@ -88,7 +92,8 @@ class Bytes(NamedTuple):
         return max((one.meter.owed_s(now) for one in charges if one is not None), default=0.0)
 
 
-class Charges(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Charges:
     """What counts for one client."""
 
     produce: Bytes | None

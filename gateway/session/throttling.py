@@ -30,7 +30,7 @@ from ha_core.plan.remembered import MAX_NAME
 from ha_core.wire import ApiKey
 from ha_core.wire.fetch import FetchPatcher
 from ha_core.wire.produce import ProduceScan
-from ha_core.wire.throttle import HEAD_BYTES, ThrottleField, client_waits, say_throttle, throttle_field
+from ha_core.wire.throttle import bytes_before_throttle, client_waits, say_throttle, throttle_field
 
 MUTE_S = 5.0
 """Clients have up to five requests on their way (`max.in.flight.requests.per.connection` of Java, of all others where
@@ -48,6 +48,8 @@ _INT = Struct(">i")
 _FETCH = int(ApiKey.FETCH)
 _PRODUCE = int(ApiKey.PRODUCE)
 _NO_TOPICS: Mapping[bytes, int] = {}
+_NOBODY = object()
+"""Who has no client id has None."""
 
 
 class Throttled(Enum):
@@ -64,7 +66,10 @@ class Throttling:
     :ivar unpaid_s: of it what was not counted yet.
     """
 
-    __slots__ = ("_by_client", "_counts", "_meters", "anew", "muted_until", "quotas", "timed", "unpaid_s", "user")
+    __slots__ = (
+        "_by_client", "_counts", "_last", "_last_id", "_meters", "anew", "muted_until", "quotas", "timed", "unpaid_s",
+        "user",
+    )  # fmt: skip
 
     def __init__(self, quotas: Quotas | None, meters: Meters, counts: Counts) -> None:
         self.quotas = quotas
@@ -75,6 +80,9 @@ class Throttling:
         self.unpaid_s = 0.0
         self._meters, self._counts = meters, counts
         self._by_client: dict[str | None, Charges | None] = {}
+        self._last_id: object = _NOBODY
+        """Who sent the last request, and what counts for him: on a connection nearly always the same one."""
+        self._last: Charges | None = None
 
     def charges(self, request: Request, now: float) -> Charges | None:
         """What counts for whoever sends this; None: nothing."""
@@ -82,30 +90,36 @@ class Throttling:
         if quotas is None:
             return None
         client_id = request.client_id
+        if client_id == self._last_id:
+            return self._last
         known = self._by_client
-        if client_id in known:
-            return known[client_id]
-        if len(known) >= MAX_CLIENT_IDS or len(client_id or "") > MAX_NAME:
-            known.clear()
-        found = known[client_id] = self._meters.charges(quotas, identify(self.user, client_id), now)
-        self.timed = any(one is not None and one.request is not None for one in known.values())
-        return found
+        if client_id not in known:
+            if len(known) >= MAX_CLIENT_IDS or len(client_id or "") > MAX_NAME:
+                known.clear()
+            known[client_id] = self._meters.charges(quotas, identify(self.user, client_id), now)
+            self.timed = any(one is not None and one.request is not None for one in known.values())
+        self._last_id, self._last = client_id, known[client_id]
+        return self._last
 
     def enter(self, user: str) -> None:
         """The client is this user from now on."""
         self.user = user
-        self._by_client.clear()
+        self._forget()
 
     def follow(self, quotas: Quotas | None, now: float) -> None:
         """Other quotas than a moment ago count from the next request on, and nobody waits for the old ones."""
         if quotas is self.quotas:
             return
         self.quotas = quotas
-        self._by_client.clear()
+        self._forget()
         self.timed = False
         if self.muted_until > now:
             self.muted_until = now
             self.anew = True
+
+    def _forget(self) -> None:
+        self._by_client.clear()
+        self._last_id, self._last = _NOBODY, None
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -153,8 +167,7 @@ class Throttling:
         request = pending.request
         if request.charged or self.charges(request, now) is None:
             return 0
-        at_head = throttle_field(request.api_key, request.api_version) is ThrottleField.HEAD
-        return HEAD_BYTES if at_head else 0
+        return bytes_before_throttle(request.api_key, request.api_version)
 
     def begins(self, pending: Passed, frame: memoryview, size: int, now: float) -> Counter[bytes] | None:
         """An answer of `size` bytes begins to come; its beginning is in `frame`.

@@ -10,22 +10,25 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from ha_core.datacache.core.blocks import BLOCK_ROWS, Block, Read, Reading, ReadingFirst, blocks, blocks_of_changes
 from ha_core.datacache.core.digest import fingerprint
 from ha_core.datacache.core.errors import DataCacheError
 from ha_core.datacache.core.held import Content
-from ha_core.datacache.core.packed import Packed, lean, plain, shared
+from ha_core.datacache.core.packed import Record
+from ha_core.datacache.core.rows import Rows
 from ha_core.datacache.core.source import Row
+from ha_core.model.layered import Layered
 from ha_core.store.watching import no_search
 
-SCHEMA = 1
-BLOCK_ROWS = 1000
+SCHEMA = 2
+_READINGS: Mapping[int, type[ReadingFirst | Reading]] = {1: ReadingFirst, SCHEMA: Reading}
+"""By the schema of a file. What is kept next is written by the newest one."""
 PAUSE_S = 0.001
 """Writing gives way to others after each block: a million rows take seconds."""
 MAX_LINE_BYTES = 64 << 20
@@ -66,13 +69,13 @@ class KeptFile:
             with self._path.open("rb") as file, no_search():
                 age_s = max(0.0, time.time() - os.fstat(file.fileno()).st_mtime)
                 found = _read(file, self._source)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None  # Blocks that are whole, and are none of ours.
         if found is None:
             return None
         if found.sound:
             self.content, self._appended = found.content, found.appended
-        # Else all is written anew with the next state: behind a torn end nothing may be appended.
+        # Else all is written anew with the next state: behind a torn end, or another schema, nothing may be appended.
         return Kept(found.content, age_s)
 
     def keep(self, content: Content, current_s: float) -> None:
@@ -103,7 +106,7 @@ class KeptFile:
     def _append(self, before: Content, content: Content) -> None:
         rows = [change.after or Row(change.key, content.at_us, None) for change in content.changes(before)]
         with self._path.open("ab") as file:
-            _put(file, content, rows)
+            _put(file, content, blocks_of_changes(rows))
         self._appended += len(rows)
 
     def _write(self, content: Content) -> None:
@@ -113,39 +116,18 @@ class KeptFile:
         # It holds keys of passwords: nobody else reads it, not even for a moment.
         with open(new, "wb", opener=lambda path, flags: os.open(path, flags | os.O_EXCL, 0o600)) as file:
             file.write(_line({"schema": SCHEMA, "source": self._source}))
-            _put(file, content, content.rows.values())
+            _put(file, content, blocks(content.rows))
         new.replace(self._path)
         self._appended = 0
 
 
-def _put(file: BinaryIO, content: Content, rows: Iterable[Row]) -> None:
-    for fields, alike in groupby(rows, _fields):
-        while block := list(islice(alike, BLOCK_ROWS)):
-            file.write(_line(_block(fields, block)))
-            time.sleep(PAUSE_S)
+def _put(file: BinaryIO, content: Content, parts: Iterable[Block]) -> None:
+    for block in parts:
+        file.write(_line(block))
+        time.sleep(PAUSE_S)
     file.write(_line({"at_us": content.at_us, "fingerprint": f"{content.fingerprint:x}"}))
     file.flush()
     os.fsync(file.fileno())
-
-
-def _fields(row: Row) -> tuple[str, ...] | None:
-    return None if row.value is None else tuple(row.value)
-
-
-def _block(fields: tuple[str, ...] | None, rows: Sequence[Row]) -> dict[str, Any]:
-    """Without the names of fields in each row: it is half as long, and read twice as fast."""
-    if fields is None:
-        return {"gone": [(row.key, row.changed_us) for row in rows]}
-    return {"fields": fields, "rows": [(row.key, row.changed_us, *(plain(row.value) or {}).values()) for row in rows]}
-
-
-def _rows(block: dict[str, Any]) -> Iterator[Row]:
-    if "fields" in block:
-        fields = shared(tuple(block["fields"]))
-        for key, changed_us, *values in block["rows"]:
-            yield Row(key, changed_us, Packed(fields, lean(values)))
-    for key, changed_us in block.get("gone", ()):
-        yield Row(key, changed_us, None)
 
 
 def _line(said: dict[str, Any]) -> bytes:
@@ -158,36 +140,37 @@ class _Found(NamedTuple):
     appended: int
     """Rows behind the first state."""
     sound: bool
-    """Nothing else lies behind it."""
+    """Nothing else lies behind it, and what is kept next may."""
 
 
 def _read(file: BinaryIO, source: str) -> _Found | None:
     """The newest state of which everything is as it was written."""
-    blocks = _blocks(file)
-    head = next(blocks, {})
-    if (head.get("schema"), head.get("source")) != (SCHEMA, source):
+    lines = _lines(file)
+    head = next(lines, {})
+    schema = head.get("schema")
+    begin = _READINGS.get(schema) if isinstance(schema, int) else None
+    if begin is None or head.get("source") != source:
         return None
-    rows: dict[str, Row] = {}
+    records: dict[str, Record] = {}
     state: tuple[int, int] | None = None
-    newer: list[Row] = []
-    appended = 0
-    for block in blocks:
-        newer += _rows(block)
-        if "at_us" in block:
-            appended += 0 if state is None else len(newer)
-            for row in newer:
-                if row.value is None:
-                    rows.pop(row.key, None)
-                else:
-                    rows[row.key] = row
-            newer, state = [], (block["at_us"], int(block["fingerprint"], 16))
-    if state is None or fingerprint(row.changed_us for row in rows.values()) != state[1]:
+    newer: list[Read] = []
+    appended, reading = 0, begin()
+    for line in lines:
+        if "at_us" in line:
+            appended += sum(block.put_in(records) for block in newer)
+            newer, state, reading = [], (line["at_us"], int(line["fingerprint"], 16)), begin()
+        elif state is None:
+            reading.read(line).put_in(records)
+        else:
+            newer.append(reading.read(line))
+    if state is None or fingerprint(record[0] for record in records.values()) != state[1]:
         return None
-    sound = not newer and file.tell() == os.fstat(file.fileno()).st_size
-    return _Found(Content(state[0], rows, state[1]), appended, sound)
+    whole = not newer and file.tell() == os.fstat(file.fileno()).st_size
+    rows = Rows(Layered(records))
+    return _Found(Content(state[0], rows, state[1]), appended, whole and schema == SCHEMA)
 
 
-def _blocks(file: BinaryIO) -> Iterator[dict[str, Any]]:
+def _lines(file: BinaryIO) -> Iterator[dict[str, Any]]:
     """Up to the first that is not as it was written, where the file is left standing."""
     begin = 0
     while line := file.readline(MAX_LINE_BYTES):

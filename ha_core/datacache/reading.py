@@ -155,7 +155,7 @@ class Reading:
         """None: it is to end."""
         digest = Digest()
         rows: list[Row] = []
-        for row in main.rows.values():
+        for row in main.rows.all():
             rows.append(row)
             if len(rows) == _SLICE_ROWS:
                 digest.add(rows)

@@ -12,7 +12,11 @@ principal for the first time is compiled; what is asked of a name is kept with w
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from itertools import chain
+from sys import intern
 
 from ha_core.model.access import (
     ANY_HOST,
@@ -26,6 +30,7 @@ from ha_core.model.access import (
     ResourceType,
     User,
 )
+from ha_core.model.layered import Layered
 from ha_core.plan.remembered import Remembered, Room
 
 EVERYTHING = sum(1 << operation for operation in AclOperation)
@@ -44,10 +49,21 @@ MAX_ASKING = 20_000
 
 _Masks = tuple[int, int]
 """(allowed, denied)"""
+PackedRule = tuple[str, str, int, str]
+"""Principal, name, `bits` of the rest, host. Of equal names, and numbers, there is one object."""
 _Packed = tuple[int | str, ...]
-"""Code and name in turn, of each rule of one principal. The code: host · 2^12, effect · 2^10, pattern · 2^7,
-type · 2^4, operation."""
+"""Code and name in turn, of each rule of one principal. The code: host · 2^12, and `bits`."""
 _NOTHING: _Masks = (0, 0)
+
+
+@cache
+def bits(resource: int, pattern: int, operation: int, effect: int) -> int:
+    return effect << 10 | pattern << 7 | resource << 4 | operation
+
+
+def packed(rule: AccessRule) -> PackedRule:
+    principal, resource, name, pattern, operation, effect, host = rule
+    return principal, intern(name), bits(resource, pattern, operation, effect), host
 
 
 class Verdicts:
@@ -184,15 +200,14 @@ class Rights:
     __slots__ = ("_codes", "_hosts", "_indexes", "_room", "_rules", "_users", "_verdicts")
 
     def __init__(self, users: Iterable[User] = (), rules: Iterable[AccessRule] = ()) -> None:
-        self._users = {user.name: user for user in users if user.groups or user.super_user}
+        self._users = Layered({user.name: user for user in users if _says_something(user)})
         """Of the others nothing need be known."""
         self._hosts: dict[str, int] = {ANY_HOST: 0}
         self._codes: dict[int, int] = {}
-        self._rules: dict[str, _Packed] = {}
         self._indexes: dict[tuple[str, str], _Index] = {}
         self._verdicts: dict[tuple[str, str], Verdicts] = {}
         self._room = Room()
-        self._rules.update(self._packed(rules))
+        self._rules = Layered(self._by_principal(map(packed, rules)))
 
     def __len__(self) -> int:
         """How many rules there are."""
@@ -217,10 +232,10 @@ class Rights:
         return user in self._users or f"User:{user}" in self._rules
 
     def rules(self, principal: str | None = None) -> Iterator[AccessRule]:
-        """Those of one principal, or all."""
+        """Those of one principal, or all; what is said twice, once."""
         hosts = {number: host for host, number in self._hosts.items()}
         for name in self._rules if principal is None else [principal] if principal in self._rules else ():
-            for code, resource in _pairs(self._rules[name]):
+            for code, resource in dict.fromkeys(_pairs(self._rules[name])):
                 yield AccessRule(
                     name,
                     ResourceType(code >> 4 & 7),
@@ -245,42 +260,46 @@ class Rights:
         users: Mapping[str, User | None] = {},
         added: Iterable[AccessRule] = (),
         removed: Iterable[AccessRule] = (),
+        packed_rules: Iterable[PackedRule] = (),
     ) -> Rights:
-        """The same after a few changes: what they do not touch is shared.
+        """The same after changes: what they do not touch is shared.
 
         :param users: by name; None: he is no more.
+        :param removed: first; what is said twice stays, if it is removed once.
+        :param packed_rules: are added, too.
         """
         new = Rights()
-        new._users = {name: user for name, user in self._users.items() if name not in users}
-        new._users |= {name: user for name, user in users.items() if user and (user.groups or user.super_user)}
+        new._users = self._users
+        if users:
+            new._users = new._users.changed(
+                {name: user if user and _says_something(user) else None for name, user in users.items()}
+            )
         new._hosts, new._codes = dict(self._hosts), dict(self._codes)
-        new._rules = dict(self._rules)
-        fewer, more = new._packed(removed), new._packed(added)
-        for principal in fewer.keys() | more.keys():
-            gone = set(_pairs(fewer.get(principal, ())))
-            kept = [pair for pair in _pairs(new._rules.pop(principal, ())) if pair not in gone]
-            pairs = dict.fromkeys((*kept, *_pairs(more.get(principal, ()))))
-            if pairs:
-                new._rules[principal] = tuple(word for pair in pairs for word in pair)
-        new._indexes = {key: found for key, found in self._indexes.items() if key[0] not in fewer | more}
+        fewer = new._by_principal(map(packed, removed))
+        more = new._by_principal(chain(map(packed, added), packed_rules))
+        before = self._rules
+        changed: dict[str, _Packed | None] = {
+            principal: (*_without(before.get(principal, ()), fewer.get(principal, ())), *more.get(principal, ()))
+            or None
+            for principal in more.keys() | fewer.keys()
+        }
+        new._rules = before.changed(changed)
+        new._indexes = {key: found for key, found in self._indexes.items() if key[0] not in changed}
         return new
 
-    def _packed(self, rules: Iterable[AccessRule]) -> dict[str, _Packed]:
-        """By principal. Equal numbers and names are one object each."""
+    def _by_principal(self, rules: Iterable[PackedRule]) -> dict[str, _Packed]:
         hosts, codes = self._hosts, self._codes
-        names: dict[str, str] = {}
-        packed: dict[str, list[int | str]] = {}
-        for principal, resource, name, pattern, operation, effect, host in rules:
-            number = hosts.get(host)
-            if number is None:
-                number = hosts[host] = len(hosts)
-            code = number << 12 | effect << 10 | pattern << 7 | resource << 4 | operation
-            found = packed.get(principal)
-            if found is None:
-                found = packed[principal] = []
-            found.append(codes.setdefault(code, code))
-            found.append(names.setdefault(name, name))
-        return {principal: tuple(words) for principal, words in packed.items()}
+        gathered: defaultdict[str, list[int | str]] = defaultdict(list)
+        last, words = None, gathered[""]
+        for principal, name, rest, host in rules:
+            if principal is not last:
+                last, words = principal, gathered[principal]
+            if host == ANY_HOST:
+                words += (rest, name)
+            else:
+                code = hosts.setdefault(host, len(hosts)) << 12 | rest
+                words += (codes.setdefault(code, code), name)
+        return {principal: tuple(words) for principal, words in gathered.items() if words}
 
     def _compile(self, user: str, host: str) -> Verdicts:
         if self.super_user(user):
@@ -308,6 +327,24 @@ class Rights:
                 self._indexes.clear()
             found = self._indexes[key] = _Index(self._rules[principal], self._hosts[host])
         return found
+
+
+def _says_something(user: User) -> bool:
+    return bool(user.groups) or user.super_user
+
+
+def _without(rules: _Packed, fewer: _Packed) -> _Packed:
+    """Each of `fewer` takes away one that is equal, if there is one."""
+    if not fewer:
+        return rules
+    gone = Counter(_pairs(fewer))
+    left: list[int | str] = []
+    for pair in _pairs(rules):
+        if gone[pair] > 0:
+            gone[pair] -= 1
+        else:
+            left += pair
+    return tuple(left)
 
 
 def _both(one: _Masks, other: _Masks) -> _Masks:

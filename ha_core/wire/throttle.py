@@ -36,6 +36,12 @@ def throttle_field(api_key: int, version: int) -> ThrottleField | None:
     return ThrottleField.TAIL if fields[-1] == _FIELD else None
 
 
+@cache
+def bytes_before_throttle(api_key: int, version: int) -> int:
+    """How many bytes of an answer have to be there before its field at the head can be written."""
+    return HEAD_BYTES if throttle_field(api_key, version) is ThrottleField.HEAD else 0
+
+
 _WAITS_FROM = {int(ApiKey.PRODUCE): 6, int(ApiKey.FETCH): 8}
 
 

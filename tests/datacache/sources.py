@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any
 
 from ha_core.datacache.core import digest
 from ha_core.datacache.core.held import Content
+from ha_core.datacache.core.packed import record_of
 from ha_core.datacache.core.source import Changes, Row
 
 _TIME = attrgetter("changed_us")
@@ -16,7 +17,7 @@ _TIME = attrgetter("changed_us")
 
 def damage(content: Content, key: str) -> None:
     """In memory, where nobody may write to it."""
-    cast("dict[str, Row]", content.rows)[key] = Row(key, 1, {"is": "damaged"})
+    content.rows.records = content.rows.records.changed({key: record_of(Row(key, 1, {"is": "damaged"}))})
 
 
 class History:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ha_core.datacache.cache import DataCache
+from ha_core.datacache.core.rows import rows_of
 from ha_core.datacache.core.source import Row
 from ha_core.datacache.kept_file import KeptFile
 from ha_core.datacache.state import Settings
@@ -109,7 +110,7 @@ def test_what_was_changed_in_the_file_is_healed_by_the_first_read(
     file = KeptFile(tmp_path / "gw-1", "here")
     found = file.load()
     assert found is not None
-    rows = {key: Row(key, row.changed_us, {"is": "planted"}) for key, row in found.content.rows.items()}
+    rows = rows_of(Row(key, row.changed_us, {"is": "planted"}) for key, row in found.content.rows.items())
     (tmp_path / "gw-1").unlink()
     KeptFile(tmp_path / "gw-1", "here").keep(
         type(found.content)(found.content.at_us, rows, found.content.fingerprint), 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from hashlib import blake2b
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from ha_core.datacache import kept_file
+from ha_core.datacache.core import blocks, packed
 from ha_core.datacache.core.digest import fingerprint
 from ha_core.datacache.core.held import Content
+from ha_core.datacache.core.rows import rows_of
 from ha_core.datacache.core.source import Row
 from ha_core.datacache.kept_file import KeptFile, KeptFileError
 
@@ -20,7 +23,7 @@ SOURCE = "https://platform.example.org"
 
 def content(at_us: int, **rows: int) -> Content:
     """:param rows: key → time of its version."""
-    made = {key: Row(key, changed_us, {"is": [key, changed_us]}) for key, changed_us in rows.items()}
+    made = rows_of(Row(key, changed_us, {"is": [key, changed_us]}) for key, changed_us in rows.items())
     return Content(at_us, made, fingerprint(rows.values()))
 
 
@@ -53,7 +56,7 @@ def test_values_of_every_shape_come_back(path: Path) -> None:
         {"a": 1, "b": {}},
         {"a": True},
     ]
-    rows = {str(number): Row(str(number), number, value) for number, value in enumerate(values, 1)}
+    rows = rows_of(Row(str(number), number, value) for number, value in enumerate(values, 1))
     served = Content(9, rows, fingerprint(range(1, len(values) + 1)))
 
     KeptFile(path, SOURCE).keep(served, time.time())
@@ -72,6 +75,7 @@ def test_later_states_are_appended_until_the_file_has_grown_and_the_newest_comes
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 2)
     monkeypatch.setattr(kept_file, "BLOCK_ROWS", 2)
     file = KeptFile(path, SOURCE)
     file.keep(content(3, a=1, b=2, c=3), time.time())
@@ -128,6 +132,137 @@ def test_whatever_byte_is_damaged_nothing_else_comes_back_than_what_was_once_kep
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         assert kept(path) in (None, first, second)
+
+
+FIRST_SCHEMA = b"""\
+a554d6b9abad855ee1a93ea8070010c1 {"schema":1,"source":"https://platform.example.org"}
+f9f1ba4704ea6cdc46a5d5d8fb9d7189 {"fields":["name","groups","scram"],"rows":[["alice",1,"alice",["tills"],\
+{"SCRAM-SHA-256":{"salt":"c2FsdA==","iterations":4096}}],["bob",2,"bob",[],{}]]}
+c741e1b872d2177af25b8470ce2f1eac {"fields":["name","disabled","groups"],"rows":[["carol",3,"carol",true,[]]]}
+a0d35c6adde0949ad9b6388d1d4573d0 {"at_us":3,"fingerprint":"e"}
+a0cb53a906b6d4ce6cc54e9ae49d485d {"gone":[["alice",5]]}
+f6c750f1ed6d122308b413ebe1cc4ebc {"fields":["name","groups","scram"],"rows":[["bob",5,"bob",["ops"],{}]]}
+10ca576535203a1b089e4eb000dee3aa {"at_us":5,"fingerprint":"22"}
+"""
+KEYS = {"SCRAM-SHA-256": {"salt": "c2FsdA==", "iterations": 4096}}
+CAROL = Row("carol", 3, {"name": "carol", "disabled": True, "groups": []})
+OF_FIRST_SCHEMA = [
+    Content(
+        3,
+        rows_of(
+            [
+                Row("alice", 1, {"name": "alice", "groups": ["tills"], "scram": KEYS}),
+                Row("bob", 2, {"name": "bob", "groups": [], "scram": {}}),
+                CAROL,
+            ]
+        ),
+        fingerprint([1, 2, 3]),
+    ),
+    Content(5, rows_of([CAROL, Row("bob", 5, {"name": "bob", "groups": ["ops"], "scram": {}})]), fingerprint([3, 5])),
+]
+
+
+def test_a_file_of_the_first_schema_is_read_and_what_comes_next_is_written_anew(path: Path) -> None:
+    # Given
+    path.parent.mkdir()
+    path.write_bytes(FIRST_SCHEMA)
+    file = KeptFile(path, SOURCE)
+    # When
+    found = file.load()
+    # Then
+    assert found is not None
+    assert found.content == OF_FIRST_SCHEMA[1]
+    file.keep(found.content.after([Row("dave", 6, {"name": "dave"})], 6), time.time())
+    lines = path.read_bytes().splitlines()
+    assert [json.loads(line[33:]).get("schema") for line in lines[:2]] == [2, None]
+    again = kept(path)
+    assert again is not None
+    assert set(again.rows) == {"bob", "carol", "dave"}
+
+
+@pytest.mark.parametrize("schema", [1, 2])
+def test_wherever_a_file_ends_a_state_comes_back_that_was_once_kept_or_none(path: Path, schema: int) -> None:
+    # Given a file with two states
+    path.parent.mkdir()
+    path.write_bytes(FIRST_SCHEMA)
+    if schema == 2:
+        path.unlink()
+        file = KeptFile(path, SOURCE)
+        for state in OF_FIRST_SCHEMA:
+            file.keep(state, time.time())
+    whole, first, second = path.read_bytes(), *OF_FIRST_SCHEMA
+    seen = []
+    for end in range(len(whole) + 1):
+        # When
+        path.write_bytes(whole[:end])
+        file = KeptFile(path, SOURCE)
+        found = file.load()
+        seen.append(None if found is None else found.content.at_us)
+        # Then
+        assert found is None or found.content in (first, second)
+        if end % 20 == 0:
+            file.keep(content(9, a=9), time.time())
+            assert kept(path) == content(9, a=9)
+    assert list(dict.fromkeys(seen)) == [None, 3, 5]
+
+
+@pytest.mark.parametrize("schema", [0, 3, None, "2", [2], {"2": 2}])
+def test_a_file_of_another_schema_is_not_used(path: Path, schema: object) -> None:
+    KeptFile(path, SOURCE).keep(content(9, a=9), time.time())
+    head, rest = path.read_bytes().split(b"\n", 1)
+    said = json.dumps(json.loads(head[33:]) | {"schema": schema}).encode()
+    path.write_bytes(blake2b(said, digest_size=16).hexdigest().encode() + b" " + said + b"\n" + rest)
+
+    assert kept(path) is None
+
+
+@pytest.mark.parametrize("foreign", [b"", b"\n", b"{}\n", b"\x00" * 5000, b"PAR1\n\n\n", b"[1]\n"])
+def test_what_is_no_such_file_is_not_used(path: Path, foreign: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(foreign)
+
+    assert kept(path) is None
+    KeptFile(path, SOURCE).keep(content(9, a=9), time.time())
+    assert kept(path) == content(9, a=9)
+
+
+def test_a_text_that_many_rows_have_is_in_memory_once_whatever_it_is_beside(path: Path) -> None:
+    values: list[dict[str, object]] = [
+        {"owner": "".join(["te", "am"]), "at": at} for at in (1, True, 1.0, None, "1", [1])
+    ]
+    rows = rows_of(Row(str(number), number, value) for number, value in enumerate(values, 1))
+    KeptFile(path, SOURCE).keep(Content(9, rows, fingerprint(range(1, 7))), time.time())
+
+    found = kept(path)
+
+    assert found is not None
+    assert [repr((found.rows[str(number)].value or {})["at"]) for number in range(1, 7)] == [
+        "1", "True", "1.0", "None", "'1'", "[1]"
+    ]  # fmt: skip
+    assert len({id((row.value or {})["owner"]) for row in found.rows.all()}) == 1
+
+
+@pytest.mark.parametrize("most", [0, 1, 1000])
+def test_rows_of_many_shapes_come_back_however_few_are_remembered(
+    path: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given
+    monkeypatch.setattr(packed, "MAX_SHAPES", most)
+    monkeypatch.setattr(packed, "_shapes", {})
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 3)
+    monkeypatch.setattr(blocks, "MAX_TEXTS", 7)
+    rows = rows_of(
+        Row(f"key-{at}", at, {f"a{at % 3}": f"text {at % 5}", "in": {"b": f"{at % 2}"}, "c": f"c{at}", "d": "same"})
+        for at in range(1, 60)
+    )
+    first = Content(99, rows, fingerprint(range(1, 60)))
+    file = KeptFile(path, SOURCE)
+    # When
+    file.keep(first, time.time())
+    second = first.after([Row(f"key-{at}", 100 + at, {"a0": f"text {at % 5}"}) for at in range(1, 60, 2)], 200)
+    file.keep(second, time.time())
+    # Then
+    assert kept(path) == second
 
 
 def test_a_line_that_is_missing_in_between_is_found_by_the_fingerprint(path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.datacache.core.digest import of_rows
-from ha_core.datacache.core.packed import of, packed, plain
+from ha_core.datacache.core.packed import Packed, packed, plain
 from ha_core.datacache.core.source import Row
 
 JSON = st.recursive(
@@ -16,6 +18,12 @@ JSON = st.recursive(
     max_leaves=8,
 )
 VALUES = st.dictionaries(st.text(), JSON, max_size=8)
+
+
+def of(value: dict[str, Any]) -> Packed:
+    made = packed(Row("key", 1, value)).value
+    assert isinstance(made, Packed)
+    return made
 
 
 @given(VALUES, VALUES)

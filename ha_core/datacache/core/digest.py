@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from hashlib import blake2b
+from operator import mul
 
 from ha_core.datacache.core.errors import BrokenSourceError
 from ha_core.datacache.core.packed import plain
@@ -51,7 +52,9 @@ def of_rows(rows: Iterable[Row]) -> str:
 
 def fingerprint(version_us: Iterable[int]) -> int:
     """Of versions, known by their times. Of two sets without common members it is the sum, modulo the prime."""
-    return sum(changed_us * changed_us for changed_us in version_us) % _PRIME
+    times = tuple(version_us)
+    total: int = sum(map(mul, times, times))
+    return total % _PRIME
 
 
 def replaced(total: int, gone_us: Iterable[int], come_us: Iterable[int]) -> int:

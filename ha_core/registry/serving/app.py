@@ -116,8 +116,9 @@ def _of_gateways(registry: Registry, publishes_quotas: bool) -> APIRouter:
         kind: str,
         after_us: Annotated[int, Query(ge=0, lt=1 << 63)] = 0,
         limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 1000,
-    ) -> dict[str, Any]:
-        return registry.source(_known(kind).KIND).changes(after_us, limit)._asdict()
+    ) -> Response:
+        found = registry.source(_known(kind).KIND).changes_in_json(after_us, limit)
+        return Response(found, media_type="application/json")
 
     @router.get("/digest/{kind}")
     def digest(kind: str, through_us: Annotated[int, Query(ge=0, lt=1 << 63)]) -> dict[str, Any]:

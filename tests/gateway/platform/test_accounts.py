@@ -10,6 +10,7 @@ from gateway.authenticating.accounts import Account, KnownAccounts
 from gateway.authenticating.phantoms import Phantoms
 from gateway.platform.accounts import PlatformAccounts
 from ha_core.datacache.core.held import Content
+from ha_core.datacache.core.rows import rows_of
 from ha_core.datacache.core.source import Row
 from ha_core.registry.kinds.users import User
 from ha_core.registry.scram import derive_all
@@ -24,7 +25,7 @@ def value(password: str = PASSWORD, **said: Any) -> dict[str, Any]:
 
 
 def content(at_us: int, **values: dict[str, Any]) -> Content:
-    return Content(at_us, {name: Row(name, at_us, said) for name, said in values.items()})
+    return Content(at_us, rows_of(Row(name, at_us, said) for name, said in values.items()))
 
 
 @pytest.fixture

@@ -1,0 +1,132 @@
+"""Rows as JSON that is read in bulk: a block has many rows of one shape, column by column.
+
+A text of a column stands there once, in the first block that has it, however many rows say it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from sys import intern
+from typing import Any, NamedTuple
+
+from ha_core.datacache.core.packed import Record, Shape, ShapeKey, record_of, shape_of
+from ha_core.datacache.core.rows import Rows
+from ha_core.datacache.core.source import Row
+
+BLOCK_ROWS = 1000
+MAX_TEXTS = 1 << 18
+"""Of a column, that are remembered while it is written or read."""
+Block = dict[str, Any]
+_Entry = tuple[str, Record]
+_Texts = defaultdict[tuple[ShapeKey, int], dict[str, int]]
+"""By shape and column: the texts that blocks have brought, and their numbers."""
+
+
+class Read(NamedTuple):
+    """What a block says.
+
+    :ivar records: of these keys, once.
+    :ivar gone: keys that are there no more.
+    """
+
+    keys: Sequence[str]
+    records: Iterable[Record]
+    gone: Sequence[str] = ()
+
+    def put_in(self, records: dict[str, Record]) -> int:
+        """How many rows it has."""
+        records.update(zip(self.keys, self.records, strict=True))
+        for key in self.gone:
+            records.pop(key, None)
+        return len(self.keys) + len(self.gone)
+
+
+def blocks(rows: Rows) -> Iterator[Block]:
+    """All that is there."""
+    return _by_shape(rows.records.entries())
+
+
+def blocks_of_changes(rows: Iterable[Row]) -> Iterator[Block]:
+    """:param rows: deletions, too."""
+    gone: list[str] = []
+    entries: list[_Entry] = []
+    for row in rows:
+        if row.value is None:
+            gone.append(row.key)
+        else:
+            entries.append((row.key, record_of(row)))
+    yield from _by_shape(entries)
+    for at in range(0, len(gone), BLOCK_ROWS):
+        yield {"gone": gone[at : at + BLOCK_ROWS]}
+
+
+class Reading:
+    """Of all blocks that one call has made, in their order."""
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[ShapeKey, int], list[str]] = {}
+
+    def read(self, block: Block) -> Read:
+        if "keys" not in block:
+            return Read((), (), block.get("gone", ()))
+        shape = shape_of(block["shape"])
+        columns = [self._column(shape, number, said) for number, said in enumerate(block["columns"])]
+        return Read(block["keys"], zip(block["changed_us"], repeat(shape), *columns))
+
+    def _column(self, shape: Shape, number: int, said: Sequence[Any] | dict[str, Any]) -> Iterable[Any]:
+        if not isinstance(said, dict):
+            return [intern(one) if type(one) is str else one for one in said] if shape.outer[number] else said
+        texts = self._texts.setdefault((shape.key, number), [])
+        texts += map(intern, said["new"])
+        at = said["at"]
+        return repeat(texts[at]) if isinstance(at, int) else map(texts.__getitem__, at)
+
+
+class ReadingFirst:
+    """Of the first schema: row by row, and deletions had a time."""
+
+    def read(self, block: Block) -> Read:
+        fields, said, gone = block.get("fields", ()), block.get("rows", ()), block.get("gone", ())
+        records = (
+            record_of(Row(key, changed_us, dict(zip(fields, values, strict=True)))) for key, changed_us, *values in said
+        )
+        return Read([key for key, *_ in said], records, [key for key, _ in gone])
+
+
+def _by_shape(entries: Iterable[_Entry]) -> Iterator[Block]:
+    waiting: defaultdict[Shape, list[_Entry]] = defaultdict(list)
+    texts: _Texts = defaultdict(dict)
+    for entry in entries:
+        alike = waiting[entry[1][1]]
+        alike.append(entry)
+        if len(alike) == BLOCK_ROWS:
+            yield _block(alike, texts)
+            alike.clear()
+    for alike in waiting.values():
+        if alike:
+            yield _block(alike, texts)
+
+
+def _block(entries: Sequence[_Entry], texts: _Texts) -> Block:
+    keys, records = zip(*entries, strict=True)
+    times, (shape, *_), *columns = zip(*records, strict=True)
+    said = (
+        _said(column, texts[shape.key, number]) if shape.outer[number] else column
+        for number, column in enumerate(columns)
+    )
+    return {"shape": shape.structure, "keys": keys, "changed_us": times, "columns": list(said)}
+
+
+def _said(column: Sequence[Any], texts: dict[str, int]) -> Sequence[Any] | dict[str, Any]:
+    """A column as it is, or which texts it has that no block before had, and where each lies among all of them.
+
+    Texts only, since 1 and true are equal.
+    """
+    if len(texts) > MAX_TEXTS or set(map(type, column)) != {str}:
+        return column
+    new = [text for text in dict.fromkeys(column) if text not in texts]
+    texts.update(zip(new, range(len(texts), len(texts) + len(new)), strict=True))
+    at = [texts[text] for text in column]
+    return {"new": new, "at": at[0] if len(set(at)) == 1 else at}
