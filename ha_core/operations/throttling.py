@@ -19,7 +19,7 @@ UNLIMITED = "none"
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """What was done, in words; `report` is None where every mirror had that limit already."""
+    """What was done, in words; `report` is None where every mirror had that limit already, and of a dry run."""
 
     words: str
     report: Report | None = None
@@ -48,10 +48,16 @@ def limit_words(max_bytes_s: int | None) -> str:
 
 
 def throttle(
-    environment: Environment, topics: Collection[str], target: str, max_bytes_s: int | None, reason: str
+    environment: Environment,
+    topics: Collection[str],
+    target: str,
+    max_bytes_s: int | None,
+    reason: str,
+    dry_run: bool = False,
 ) -> Throttled:
     """Limit each mirror of `topics`, see `ha_core.plan.mirrored`.
 
+    :param dry_run: only say which would be.
     :raises RefusedError: a topic has no mirror, or several and none is named, or no reason was given.
     :raises LockedError: an operation works on one of them.
     """
@@ -61,6 +67,8 @@ def throttle(
     limit = limit_words(max_bytes_s)
     if not others:
         return Throttled(f"nothing was changed: each is copied {limit} already")
+    if dry_run:
+        return Throttled(f"{listed(others)}: would be copied {limit}")
     puts, expected = list[Document](), dict[Key, int | None]()
     for key in others:
         stored = environment.store.read(Mirror, key)

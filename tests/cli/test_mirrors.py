@@ -97,6 +97,23 @@ def test_a_topic_without_a_mirror_is_not_unlinked(store: MemoryStore) -> None:
     assert "users has no mirror in west" in answer["error"]
 
 
+def test_a_dry_run_of_an_end_or_of_a_limit_says_which_mirrors_it_means_and_changes_nothing(store: MemoryStore) -> None:
+    before = store.client().load().revision
+
+    ends = run("mirror", "unlink", "orders", "--to", "west", "--reason", "test", "--dry-run")
+    slows = run("mirror", "throttle", "*", "--max-bytes-s", "5000", "--reason", "test", "--dry-run")
+    wrong = run("mirror", "unlink", "users", "--to", "west", "--reason", "test", "--dry-run")
+
+    assert (ends[0], [one["topic"] for one in ends[1]["mirrors"]], ends[1]["deletes"]) == (0, ["orders"], [])
+    assert (slows[0], slows[1]["words"]) == (
+        0,
+        "orders@west, payments@west: would be copied 5,000 bytes a second at most",
+    )
+    assert (wrong[0], "users has no mirror in west" in wrong[1]["error"]) == (2, True)
+    assert (store.client().load().revision, store.client().operations(9)) == (before, [])
+    assert set(store.client().load().mirrors) == {"orders@west", "payments@west"}
+
+
 def limits(store: MemoryStore) -> dict[str, int | None]:
     return {key: one.max_bytes_s for key, one in store.client().load().mirrors.items()}
 

@@ -32,7 +32,7 @@ from ha_core.operations.mirrors import mirrors_now, synced
 from ha_core.operations.reconciling import reconcile
 from ha_core.operations.syncing.by_hand import sync_mirrors
 from ha_core.operations.throttling import UNLIMITED, limit_of, throttle
-from ha_core.operations.unlinking import unlink
+from ha_core.operations.unlinking import judged, unlink
 from ha_core.plan.verdict import listed
 from ha_core.present.mirror_picture import document, svg
 from ha_core.present.mirrors import below_mirrors, link_page, mirrors_page, reconciled_page, synced_page
@@ -69,8 +69,9 @@ def limit(
     max_bytes_s: Annotated[str, option("Of each topic, bytes copied in a second at most; or none.", metavar="N|none")],
     reason: Reason,
     target: OneOfSeveral = "",
+    dry_run: DryRun = False,
 ) -> Answer:
-    found = throttle(session.environment, topics, target, limit_of(max_bytes_s), reason)
+    found = throttle(session.environment, topics, target, limit_of(max_bytes_s), reason, dry_run)
     if found.report is None:
         return Answer(found, [found.words])
     session.out.progress(found.words)
@@ -86,8 +87,15 @@ def end(
     delete_copy: Annotated[
         bool, option("Delete the copies, where nobody needs anything of them.", "--delete-copy")
     ] = False,
+    dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Answer:
+    if dry_run:
+        found = judged(session.environment, topics, target, delete_copy)
+        named = listed(mirror.key for mirror in found.mirrors)
+        gone = f", and delete the copies of {listed(found.topic_ids)}" if found.topic_ids else ""
+        document = {"mirrors": found.mirrors, "deletes": sorted(found.topic_ids), "result": "planned"}
+        return Answer(document, [f"would end {named}{gone}"])
     end_interrupted(session.environment, "unlink")
     further = ", and delete the copies" if delete_copy else ""
     session.confirm(yes, f"End the mirrors of {listed(topics)} in {target}{further}?")
