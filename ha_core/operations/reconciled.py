@@ -58,7 +58,8 @@ class Reconciled:
     bootstrap: str = ""
     found: tuple[TailFound, ...] = ()
     mirrored: tuple[str, ...] = ()
-    """Topics that are mirrored to it from now on."""
+    """Topics that are mirrored to it from now on; in a dry run those that would be."""
+    dry_run: bool = False
     not_mirrored: Mapping[str, str] = field(default_factory=dict)
     """Topic → why it is not."""
     put_off: tuple[str, ...] = ()
@@ -103,7 +104,7 @@ class Reconciled:
             "cluster": self.cluster,
             "records": self.records,
             "tails": [{**one._asdict(), "deleted": one.deleted, "fetch": self.fetch(one)} for one in self.found],
-            "mirrored": list(self.mirrored),
+            ("would_mirror" if self.dry_run else "mirrored"): list(self.mirrored),
             "not_mirrored": dict(self.not_mirrored),
             "put_off": list(self.put_off),
             "compared": {topic: summary_of(one) for topic, one in self.compared.items()},

@@ -81,9 +81,9 @@ def reconcile(
         raise unchanged(f"{listed(wrong)} did not go on at a copy without {cluster}: {there} did. Correct the name.")
     if not tails:
         return Reconciled(cluster, registered.bootstrap, security=registered.security)
-    work = _Reconciling(environment, view, registered, reason, verify)
+    work = _Reconciling(environment, view, registered, reason, verify, dry_run)
     for tail in sorted(tails, key=lambda one: (one.topic, one.since)):
-        work.take(tail, mirror=mirror, accept_loss=accept_loss, dry_run=dry_run)
+        work.take(tail, mirror=mirror, accept_loss=accept_loss)
     return work.result()
 
 
@@ -97,8 +97,11 @@ def uncounted(tails: Iterable[LostTail]) -> Mapping[str, list[LostTail]]:
 
 
 class _Reconciling:
-    def __init__(self, environment: Environment, view: View, cluster: Cluster, reason: str, verify: Verify) -> None:
+    def __init__(
+        self, environment: Environment, view: View, cluster: Cluster, reason: str, verify: Verify, dry_run: bool
+    ) -> None:
         self._environment, self._view, self._reason, self._verify = environment, view, reason, verify
+        self._dry_run = dry_run
         self._cluster, self._admin = cluster, environment.admin(cluster)
         self._found = list[TailFound]()
         self._mirrored = list[str]()
@@ -113,6 +116,7 @@ class _Reconciling:
             self._cluster.bootstrap,
             tuple(self._found),
             tuple(self._mirrored),
+            self._dry_run,
             self._not_mirrored,
             tuple(self._put_off),
             tuple(self._reports),
@@ -120,7 +124,7 @@ class _Reconciling:
             self._cluster.security,
         )
 
-    def take(self, tail: LostTail, *, mirror: bool, accept_loss: bool, dry_run: bool) -> None:
+    def take(self, tail: LostTail, *, mirror: bool, accept_loss: bool) -> None:
         first = tail.counted is None
         differed = not first and any(part.differs_at is not None for part in tail.partitions.values())
         mirror = mirror and not differed
@@ -137,11 +141,12 @@ class _Reconciling:
             found = [_of(tail, partition, "unknown") for partition in tail.partitions] if first else found
             self._environment.say(f"{tail.topic}: it is done without a look: {error}")
         self._found += found
-        if dry_run:
-            return
         whole = all(one.outcome == "counted" for one in found)
         bases = self._bases(tail) if mirror and whole else None
         new = bases is not None
+        if self._dry_run:
+            self._mirrored += [tail.topic] if new else []
+            return
         if not first and whole and not new:
             return
         try:

@@ -201,26 +201,40 @@ class ReconcileOperator(SwitchyardOperator):
         document, open_ = result.to_json(), reconciled_attention(result)
         if not result.found:
             raise AirflowSkipException(f"No topic went on at its copy without {self.cluster}.")
+        wrong = amount(
+            len(result.open),
+            "partition",
+            "cannot be counted, or differs from its copy",
+            "cannot be counted, or differ from their copies",
+        )
+        mirrored = amount(len(result.mirrored), "topic")
         if result.needs_attention and not self.dry_run:
             self.push_result(document)
+            said = [
+                wrong if result.open else "",
+                f"not mirrored to it: {amount(len(result.not_mirrored), 'topic')}" if result.not_mirrored else "",
+                f"left for another time: {amount(len(result.put_off), 'topic')}" if result.put_off else "",
+                f"mirrored to it from now on: {mirrored}" if result.mirrored else "",
+            ]
             raise AirflowFailException(
-                f"Of {self.cluster} {amount(len(result.open), 'partition')} cannot be counted, or differ from their "
-                f"copies; not mirrored to it: {amount(len(result.not_mirrored), 'topic')}; left for another time: "
-                f"{len(result.put_off)}. The log has all of it. The first: {open_[0]}"
+                f"Of {self.cluster}: {'; '.join(filter(None, said))}. The first: {open_[0]}. The log has all of it."
             )
         counted = len(result.found) - len(result.open)
-        said = f"{amount(result.records, 'record')} of {amount(counted, 'partition')} of {self.cluster} lie beyond"
+        said_of_all = (
+            f"{amount(result.records, 'record')} of {amount(counted, 'partition')} of {self.cluster} lie beyond"
+        )
         if self.dry_run:
-            would = f"would keep that {said} their copies{', and mirror the topics to it' if self.mirror else ''}"
+            along = f", and mirror {mirrored} to it" if result.mirrored else ""
+            would = f"would keep that {said_of_all} their copies{along}"
             if result.open:
-                left = f"{amount(len(result.open), 'partition')} cannot be counted, or differ from their copies"
-                would = f"{would}; {left}" if counted else left
+                would = f"{would}; {wrong}" if counted else wrong
+            if open_:
                 would = f"{would}. The log has all of it. The first: {open_[0]}"
             self.would(would, objections=open_ or ["none"])
         elif result.mirrored:
-            self.done(f"{said} their copies; mirrored to it from now on: {amount(len(result.mirrored), 'topic')}")
+            self.done(f"{said_of_all} their copies; mirrored to it from now on: {mirrored}")
         else:
-            self.done(f"{said} their copies; no further topic is mirrored to it")
+            self.done(f"{said_of_all} their copies; no further topic is mirrored to it")
         return document
 
 

@@ -72,7 +72,11 @@ def reconciled_page(result: Reconciled) -> Page:
         yield Table(("command",), commands, line="  {}".format, most=MAX_ROWS)
     yield from _open(result)
     if result.mirrored:
-        yield f"mirrored to {result.cluster} from now on: {listed(result.mirrored)} (`switchyard mirrors`)"
+        topics = listed(result.mirrored)
+        if result.dry_run:
+            yield f"would be mirrored to {result.cluster}: {topics}"
+        else:
+            yield f"mirrored to {result.cluster} from now on: {topics} (`switchyard mirrors`)"
     yield from _left(result)
 
 

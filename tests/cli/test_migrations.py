@@ -1,12 +1,19 @@
 """The commands around migrations on the store in memory; two registered clusters at which nobody listens."""
 
-import pytest
+import json
 
-from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH, SUCCESS
+import pytest
+from typer.testing import CliRunner
+
+from ha_core.cli.app import build
+from ha_core.cli.commands import moves
+from ha_core.cli.exits import BAD_INPUT, FAILURE, OUT_OF_REACH, SUCCESS
 from ha_core.model import Cluster, Crossing, Extent, MigrateOperation, MoveRequest, MoveSet, Scope, Topic
 from ha_core.model.extent import Extents
 from ha_core.operations import engine
+from ha_core.operations.migration.planning import Batch
 from ha_core.operations.report import Report
+from ha_core.operations.whole_cluster import ClusterProposal
 from ha_core.present.state import age_words
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, run, seeded, shown, use
@@ -184,3 +191,27 @@ def test_migrate_continues_what_was_interrupted_before_its_cuts_when_it_is_asked
 
     # Then it is continued, unless cuts are named, of which nobody knows whether it has them
     assert (resumed == ["migrate-1"], code == SUCCESS, data["result"] == "crossing") == (continued,) * 3
+
+
+def test_a_part_that_is_refused_behind_others_that_have_moved_is_no_refusal_of_which_nothing_was_changed(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given all of a cluster in two parts, of which the second has a topic that another operation works on
+    def batch(number: int, topic: str) -> Batch:
+        scope = Scope(topics=(topic,))
+        request = MoveRequest(scope=scope, origin="east", target="west", reason="test", include_other_users=True)
+        return Batch(number=number, request=request, moves=MoveSet(topics=(topic,)))
+
+    parts = (batch(1, "stays"), batch(2, "orders"))
+    whole = ClusterProposal(revision=1, origin="east", target="west", reason="test", mode="planned", batches=parts)
+    monkeypatch.setattr(moves, "plan_cluster", lambda *_, **__: whole)
+    monkeypatch.setattr(engine, "resume", lambda _, name: Report(name, "succeeded", 7))
+    # When it is moved
+    asked = ["switch", "cluster:east", "--from", "east", "--to", "west", "--reason", "test", "--yes", "--json"]
+    ended = CliRunner().invoke(build(), asked)
+    # Then what has moved is told, and nobody reads that nothing was changed
+    data = json.loads(ended.stdout)
+    assert (ended.exit_code, data["result"]) == (FAILURE, "failed")
+    assert [one["result"] for one in data["batches"]] == ["succeeded"]
+    assert "batch 2 of 2 was not started: topic:orders is locked by operation" in " ".join(ended.stderr.split())
+    assert "Nothing was changed" not in ended.stderr

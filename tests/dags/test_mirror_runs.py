@@ -151,7 +151,7 @@ def test_a_mirror_lives_by_runs_of_dags_through_switches_and_the_loss_of_a_clust
     reconcile: dict[str, Any] = {"cluster": "east", "topics": [topic], "reason": "it is back"}
     counted = run_dag("reconcile_returned_cluster", {**reconcile, "dry_run": True})
     beyond = f"{len(lost)} records of {PARTITIONS} partitions of east lie beyond their copies"
-    assert said(counted) == f"DRY RUN: would keep that {beyond}, and mirror the topics to it"
+    assert said(counted) == f"DRY RUN: would keep that {beyond}, and mirror 1 topic to it"
     # When it is reconciled, then it is the standby
     done = run_dag("reconcile_returned_cluster", {**reconcile, "dry_run": False})
     assert said(done) == f"DONE: {beyond}; mirrored to it from now on: 1 topic"

@@ -55,7 +55,7 @@ def test_a_dry_run_promises_no_mirror_where_nothing_can_be_counted(monkeypatch: 
     gone = Reconciled("east", "b:1", (COUNTED._replace(outcome="gone", records=None),))
     line = told(monkeypatch, gone, topics=[], mirror=True, accept_loss=False, dry_run=True)
     assert line == (
-        "1 partition cannot be counted, or differ from their copies. The log has all of it. The first: orders-0: east "
+        "1 partition cannot be counted, or differs from its copy. The log has all of it. The first: orders-0: east "
         "does not have it any more: what it had beyond 20 nobody can say. To do without: --accept-loss with the topic "
         "orders"
     )
@@ -65,8 +65,36 @@ def test_what_is_not_asked_for_or_was_done_before_is_not_told_as_done(monkeypatc
     found = Reconciled("east", "b:1", (COUNTED,))
     dry = told(monkeypatch, found, topics=[], mirror=False, accept_loss=False, dry_run=True)
     assert dry == "would keep that 5 records of 1 partition of east lie beyond their copies"
+    would = Reconciled("east", "b:1", (COUNTED,), mirrored=("orders",), dry_run=True)
+    dry = told(monkeypatch, would, topics=[], mirror=True, accept_loss=False, dry_run=True)
+    assert dry == "would keep that 5 records of 1 partition of east lie beyond their copies, and mirror 1 topic to it"
     again = told(monkeypatch, found, topics=[], mirror=True, accept_loss=False, dry_run=False)
     assert "0 topics" not in again
+
+
+def test_a_dry_run_promises_no_mirror_of_what_cannot_be_mirrored_back_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = Reconciled("east", "b:1", (COUNTED,), not_mirrored={"orders": "it has moved on since"}, dry_run=True)
+    assert told(monkeypatch, found, topics=[], mirror=True, accept_loss=False, dry_run=True) == (
+        "would keep that 5 records of 1 partition of east lie beyond their copies. The log has all of it. The first: "
+        "orders is not mirrored to east: it has moved on since"
+    )
+
+
+def test_what_was_done_is_told_beside_what_somebody_has_to_look_at_and_nothing_that_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    differs = COUNTED._replace(topic="bills").differing(7, "another value")
+    found = Reconciled("east", "b:1", (COUNTED, differs), mirrored=("orders",))
+    monkeypatch.setattr(ReconcileOperator, "push_result", lambda *_: None)
+    with pytest.raises(AirflowFailException) as raised:
+        told(monkeypatch, found, topics=[], mirror=True, accept_loss=False, dry_run=False)
+    assert str(raised.value).startswith(
+        "Of east: 1 partition cannot be counted, or differs from its copy; mirrored to it from now on: 1 topic. The "
+        "first: bills-0: below 20, up to which it was mirrored, east has other records"
+    )
+    assert "another time" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

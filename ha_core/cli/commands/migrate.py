@@ -22,10 +22,12 @@ from ha_core.cli.command import (
     option,
 )
 from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE
+from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveOperation
 from ha_core.operations import engine
 from ha_core.operations.crossing.migrate import would_roll_back
 from ha_core.operations.dependents import failure, words
+from ha_core.operations.errors import NOTHING_CHANGED, RefusedError
 from ha_core.operations.migration.listing import migrations
 from ha_core.operations.migration.planning import TOPICS_PER_BATCH, Batch, plan_migration, whole_request
 from ha_core.operations.migration.settling import crossing_operations, wait_for
@@ -132,8 +134,18 @@ def carry_out_batches(
     for batch in batches:
         if reports and pause_s:
             environment.sleep(pause_s)
-        operation = engine.start(environment, batch, recheck=recheck)
         which = f"batch {batch.number} of {len(batches)}"
+        try:
+            operation = engine.start(environment, batch, recheck=recheck)
+        except (RefusedError, KafkaAdminError) as error:
+            if not reports:
+                raise  # nothing was changed, as it says
+            refused = str(error).removeprefix(NOTHING_CHANGED)
+            out.error(
+                f"{which} was not started: {refused} What has moved before stays. Asked for again, it moves the rest."
+            )
+            code = FAILURE
+            break
         out.progress(f"{which}: operation {operation.id}, {amount(len(batch.moves.topics), 'topic')}")
         report = engine.resume(environment, operation.id)
         reports.append(report)
