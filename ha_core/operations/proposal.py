@@ -157,6 +157,8 @@ def expected_fence(environment: Environment) -> str:
             break
     if not found:
         return "some tens of milliseconds; no move was made here yet"
+    if len(found) == 1:
+        return f"about {found[0]:.0f} ms, as of the one move before"
     return f"about {median(found):.0f} ms: the last {len(found)} moves took {min(found):.0f} to {max(found):.0f} ms"
 
 

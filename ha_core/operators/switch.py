@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import chain
@@ -21,7 +22,7 @@ from ha_core.operators.migration import (
     batch_key,
     count_batches,
 )
-from ha_core.operators.outcome import DONE, Outcome
+from ha_core.operators.outcome import DONE, FAILED, Outcome
 
 if TYPE_CHECKING:
     from ha_core.model import MoveRequest
@@ -345,9 +346,13 @@ class ReportClusterSwitchOperator(ReportMigrationOperator):
     """The run's result: in its first line what all parts have come to, below it each operation."""
 
     def judged(self, found: Outcome) -> Outcome:
-        from ha_core.present.moves import moved_in_parts
+        from ha_core.present.moves import moved_in_parts, stays_moved
 
-        ended = [] if found.failed else self.ended()
+        ended = self.ended()
+        if found.failed:
+            moved = [one for one in ended if one.state == "succeeded"]
+            why = found.line.removeprefix(FAILED).removeprefix(":").strip()
+            return replace(found, line=f"{FAILED}: {stays_moved(moved)}; {why}") if moved else found
         if not ended:
             return found
         histories = [self.environment.store.history(operation.id) for operation in ended]

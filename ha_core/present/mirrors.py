@@ -57,7 +57,7 @@ def reconciled_page(result: Reconciled) -> Page:
     for topic, compared in sorted(result.compared.items()):
         ranges, of = compared.ranges
         text = f"{topic}: {compared.records:,} mirrored records, in {ranges:,} of {of:,} ranges, are as in its copy"
-        yield Marked(text, "good" if compared.equal else "dim")
+        yield Marked(text, "good") if compared.equal else Marked(f"{text}, and others are not", "bad")
     counted = [one for one in result.found if one.outcome in {"counted", "differs"}]
     columns = ("topic", "partition", "from", "to", "records", "bytes", "deleted before")
     rows = [(o.topic, o.partition, o.start, o.end, number(o.records), number(o.bytes), o.deleted) for o in counted]

@@ -222,6 +222,15 @@ def moved_in_parts(operations: Sequence[MoveOperation], histories: Sequence[Iter
     return "; ".join(filter(None, (f"moved {_things(topics, groups)} {route}", fence, dead, *left)))
 
 
+def stays_moved(operations: Sequence[MoveOperation]) -> str:
+    """What has moved of a whole cluster before one of its parts failed."""
+    topics = sum(len(one.moves.topics) - len(one.evidence.stayed) for one in operations)
+    groups = sum(len(one.moves.groups) for one in operations)
+    target = operations[0].request.target
+    parts = amount(len(operations), "part", f"is in {target} and stays there", f"are in {target} and stay there")
+    return f"{parts}: {_things(topics, groups)}"
+
+
 def _fenced_ms(history: Iterable[HistoryEntry]) -> float | None:
     """How long its clients waited; None: nobody says."""
     return next((entry.detail["fenced_ms"] for entry in history if "fenced_ms" in entry.detail), None)

@@ -79,16 +79,16 @@ def test_the_preview_calls_the_rate_unknown_when_nothing_was_recorded(clocked: E
 
 def test_the_expected_fence_time_is_the_median_of_recent_moves(environment: Environment) -> None:
     # Given three moves, and none before them
-    before = expected_fence(environment)
+    said = [expected_fence(environment)]
     for number, fenced_ms in enumerate([30.0, 40.0, 90.0]):
         operation = a_switch(id=f"switch-2026112{number}-100000-abcd")
         epoch = environment.store.create_operation(operation, (f"topic:t{number}",))
         done = HistoryEntry(at="now", epoch=epoch, step="cut_over", outcome="done", detail={"fenced_ms": fenced_ms})
         environment.store.append_history(operation.id, epoch, done)
         environment.store.update_operation(operation.model_copy(update={"state": "succeeded"}), epoch)
-
-    # When the time of the next one is estimated
-    after = expected_fence(environment)
+        # When the time of the next one is estimated behind each
+        said.append(expected_fence(environment))
     # Then it is the one in the middle
-    assert "no move was made here yet" in before
-    assert after == "about 40 ms: the last 3 moves took 30 to 90 ms"
+    assert "no move was made here yet" in said[0]
+    assert said[1] == "about 30 ms, as of the one move before"
+    assert said[3] == "about 40 ms: the last 3 moves took 30 to 90 ms"

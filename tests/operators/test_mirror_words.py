@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,8 +14,9 @@ assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException  # noqa: E402
 
-from ha_core.model import MoveSet, SyncFinding  # noqa: E402
+from ha_core.model import MoveRequest, MoveSet, Scope, SwitchOperation, SyncFinding  # noqa: E402
 from ha_core.operations import linking, reconciling, throttling, unlinking  # noqa: E402
+from ha_core.operations.comparing import MirrorsCompared  # noqa: E402
 from ha_core.operations.errors import RefusedError  # noqa: E402
 from ha_core.operations.linking import LinkProposal  # noqa: E402
 from ha_core.operations.reconciled import Reconciled, TailFound  # noqa: E402
@@ -29,7 +30,8 @@ from ha_core.operators.mirrors import (  # noqa: E402
     ThrottleMirrorOperator,
     UnlinkMirrorOperator,
 )
-from ha_core.operators.outcome import DRY_RUN, FAILED, NOTHING, TOLD  # noqa: E402
+from ha_core.operators.outcome import DRY_RUN, FAILED, NOTHING, TOLD, Outcome  # noqa: E402
+from ha_core.operators.switch import ReportClusterSwitchOperator  # noqa: E402
 from ha_core.plan.verdict import info  # noqa: E402
 from ha_core.present.mirrors import reconciled_page  # noqa: E402
 
@@ -160,6 +162,13 @@ def test_the_command_that_fetches_a_lost_tail_says_where_a_login_belongs() -> No
     assert any("security profile sasl" in str(line) for line in reconciled_page(login))
 
 
+def test_a_topic_that_differs_is_not_told_to_be_as_its_copy() -> None:
+    compared = SimpleNamespace(records=2234, ranges=(3, 3), equal=False)
+    found = Reconciled("east", "b:1", (COUNTED,), compared={"orders": cast(MirrorsCompared, compared)})
+    first, *_ = reconciled_page(found)
+    assert str(first).endswith("are as in its copy, and others are not")
+
+
 def running(monkeypatch: pytest.MonkeyPatch, operator: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A context for a task of `operator`, which opens no store, and what the task pushes."""
     pushed = dict[str, Any]()
@@ -214,3 +223,34 @@ def test_a_dry_run_of_a_link_has_what_is_said_of_it_in_its_result(monkeypatch: p
 def test_a_pattern_for_a_new_mirror_is_refused_as_one() -> None:
     with pytest.raises(RefusedError, match=r"orders-\*: a mirror is made of topics that are named, not of patterns"):
         linking.link_request(["payments", "orders-*"], "east", "west", "r")
+
+
+@pytest.mark.parametrize(
+    ("states", "line"),
+    [
+        (("succeeded", "undone"), "FAILED: 1 part is in west and stays there: 1 topic; in switch: 1 of 3 did not: why"),
+        (("undone",), "FAILED in switch: 1 of 3 did not: why"),
+    ],
+)
+def test_a_cluster_of_which_a_part_failed_says_what_has_moved_before(
+    monkeypatch: pytest.MonkeyPatch, states: tuple[str, ...], line: str
+) -> None:
+    request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")
+    parts = [
+        SwitchOperation.model_validate(
+            {
+                "id": f"switch-{number}",
+                "state": state,
+                "by": "somebody",
+                "reason": "r",
+                "started": "2026-11-23T10:00:00Z",
+                "request": request,
+                "moves": {"topics": [f"orders-{number}"]},
+            }
+        )
+        for number, state in enumerate(states)
+    ]
+    monkeypatch.setattr(ReportClusterSwitchOperator, "ended", lambda _: parts)
+    report = ReportClusterSwitchOperator(task_id="report")
+    found = report.judged(Outcome("FAILED in switch: 1 of 3 did not: why", failed=True))
+    assert (found.line, found.failed) == (line, True)

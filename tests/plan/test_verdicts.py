@@ -232,12 +232,12 @@ def test_a_log_whose_extents_have_aged_is_no_foreign_data_once_it_is_empty() -> 
     only(case.with_topic("west", replace(HERE, starts={0: 5, 1: 5}, ends={0: 5, 1: 6})), "error", "topic orders")
 
 
-def test_a_running_operation_on_the_scope_is_named_with_its_owner() -> None:
-    for key in ("topic:orders", "group:billing", "user:alice"):
-        lock = Lock(key=key, operation="switch-1", by="cli:eve@host", since=SINCE)
-        only(
-            replace(SOUND, locks=(lock,)), "error", key.replace(":", " "), "switch-1", "cli:eve@host", "resume switch-1"
-        )
+def test_a_running_operation_on_the_scope_is_named_once_with_its_owner_and_all_that_it_works_on() -> None:
+    keys = ("group:billing", "topic:orders", "user:alice")
+    its = tuple(Lock(key=key, operation="switch-1", by="cli:eve@host", since=SINCE) for key in keys)
+    words = ("group billing, topic orders, user alice", "cli:eve@host", "resume switch-1")
+    for locks in (its, its[1:2]):
+        only(replace(SOUND, locks=locks), "error", "operation switch-1", *(words if locks == its else words[1:]))
 
 
 def test_locks_outside_of_the_scope_give_no_verdict() -> None:

@@ -85,7 +85,8 @@ def forced_origin(case: Case) -> Verdicts:
             "origin-answers",
             about,
             f"Origin {name} answers: a forced move would give up what a planned one keeps.",
-            f"Use --mode planned. To take it for dead all the same, say --force or `switchyard mask {name}` first.",
+            f"Use --mode planned. To take it for dead all the same, `switchyard mask {name}` first; for topics alone "
+            "`switchyard migrate-from-fault` takes --force.",
         )
         return
     yield warning(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ha_core.model import Identity, Scope
+from ha_core.model import Identity, Lock, Scope
 from ha_core.plan.closure import lock_keys
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.resolve import cluster_for_user
@@ -56,16 +56,20 @@ def locks(case: Case) -> Verdicts:
     moves = case.closure.moves
     wanted = set(lock_keys(case.request, moves))
     ended_first = {case.crossing_out(name) for name in moves.topics}
-    for lock in sorted(case.locks, key=lambda held: held.key):
+    held: dict[str, list[Lock]] = {}
+    for lock in sorted(case.locks, key=lambda one: one.key):
         if lock.key in wanted and lock.operation not in ended_first:
-            yield error(
-                "locked",
-                lock.key.replace(":", " ", 1),
-                f"Operation {lock.operation} of {lock.by} works on it since {lock.since}.",
-                f"Wait for its end (`switchyard history {lock.operation}`); if its executor is dead, "
-                f"`switchyard resume {lock.operation}` or `switchyard undo {lock.operation}`.",
-                "busy",
-            )
+            held.setdefault(lock.operation, []).append(lock)
+    for operation, its in held.items():  # a row for each operation, and not for each of its topics, groups and users
+        yield error(
+            "locked",
+            f"operation {operation}",
+            f"It works on {listed(lock.key.replace(':', ' ', 1) for lock in its)}, for {its[0].by}, since "
+            f"{its[0].since}.",
+            f"Wait for its end (`switchyard history {operation}`); if its executor is dead, `switchyard resume "
+            f"{operation}` or `switchyard undo {operation}`.",
+            "busy",
+        )
 
 
 def nothing_to_move(case: Case) -> Verdicts:
