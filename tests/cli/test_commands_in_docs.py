@@ -38,7 +38,8 @@ def parse(line: str) -> None:
     words = [word for word in shlex.split(line, comments=True)[1:] if word != "&"]
     if ">" in words:
         words = words[: words.index(">")]
-    command, name, parent = whole(), "switchyard", None
+    command, parent = whole(), None
+    name: str | None = "switchyard"
     while True:
         here = command.make_context(name, words, parent=parent)
         if not isinstance(command, TyperGroup):
