@@ -6,16 +6,13 @@ import logging
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from airflow.sdk import TriggerRule
 
 from ha_core.operators.base import Context, RunFailedError, SwitchyardOperator, show
 from ha_core.operators.dag_run import approval_of, of_run, rejected, responder, run_owner, started_by
 from ha_core.operators.outcome import TOLD, Outcome, Told, outcome
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("switchyard.airflow")
 STEADY: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=2)}
@@ -82,16 +79,27 @@ class OutcomeOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         answer = approval_of(self.context)
-        found = self.judged(outcome(self._told(), responder(answer) if rejected(answer) else None))
+        told = outcome(self._told(), responder(answer) if rejected(answer) else None)
+        found, details = self._with_details(told)
         self.log.info("%s", found.line)
         show(self.context, found.line)
         self.push("outcome", found.line)  # the UI folds the result, and shows this as it is
-        more = found.by.more if found.by else {}
-        document = {"outcome": found.line, **more, **self.details(found)}
+        document = {"outcome": found.line, **(found.by.more if found.by else {}), **details}
         if found.failed:
             self.push_result(document)
             raise RunFailedError(found.line)
         return document
+
+    def _with_details(self, told: Outcome) -> tuple[Outcome, dict[str, Any]]:
+        """Also what only the store knows. A failed run says why without it: what failed the run may be its absence."""
+        try:
+            found = self.judged(told)
+            return found, self.details(found)
+        except Exception as error:
+            if not told.failed:
+                raise  # tried again
+            self.log.warning("the result has no details, for they could not be read: %s", error)
+            return told, {}
 
     def judged(self, found: Outcome) -> Outcome:
         """Of the whole run, where a task tells of its part only."""
