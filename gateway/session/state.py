@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 
+from gateway.session.client_ids import ByClientId
 from gateway.session.commands import (
     AwaitLease,
     BrokerLane,
@@ -30,11 +31,10 @@ from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.shared import Shared
 from gateway.session.snapshot import Port, Snapshot
-from gateway.session.throttling import MAX_CLIENT_IDS, Throttled, Throttling
+from gateway.session.throttling import Throttled, Throttling
 from gateway.session.upstream import Upstream
 from ha_core.model import ANONYMOUS, identify
 from ha_core.plan.facts import Partition
-from ha_core.plan.remembered import MAX_NAME
 from ha_core.plan.rights import Verdicts
 from ha_core.wire import APIS
 
@@ -124,7 +124,7 @@ class ConnectionState:
         """What the first request in `carry` waits for."""
         self.delayed: Delayed | None = None
         """That request was counted already, and has to wait or had to (`discovery`)."""
-        self.routes_by_client: dict[str | None, Routes] = {}
+        self.routes_by_client: ByClientId[Routes] = ByClientId()
         self.client_id: str | None = None
         """Of the newest request that a verdict was looked up for."""
         self.composed: set[Composed] = set()
@@ -175,13 +175,10 @@ class ConnectionState:
         """Verdicts for the identity of a request."""
         routes = self.routes_by_client.get(client_id)
         if routes is None:
-            if len(self.routes_by_client) >= MAX_CLIENT_IDS or len(client_id or "") > MAX_NAME:
-                self.routes_by_client.clear()  # One that is very long is alone: it may have 32 kB.
             self.client_id = client_id
-            identity = identify(self.entry.user, client_id)
-            room = self.shared.remembered
+            identity, room = identify(self.entry.user, client_id), self.shared.remembered
             routes = Routes(self.snapshot, identity, self.port, self.verdicts, room)
-            self.routes_by_client[client_id] = routes
+            self.routes_by_client.keep(client_id, routes)
         return routes
 
     @property

@@ -21,12 +21,12 @@ from struct import Struct
 
 from gateway.counts import Counts
 from gateway.quotas.charges import Charge, Charges, Meters
+from gateway.session.client_ids import ByClientId
 from gateway.session.pending import InFlight, Passed, Pending, Ready
 from gateway.session.request import Message, Request
 from ha_core.model import identify
 from ha_core.model.quota import QuotaKind
 from ha_core.plan.quotas import Quotas
-from ha_core.plan.remembered import MAX_NAME
 from ha_core.wire import ApiKey
 from ha_core.wire.fetch import FetchPatcher
 from ha_core.wire.produce import ProduceScan
@@ -40,8 +40,6 @@ QUOTA_WINDOW_S = 10.0
 """No fetch is given more than a quota lets through in that time, as by brokers."""
 MAX_BYTES = 0x7FFF_FFFF
 """That a fetch can ask for."""
-MAX_CLIENT_IDS = 16
-"""Of one connection, for which it is remembered what counts."""
 _MAX_BYTES_AT = 12
 """In the body of a fetch."""
 _INT = Struct(">i")
@@ -79,7 +77,7 @@ class Throttling:
         self.timed = False
         self.unpaid_s = 0.0
         self._meters, self._counts = meters, counts
-        self._by_client: dict[str | None, Charges | None] = {}
+        self._by_client: ByClientId[Charges | None] = ByClientId()
         self._last_id: object = _NOBODY
         """Who sent the last request, and what counts for him: on a connection nearly always the same one."""
         self._last: Charges | None = None
@@ -94,9 +92,7 @@ class Throttling:
             return self._last
         known = self._by_client
         if client_id not in known:
-            if len(known) >= MAX_CLIENT_IDS or len(client_id or "") > MAX_NAME:
-                known.clear()
-            known[client_id] = self._meters.charges(quotas, identify(self.user, client_id), now)
+            known.keep(client_id, self._meters.charges(quotas, identify(self.user, client_id), now))
             self.timed = any(one is not None and one.request is not None for one in known.values())
         self._last_id, self._last = client_id, known[client_id]
         return self._last

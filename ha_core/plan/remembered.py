@@ -7,8 +7,8 @@ too: when they are full all are emptied, and what is still asked for is found ag
 from __future__ import annotations
 
 from collections.abc import Sized
-from typing import Protocol, TypeVar
-from weakref import ref
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -26,18 +26,14 @@ class Remembered(dict[K, V]):
     __slots__ = ("__weakref__",)
 
 
-class _Table(Sized, Protocol):
-    def clear(self) -> None: ...
-
-
 class Room:
     """For all tables. They may be kept in from several threads: then there is room for a few more, or fewer."""
 
     def __init__(self, most: int = MAX_ALL, each: int = MAX_EACH) -> None:
         self._most, self._each = most, each
-        self._tables: dict[int, ref[_Table]] = {}
+        self._tables: WeakValueDictionary[int, Remembered[Any, Any]] = WeakValueDictionary()
         self._count = 0
-        """Of answers that were kept. Some tables are gone by now."""
+        """Of answers that were kept since they were counted. Some are gone by now."""
 
     def keep(self, table: Remembered[K, V], name: Sized, key: K, value: V) -> None:
         """:param name: the part of the key that somebody has made up."""
@@ -48,16 +44,14 @@ class Room:
         if self._count >= self._most:
             self._make_room()
         if not table:
-            self._tables[id(table)] = ref(table)
+            self._tables[id(table)] = table
         table[key] = value
         self._count += 1
 
     def _make_room(self) -> None:
-        tables = list(self._tables.items())
-        live = {number: table for number, kept in tables if (table := kept()) is not None}
-        self._count = sum(map(len, live.values()))
+        live = [table for kept in self._tables.valuerefs() if (table := kept()) is not None]
+        self._count = sum(map(len, live))
         if self._count > self._most // 2:
-            for table in live.values():
+            for table in live:
                 table.clear()
-            live, self._count = {}, 0
-        self._tables = {number: kept for number, kept in tables if number in live}
+            self._count = 0
