@@ -121,7 +121,7 @@ class PlatformRights:
 
     def _read(self, row: Row) -> tuple[AccessRule, ...]:
         try:
-            return (access_rule(plain(row.value) or {}),)
+            return (_rule(row),)
         except _UNREADABLE:
             instead = self.unreadable["rules", row.key] = _instead(row.value or {})
             return instead
@@ -185,9 +185,13 @@ def _groups(*groups: str) -> frozenset[str]:
 
 def _rules_of(row: Row) -> tuple[AccessRule, ...]:
     try:
-        return (access_rule(plain(row.value) or {}),)
+        return (_rule(row),)
     except _UNREADABLE:
         return _instead(row.value or {})
+
+
+def _rule(row: Row) -> AccessRule:
+    return access_rule(plain(row.value) or {})
 
 
 def _instead(said: Mapping[str, Any]) -> tuple[AccessRule, ...]:

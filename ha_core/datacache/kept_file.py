@@ -16,7 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ha_core.datacache.core.blocks import BLOCK_ROWS, Block, Read, Reading, ReadingFirst, blocks, blocks_of_changes
+from ha_core.datacache.core.blocks import BLOCK_ROWS, Block, ColumnsReader, Read, RowsReader, blocks, blocks_of_changes
 from ha_core.datacache.core.digest import fingerprint
 from ha_core.datacache.core.errors import DataCacheError
 from ha_core.datacache.core.held import Content
@@ -27,7 +27,7 @@ from ha_core.model.layered import Layered
 from ha_core.store.watching import no_search
 
 SCHEMA = 2
-_READINGS: Mapping[int, type[ReadingFirst | Reading]] = {1: ReadingFirst, SCHEMA: Reading}
+_READERS: Mapping[int, type[RowsReader | ColumnsReader]] = {1: RowsReader, SCHEMA: ColumnsReader}
 """By the schema of a file. What is kept next is written by the newest one."""
 PAUSE_S = 0.001
 """Writing gives way to others after each block: a million rows take seconds."""
@@ -148,7 +148,7 @@ def _read(file: BinaryIO, source: str) -> _Found | None:
     lines = _lines(file)
     head = next(lines, {})
     schema = head.get("schema")
-    begin = _READINGS.get(schema) if isinstance(schema, int) else None
+    begin = _READERS.get(schema) if isinstance(schema, int) else None
     if begin is None or head.get("source") != source:
         return None
     records: dict[str, Record] = {}

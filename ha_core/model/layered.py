@@ -19,7 +19,7 @@ PART = 128
 
 
 class Layered(Mapping[str, V]):
-    """Equal to a dict, and in its order. Values are never None."""
+    """Equal to a dict; what was changed of late comes last. Values are never None."""
 
     __slots__ = ("_below", "_len", "_upper")
 

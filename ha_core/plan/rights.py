@@ -290,7 +290,8 @@ class Rights:
     def _by_principal(self, rules: Iterable[PackedRule]) -> dict[str, _Packed]:
         hosts, codes = self._hosts, self._codes
         gathered: defaultdict[str, list[int | str]] = defaultdict(list)
-        last, words = None, gathered[""]
+        last: str | None = None
+        words: list[int | str] = []
         for principal, name, rest, host in rules:
             if principal is not last:
                 last, words = principal, gathered[principal]
@@ -299,7 +300,7 @@ class Rights:
             else:
                 code = hosts.setdefault(host, len(hosts)) << 12 | rest
                 words += (codes.setdefault(code, code), name)
-        return {principal: tuple(words) for principal, words in gathered.items() if words}
+        return {principal: tuple(words) for principal, words in gathered.items()}
 
     def _compile(self, user: str, host: str) -> Verdicts:
         if self.super_user(user):

@@ -62,7 +62,7 @@ def blocks_of_changes(rows: Iterable[Row]) -> Iterator[Block]:
         yield {"gone": gone[at : at + BLOCK_ROWS]}
 
 
-class Reading:
+class ColumnsReader:
     """Of all blocks that one call has made, in their order."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Reading:
         return repeat(texts[at]) if isinstance(at, int) else map(texts.__getitem__, at)
 
 
-class ReadingFirst:
+class RowsReader:
     """Of the first schema: row by row, and deletions had a time."""
 
     def read(self, block: Block) -> Read:

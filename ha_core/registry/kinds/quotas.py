@@ -7,15 +7,9 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from ha_core.model.quota import MAX_BYTE_RATE, MAX_PERCENTAGE, MIN_PERCENTAGE
 from ha_core.registry import words
 from ha_core.registry.entry import Entry, Mention, key_of
-
-MAX_BYTE_RATE = 1 << 53
-"""Kafka keeps rates as floating-point numbers: up to here they are whole."""
-MAX_PERCENTAGE = 100_000
-"""Of one thread: that of a thousand threads."""
-MIN_PERCENTAGE = 1e-6
-"""As what enforces it takes it."""
 
 
 def _entity(said: str) -> str:
