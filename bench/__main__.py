@@ -20,6 +20,7 @@ from stack.clients.process import ClientError
 from stack.errors import StackError
 
 NAMES = (
+    "gateway",
     "throughput",
     "latency",
     "enforcement",
@@ -45,12 +46,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="show that everything works; the figures mean nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="everything as JSON, each sample included")
     parser.add_argument("--seed", type=int, default=1, help="for values and pauses")
+    parser.add_argument(
+        "--path", action="append", default=[], metavar="NAME=HOST:PORT[,PID]", help="for `gateway`: what is compared"
+    )
     chosen = parser.parse_args(arguments)
     unknown = [name for name in chosen.names if name not in NAMES]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(NAMES)}")
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that stacks end in order
-    scale = Scale(chosen.quick, chosen.seed)
+    if chosen.path and chosen.names != ["gateway"]:
+        parser.error("--path is for the benchmark `gateway` alone: python -m bench gateway --path …")
+    scale = Scale(chosen.quick, chosen.seed, tuple(chosen.path))
     documents: dict[str, Any] = {}
     failed = []
     for name in chosen.names or NAMES:

@@ -26,6 +26,8 @@ class Scale:
 
     quick: bool
     seed: int
+    paths: tuple[str, ...] = ()
+    """That `gateway` compares; none: it starts its own."""
 
     def pick(self, full: int, quick: int) -> int:
         return quick if self.quick else full

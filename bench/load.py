@@ -1,6 +1,6 @@
 """Load in a process of its own: `python -m bench.load '{"do": "produce" | "fetch" | "latency" | …, …}'`.
 
-All but `copy` is by confluent-kafka; `copy` and `stamp` go on until they are ended.
+All but `copy` and `requests` is by confluent-kafka; `copy` and `stamp` go on until they are ended.
 
 The last line of its output is the answer as JSON. Times are seconds on the monotonic clock.
 """
@@ -11,9 +11,11 @@ import json
 import random
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from bench.figures import spread
+from bench.one_in_flight import requests
 
 WARM_RECORDS = 30
 STALLED_S = 60.0
@@ -212,8 +214,16 @@ def lag(*, bootstrap: str, topic: str, partitions: int, seconds: float) -> dict[
 
 def main() -> int:
     parameters = json.loads(sys.argv[1])
-    programs = {"produce": produce, "fetch": fetch, "latency": latency, "copy": copy, "stamp": stamp, "lag": lag}
-    print(json.dumps(programs[parameters.pop("do")](**parameters)))  # type: ignore[operator]
+    programs: dict[str, Callable[..., Any]] = {
+        "produce": produce,
+        "fetch": fetch,
+        "latency": latency,
+        "requests": requests,
+        "copy": copy,
+        "stamp": stamp,
+        "lag": lag,
+    }
+    print(json.dumps(programs[parameters.pop("do")](**parameters)))
     return 0
 
 

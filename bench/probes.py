@@ -15,20 +15,23 @@ from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.tls_files import TlsFiles
 
 ANSWER_S = 10.0
 PAUSE_S = 0.001
 
 
-def connect(address: str) -> BlockingConnection:
-    """A connection to `host:port`, versions learnt."""
+def connect(address: str, ca_file: str | None = None) -> BlockingConnection:
+    """A connection to `host:port`, versions learnt; over TLS where an authority is named."""
     host, _, port = address.rpartition(":")
-    return BlockingConnection("the gateway", host, int(port), NO_SECURITY, Deadline.after(ANSWER_S))
+    security = NO_SECURITY if ca_file is None else SecurityProfile(tls=TlsFiles(ca_file=ca_file))
+    return BlockingConnection("the gateway", host, int(port), security, Deadline.after(ANSWER_S))
 
 
-def broker_of(gateway: str, topic: str) -> str:
+def broker_of(gateway: str, topic: str, ca_file: str | None = None) -> str:
     """`host:port` at which the gateway shows the leader of partition 0 of a topic."""
-    connection = connect(gateway)
+    connection = connect(gateway, ca_file)
     try:
         message = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
         answer = _answer(connection, ApiKey.METADATA, message, 8)
@@ -41,7 +44,7 @@ def broker_of(gateway: str, topic: str) -> str:
 
 def produces(connection: BlockingConnection, topic: str) -> bool:
     """Whether one record was taken; False where it was refused as somebody else's partition, as a fence does."""
-    entry = {"index": 0, "records": one_record()}
+    entry = {"index": 0, "records": one_batch(b"probe")}
     request = {
         "transactional_id": None,
         "acks": -1,
@@ -61,12 +64,22 @@ def coordinator(connection: BlockingConnection, group: str) -> tuple[str, int]:
     return (str(answer["host"]), int(answer["port"])) if answer["error_code"] == 0 else ("", -1)
 
 
-def one_record() -> bytes:
-    """A batch with one record, without a producer id."""
-    record = bytes((18, 0, 0, 0, 1, 6)) + b"probe"[:3] + b"\0"  # length, attributes, deltas, no key, 3 bytes, no header
+def one_batch(value: bytes) -> bytes:
+    """A batch with one record, without a key and a producer id."""
+    rest = b"\0\0\0\x01" + _varint(len(value)) + value + b"\0"  # attributes, deltas, no key, the value, no headers
     now_ms = int(time.time() * 1000)
-    tail = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + record
+    tail = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + _varint(len(rest)) + rest
     return struct.pack(">qiibI", 0, 9 + len(tail), -1, 2, google_crc32c.value(tail)) + tail
+
+
+def _varint(number: int) -> bytes:
+    """A length, zigzag as in records."""
+    left, written = number << 1, bytearray()
+    while left > 0x7F:
+        written.append((left & 0x7F) | 0x80)
+        left >>= 7
+    written.append(left)
+    return bytes(written)
 
 
 def _answer(connection: BlockingConnection, api: ApiKey, message: dict[str, Any], most: int) -> dict[str, Any]:
