@@ -1,0 +1,205 @@
+"""Any number of paths to the same brokers, in turns: throughput, latency, processor time and memory of each.
+
+`--path NAME=HOST:PORT[,PID]` names one: a bootstrap address, and the process that is charged with all that it has
+started. The first path is what the others are compared with. Without any, two clusters and a gateway are started here,
+and the paths are direct and through the gateway, to a topic that never moved and to one that did (mapped).
+
+Throughput is by Kafka's own tools; latency and the cost of a request by whole requests with pauses between them, since
+caches are cold between real ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+from bench.figures import Outcome, Table, number, paired_ratio, spread, turns
+from bench.ground import BenchError, Say, Scale, create_topic, direct, load, switch, up
+from bench.java_performance import consumed_mb_s, produced_mb_s
+from bench.process_cost import cpu_ns, rss_bytes
+
+KIB = 1024
+ROUNDS = (6, 1)
+VOLUME_BYTES = (400_000_000, 20_000_000)
+"""Of one run of a tool."""
+SAMPLES = (2_000, 100)
+"""Requests of a kind to each path in a round, one in flight."""
+PAUSE_S = 0.001
+SIZES = (100, KIB, 64 * KIB, KIB * KIB)
+CONNECTIONS = (1, 50, 1000)
+KINDS = ("produce", "fetch")
+
+
+class Path(NamedTuple):
+    """A way to a topic.
+
+    :ivar base: the path that it is compared with; None: it is one.
+    """
+
+    name: str
+    bootstrap: str
+    pid: int | None
+    topic: str
+    base: str | None
+
+
+def parse(texts: Sequence[str], topic: str) -> list[Path]:
+    """`NAME=HOST:PORT[,PID]`, the base first. :raises BenchError: one is not of that form, or a name comes twice."""
+    paths: list[Path] = []
+    for text in texts:
+        name, _, rest = text.partition("=")
+        bootstrap, _, pid = rest.partition(",")
+        if not name or not bootstrap.rpartition(":")[2].isdigit() or (pid and not pid.isdigit()):
+            raise BenchError(f"--path {text!r} is not NAME=HOST:PORT[,PID], as in gateway=127.0.0.1:9092,4711")
+        if any(one.name == name for one in paths):
+            raise BenchError(f"--path {text!r}: there is a path {name!r} already; give each a name of its own")
+        paths.append(Path(name, bootstrap, int(pid) if pid else None, topic, paths[0].name if paths else None))
+    return paths
+
+
+def run(scale: Scale, say: Say) -> Outcome:
+    if scale.paths:
+        paths = parse(scale.paths, f"bench-{int(time.time())}")
+        create_topic(paths[0].bootstrap, paths[0].topic, 1)
+        return _measured(paths, scale, say)
+    with up(1, say) as stack:
+        create_topic(direct(stack, "west"), "plain", 1)
+        create_topic(direct(stack, "east"), "carried", 1)
+        say("a topic moves, so that it is mapped")
+        switch(stack, "topic:carried", "east", "west")
+        pid = int(stack.gateways[0]["pid"])
+        return _measured(
+            [
+                Path("direct", direct(stack, "west"), None, "plain", None),
+                Path("gateway", stack.bootstrap, pid, "plain", "direct"),
+                Path("gateway, mapped", stack.bootstrap, pid, "carried", "direct"),
+            ],
+            scale,
+            say,
+        )
+
+
+def _measured(paths: Sequence[Path], scale: Scale, say: Say) -> Outcome:
+    flows = {kind: _throughput(paths, kind, scale, say) for kind in KINDS}
+    calls = {(kind, KIB, 1): _calls(paths, kind, KIB, 1, scale, say) for kind in KINDS}
+    for size in SIZES if not scale.quick else ():
+        calls["produce", size, 1] = calls.get(("produce", size, 1)) or _calls(paths, "produce", size, 1, scale, say)
+    for connections in CONNECTIONS if not scale.quick else ():
+        key = ("produce", KIB, connections)
+        calls[key] = calls.get(key) or _calls(paths, *key, scale, say)
+    rss = {path.name: rss_bytes(path.pid) for path in paths if path.pid is not None}
+    figures = {
+        "throughput": flows,
+        "calls": {f"{kind}, {size} B, {count} connections": found for (kind, size, count), found in calls.items()},
+        "rss_bytes": rss,
+    }
+    return Outcome(figures, (_summary(paths, flows, calls, rss), _shapes(paths, calls)))
+
+
+# -- throughput -------------------------------------------------------------------------------------------------------
+
+
+def _throughput(paths: Sequence[Path], kind: str, scale: Scale, say: Say) -> dict[str, dict[str, list[float]]]:
+    """Per path MB/s and seconds of a processor per GB, by rounds; a first round warms the brokers up."""
+    volume = scale.pick(*VOLUME_BYTES)
+    records = volume // KIB
+    tool = produced_mb_s if kind == "produce" else consumed_mb_s
+    found: dict[str, dict[str, list[float]]] = {path.name: {"mb_s": [], "cpu_s_per_gb": []} for path in paths}
+    for round_number, order in enumerate(turns([path.name for path in paths], 1 + scale.pick(*ROUNDS))):
+        for path in (next(one for one in paths if one.name == name) for name in order):
+            before = cpu_ns(path.pid) if path.pid is not None else 0
+            rate = tool(path.bootstrap, path.topic, records, KIB)
+            if round_number > 0:
+                found[path.name]["mb_s"].append(rate)
+                if path.pid is not None:
+                    found[path.name]["cpu_s_per_gb"].append((cpu_ns(path.pid) - before) / volume)
+        said = {name: round(one["mb_s"][-1]) for name, one in found.items() if one["mb_s"]}
+        say(f"{kind}, round {round_number}, MB/s: {said or 'warm'}")
+    return found
+
+
+# -- one request in flight --------------------------------------------------------------------------------------------
+
+
+def _calls(
+    paths: Sequence[Path], kind: str, size: int, connections: int, scale: Scale, say: Say
+) -> dict[str, dict[str, Any]]:
+    """Per path seconds of each request, and µs of a processor of a request, by rounds.
+
+    What of the processor's time belongs to which path is told only while no other path is asked.
+    """
+    samples = max(scale.pick(*SAMPLES) // scale.pick(*ROUNDS), 2)
+    taken: dict[str, list[float]] = {path.name: [] for path in paths}
+    cpu: dict[str, list[float]] = {path.name: [] for path in paths}
+    for order in turns([path.name for path in paths], scale.pick(*ROUNDS)):
+        for path in (next(one for one in paths if one.name == name) for name in order):
+            before = cpu_ns(path.pid) if path.pid is not None else 0
+            asked = load(
+                "requests",
+                120.0,
+                target=(path.bootstrap, path.topic),
+                kind=kind,
+                samples=samples,
+                connections=connections,
+                record_bytes=size,
+                pause_s=PAUSE_S,
+                seed=scale.seed,
+            )
+            taken[path.name] += asked["seconds"]
+            if path.pid is not None:
+                cpu[path.name].append((cpu_ns(path.pid) - before) / 1e3 / asked["asked"])
+    say(f"{kind} of {size} B, {connections} connections, p50 in µs: { {n: _us(t, 'p50') for n, t in taken.items()} }")
+    return {name: {"seconds": taken[name], "cpu_us": cpu[name]} for name in taken}
+
+
+def _us(seconds: Sequence[float], which: str) -> int:
+    return round(spread(seconds)[which] * 1e6)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+Calls = Mapping[tuple[str, int, int], Mapping[str, Mapping[str, Any]]]
+
+
+def _summary(
+    paths: Sequence[Path], flows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]], calls: Calls, rss: Any
+) -> Table:
+    rows = []
+    for path in paths:
+        ratios, per_gb = [], []
+        for kind in KINDS:
+            own = flows[kind][path.name]
+            base = flows[kind][path.base]["mb_s"] if path.base else None
+            ratios.append(f"{paired_ratio(own['mb_s'], base):.2f}" if base else f"{median(own['mb_s']):.0f} MB/s")
+            per_gb.append(number(median(own["cpu_s_per_gb"]), 2) if own["cpu_s_per_gb"] else "-")
+        one = calls["produce", KIB, 1]
+        cpu = " / ".join(_cpu(calls[kind, KIB, 1][path.name]) for kind in KINDS)
+        memory = f"{rss[path.name] / 1e6:.0f}" if path.name in rss else "-"
+        rows.append((path.name, *ratios, _added(path, one), " / ".join(per_gb), cpu, memory))
+    header = (
+        "path", "produce / direct", "consume / direct", "added p50 / p99 µs", "CPU-s/GB produce / fetch",
+        "CPU µs a request, produce / fetch", "RSS MB",
+    )  # fmt: skip
+    return Table("1 KiB records, batches of 64 KiB; latency and cost of a request: one in flight", header, tuple(rows))
+
+
+def _shapes(paths: Sequence[Path], calls: Calls) -> Table:
+    rows = [
+        (kind, f"{size:,} B", str(count), path.name, _added(path, found), _cpu(found[path.name]))
+        for (kind, size, count), found in sorted(calls.items())
+        for path in paths
+    ]
+    header = ("request", "record", "connections", "path", "p50 / p99 µs", "CPU µs a request")
+    return Table("One request in flight: what a path adds, and of the direct one what it takes", header, tuple(rows))
+
+
+def _added(path: Path, found: Mapping[str, Mapping[str, Any]]) -> str:
+    own = found[path.name]["seconds"]
+    base = found[path.base]["seconds"] if path.base else None
+    return " / ".join(str(_us(own, which) - (_us(base, which) if base else 0)) for which in ("p50", "p99"))
+
+
+def _cpu(found: Mapping[str, Any]) -> str:
+    return f"{median(found['cpu_us']):.0f}" if found["cpu_us"] else "-"

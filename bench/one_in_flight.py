@@ -1,0 +1,128 @@
+"""Whole requests, one in flight, with pauses: between two of them the caches of a gateway get cold, as they do at work.
+
+Frames are made before, and written to a bare socket: nothing of a client's own waits or threads is measured.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+from contextlib import ExitStack
+from typing import Any
+
+from bench.probes import broker_of, one_batch
+from ha_core.tls.clients import context_of
+from ha_core.wire import ApiKey, decode, encode, encode_request, response_body_at
+from ha_core.wire.tls_files import TlsFiles
+
+PRODUCE_VERSION, FETCH_VERSION = 9, 12
+"""The newest that every path offers."""
+ANSWER_S = 30.0
+WARM = 50
+
+
+def requests(
+    *,
+    target: tuple[str, str],
+    kind: str,
+    samples: int,
+    connections: int,
+    record_bytes: int,
+    pause_s: float,
+    seed: int,
+    ca_file: str | None = None,
+) -> dict[str, Any]:
+    """Seconds of `samples` requests from sending to answer, and how many were asked in all: `{"seconds", "asked"}`.
+
+    :param target: bootstrap address and topic.
+    :param kind: `produce`, one record to partition 0; or `fetch`, the first batch of it.
+    :param connections: that take turns.
+    :raises OSError: the path is gone. :raises ValueError: an answer is that to another request, or an error.
+    """
+    bootstrap, topic = target
+    make_body = _produce_body if kind == "produce" else _fetch_body
+    api, version = (ApiKey.PRODUCE, PRODUCE_VERSION) if kind == "produce" else (ApiKey.FETCH, FETCH_VERSION)
+    frame = bytearray(encode_request(api, version, 0, "bench", make_body(topic, record_bytes, seed)))
+    taken: list[float] = []
+    with ExitStack() as stack:
+        address = broker_of(bootstrap, topic, ca_file)
+        socks = [stack.enter_context(_connect(address, ca_file)) for _ in range(connections)]
+        warm = max(WARM, connections)
+        for number in range(warm + samples):
+            struct.pack_into(">i", frame, 8, number)
+            time.sleep(pause_s)
+            sock = socks[number % connections]
+            begun = time.perf_counter()
+            sock.sendall(frame)
+            answer = _answer(sock)
+            took = time.perf_counter() - begun
+            _check(api, version, answer, number)
+            if number >= warm:
+                taken.append(took)
+    return {"seconds": taken, "asked": warm + samples}
+
+
+def _connect(address: str, ca_file: str | None) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    sock = socket.create_connection((host, int(port)), ANSWER_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if ca_file is None:
+        return sock
+    return context_of(TlsFiles(ca_file=ca_file)).wrap_socket(sock, server_hostname=host)
+
+
+def _answer(sock: socket.socket) -> bytes:
+    data = sock.recv(256 * 1024)
+    while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
+        more = sock.recv(4 << 20)
+        if not more:
+            raise ConnectionError("the connection was closed without an answer")
+        data += more
+    return data
+
+
+def _check(api: ApiKey, version: int, answer: bytes, number: int) -> None:
+    if int.from_bytes(answer[4:8], "big") != number:
+        raise ValueError(f"the answer to request {number} is that to another one")
+    message = decode(api, version, "response", answer, response_body_at(api, version, answer, 4))
+    topic = message["responses"][0]
+    part: dict[str, Any] = (topic.get("partition_responses") or topic["partitions"])[0]
+    if part["error_code"] or part.get("records") == b"":
+        raise ValueError(f"{api.name} was answered with {part['error_code']} and {len(answer)} bytes")
+
+
+def _produce_body(topic: str, record_bytes: int, seed: int) -> bytes:
+    part = {"index": 0, "records": one_batch(random.Random(seed).randbytes(record_bytes))}
+    message = {
+        "transactional_id": None,
+        "acks": -1,
+        "timeout_ms": 30_000,
+        "topic_data": [{"name": topic, "partition_data": [part]}],
+    }
+    return encode(ApiKey.PRODUCE, PRODUCE_VERSION, "request", message)
+
+
+def _fetch_body(topic: str, record_bytes: int, _seed: int) -> bytes:
+    part = {
+        "partition": 0,
+        "current_leader_epoch": -1,
+        "fetch_offset": 0,
+        "last_fetched_epoch": -1,
+        "log_start_offset": -1,
+        "partition_max_bytes": record_bytes,
+    }
+    message = {
+        "replica_id": -1,
+        "max_wait_ms": 0,
+        "min_bytes": 1,
+        "max_bytes": record_bytes,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic": topic, "partitions": [part]}],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+    return encode(ApiKey.FETCH, FETCH_VERSION, "request", message)
