@@ -78,7 +78,9 @@ def reconcile(
     # A misspelt name beside right ones too: whoever reads that all is counted is to be right about which.
     if lost and (wrong := [entry for entry in topics if not any(chosen_by([entry], one.topic) for one in lost)]):
         there = listed(sorted({one.topic for one in lost}))
-        raise unchanged(f"{listed(wrong)} did not go on at a copy without {cluster}: {there} did. Correct the name.")
+        raise unchanged(
+            f"No forced switch has led {listed(wrong)} from {cluster} to a copy, but it has {there}. Correct the name."
+        )
     if not tails:
         return Reconciled(cluster, registered.bootstrap, security=registered.security)
     work = _Reconciling(environment, view, registered, reason, verify, dry_run)
