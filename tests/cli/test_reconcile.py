@@ -100,9 +100,16 @@ def test_how_much_is_compared_is_none_a_sample_or_all(monkeypatch: pytest.Monkey
 def test_a_cluster_that_is_away_is_not_reconciled_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     before = store(monkeypatch, TAIL)
     code, answer = run(*ASKED)
-    assert code == OUT_OF_REACH
-    assert "east" in answer["error"]
+    assert (code, answer["result"]) == (OUT_OF_REACH, "refused")
     assert before.client().lost_tails() == [TAIL]
+    # And what to do: now, then, and if it never comes back
+    assert answer["error"].startswith("Nothing was changed. cluster east: It is not back yet")
+    assert "Start it, and run this again when `switchyard status` shows it as reachable" in answer["error"]
+    assert "nobody waits for it: orders is written in west" in answer["error"]
+    assert "gone for good, --accept-loss with the topics" in answer["error"]
+    assert "127.0.0.1:1" in answer["error"]
+    (verdict,) = answer["verdicts"]
+    assert (verdict["code"], verdict["cause"]) == ("unreachable-cluster", "away")
 
 
 def test_what_a_cluster_that_never_comes_back_had_is_done_without_when_the_topics_are_named(
