@@ -140,7 +140,10 @@ class MigrateBatchOperator(SwitchyardOperator):
         if report.result not in {"succeeded", "crossing"} or report.error:
             text = report.error or f"Operation {operation_id} has ended as {report.result}."
             # Nothing but what was asked for, or what a copy holds, makes it another one: that is for somebody to mend.
-            raise AirflowFailException(text) if stands(report.verdicts) else StepFailedError(text, report.verdicts)
+            failed = StepFailedError(text, report.verdicts)
+            if stands(report.verdicts):
+                raise AirflowFailException(text) from failed
+            raise failed
         if ended is not None and failure(ended):
             raise AirflowFailException(f"{operation_id}: {failure(ended)}")
         return operation_id

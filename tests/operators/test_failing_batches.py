@@ -20,6 +20,7 @@ from ha_core.operations.errors import StepFailedError  # noqa: E402
 from ha_core.operations.migration.planning import Batch  # noqa: E402
 from ha_core.operations.report import Report  # noqa: E402
 from ha_core.operators.migration import MigrateBatchOperator  # noqa: E402
+from ha_core.operators.outcome import TOLD  # noqa: E402
 from ha_core.operators.switch import SwitchBatchOperator  # noqa: E402
 from ha_core.plan.differing import copies_damaged, copies_differ, not_compared  # noqa: E402
 from ha_core.plan.verdict import Verdict, error  # noqa: E402
@@ -31,8 +32,14 @@ DIFFERS = copies_differ("east", "west", {("orders", 0): (5, "another value")})
 DAMAGED = copies_damaged(REQUEST, {"orders": "orders-0: somebody else writes to the copy"}, others=True)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, operator: type[MigrateBatchOperator], *verdicts: Verdict) -> None:
-    """The task of a part whose operation is undone for these verdicts."""
+def run(
+    monkeypatch: pytest.MonkeyPatch, operator: type[MigrateBatchOperator], *verdicts: Verdict, told: Any = None
+) -> None:
+    """The task of a part whose operation is undone for these verdicts.
+
+    :param told: gets what the task pushes.
+    """
+    pushed = {} if told is None else told
     operation = a_switch(id="switch-1", request=REQUEST, state="undone")
     report = Report("switch-1", "undone", 0, error="It was undone.", verdicts=verdicts)
     monkeypatch.setattr(engine, "start", lambda *_: operation)
@@ -46,7 +53,7 @@ def run(monkeypatch: pytest.MonkeyPatch, operator: type[MigrateBatchOperator], *
         "dag": dag,
         "task": SimpleNamespace(dag=dag, task_id="switch"),
         "dag_run": SimpleNamespace(conf={}, dag_id="d", run_id="r", run_after=datetime(2026, 11, 23, tzinfo=UTC)),
-        "ti": SimpleNamespace(xcom_push=lambda **_: None),
+        "ti": SimpleNamespace(xcom_push=lambda key, value, **_: pushed.update({key: value})),
     }
     operator(task_id="switch", batch=1, dry_run=False).execute(context)
 
@@ -56,8 +63,11 @@ def run(monkeypatch: pytest.MonkeyPatch, operator: type[MigrateBatchOperator], *
 def test_a_part_whose_copy_differs_or_is_damaged_is_not_tried_again(
     monkeypatch: pytest.MonkeyPatch, operator: type[MigrateBatchOperator], verdicts: tuple[Verdict, ...]
 ) -> None:
+    told = dict[str, Any]()
     with pytest.raises(AirflowFailException, match="It was undone"):
-        run(monkeypatch, operator, *verdicts)
+        run(monkeypatch, operator, *verdicts, told=told)
+    # And beside the report of the run what to do comes first
+    assert told[TOLD]["short"].startswith(f"topic orders ({verdicts[0].code}): {verdicts[0].remedy}")
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,30 @@ from ha_core.model.operation import ComparedCopies, MoveEvidence, MoveSet
 from ha_core.operations.proposal import Proposal
 from ha_core.operations.switch.outcome import CUT_OVER, of_copies
 from ha_core.operations.switch.verifying import compared_words
+from ha_core.plan.differing import copies_differ
 from ha_core.plan.verdict import info
 from tests.dags import airflow_home
 from tests.kit.operations import a_switch
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
-from ha_core.operators.base import MAX_SHOWN  # noqa: E402
 from ha_core.operators.dag_run import of_run, run_by  # noqa: E402
 from ha_core.operators.forms import unknown_words  # noqa: E402
-from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, Told, outcome  # noqa: E402
+from ha_core.operators.outcome import (  # noqa: E402
+    DONE,
+    DRY_RUN,
+    FAILED,
+    MAX_SHOWN,
+    NOTHING,
+    PLANNED,
+    REFUSED,
+    Outcome,
+    Told,
+    cut_off,
+    outcome,
+    refusal_in_short,
+    shown,
+)
 from ha_core.present.moves import moved, moved_in_parts, proposal_page, would_move  # noqa: E402
 from ha_core.present.page import log_lines, markdown  # noqa: E402
 
@@ -216,3 +230,62 @@ def test_a_whole_cluster_is_told_as_one_with_what_is_left_of_any_part() -> None:
         "moved 1 topic and 1 group from east to west in 2 operations; clients waited 41.3 ms at most behind a fence; "
         "orders got no copy"
     )
+
+
+DIFFERING = copies_differ(
+    "east", "west", {("orders", number): (123_456, "the headers of a record are other ones") for number in range(9)}
+)
+
+
+def refused(*verdicts: Any) -> Outcome:
+    text = " ".join(one.words for one in verdicts)
+    told = Told("plan", ("failed",), REFUSED, f"Nothing was changed. {text}", refusal_in_short(verdicts))
+    return outcome([told])
+
+
+def test_what_to_do_about_a_refusal_is_not_cut_off_beside_its_task() -> None:
+    found = refused(info("goes-to-copy", "topic audit", "It goes."), *DIFFERING)
+
+    assert found.line.startswith(
+        "REFUSED: nothing changed. topic audit: It goes. topic orders: The copy of topic orders"
+    )
+    assert shown(found).startswith(
+        "REFUSED: nothing changed. topic orders (copy-differs): `switchyard mirror verify orders --to west` compares "
+        "all of it. For a new copy end the mirror (`switchyard mirror unlink orders --to west`)"
+    )
+    assert len(shown(found)) <= MAX_SHOWN
+
+
+def test_of_several_refusals_it_is_said_how_many_more_there_are() -> None:
+    more = copies_differ("east", "west", {("bills", 0): (1, "x"), ("audit", 0): (1, "x")})
+
+    assert "nothing changed. topic audit (copy-differs, and 2 more): `switchyard" in shown(refused(*more, *DIFFERING))
+
+
+def test_a_short_refusal_is_shown_as_it_is() -> None:
+    short = outcome(
+        [Told("plan", ("failed",), REFUSED, "Nothing was changed. topic x: It is not. Name it.", "another")]
+    )
+
+    assert shown(short) == "REFUSED: nothing changed. topic x: It is not. Name it."
+
+
+def test_a_long_text_of_no_verdict_has_its_command_before_the_details() -> None:
+    text = (
+        f"Of east: 1 partition cannot be counted. The first: {'details ' * 30}. `switchyard x` helps. The log has all."
+    )
+
+    found = outcome([Told("reconcile", ("failed",), FAILED, text)])
+
+    assert shown(found).startswith(
+        "FAILED in reconcile: Of east: 1 partition cannot be counted. `switchyard x` helps. The first: details"
+    )
+    label = text.replace("`switchyard x` helps", 'Say "Accept the loss"')
+    assert 'counted. Say "Accept the loss". The first' in shown(outcome([Told("t", ("failed",), FAILED, label)]))
+
+
+def test_no_command_is_cut_in_two() -> None:
+    assert cut_off("Do this: `switchyard mirror unlink orders --to west`, then that.", 40) == "Do this…"
+    assert cut_off("Do `this one` and then that.", 20) == "Do `this one` and…"
+    assert cut_off("short", 20) == "short"
+    assert cut_off("x" * 30, 20) == f"{'x' * 19}…"
