@@ -12,8 +12,9 @@ from ha_core.model.operation import ComparedCopies, MoveEvidence, MoveSet
 from ha_core.operations.proposal import Proposal
 from ha_core.operations.switch.outcome import CUT_OVER, of_copies
 from ha_core.operations.switch.verifying import compared_words
+from ha_core.operations.whole_cluster import ClusterProposal
 from ha_core.plan.differing import copies_differ
-from ha_core.plan.verdict import info
+from ha_core.plan.verdict import info, warning
 from tests.dags import airflow_home
 from tests.kit.operations import a_switch
 
@@ -36,7 +37,7 @@ from ha_core.operators.outcome import (  # noqa: E402
     refusal_in_short,
     shown,
 )
-from ha_core.present.moves import moved, moved_in_parts, proposal_page, would_move  # noqa: E402
+from ha_core.present.moves import moved, moved_in_parts, proposal_page, would_move, would_move_cluster  # noqa: E402
 from ha_core.present.page import log_lines, markdown  # noqa: E402
 
 PLAN = Told("plan", ("success",), PLANNED, "would move 1 topic")
@@ -116,14 +117,36 @@ def test_nobody_is_told_that_readers_wait_where_topics_go_on_at_their_copies() -
 
     assert would_move(proposal) == (
         "would move 1 topic from east to west; east is taken for dead, and readers go on at copies without what these "
-        "lack of it"
+        "lack of it; how much copies lack of it nobody knows"
     )
     # And where one has a copy and another has none, each is told what becomes of it
     both = proposal.model_copy(update={"moves": MoveSet(topics=("bills", "orders"))})
-    assert would_move(both).endswith(
+    assert (
         "readers of 1 topic go on at copies without what these lack of it, and readers of the others wait for what it "
         "holds"
+    ) in would_move(both)
+
+
+def test_a_dry_run_of_a_forced_move_says_in_its_first_line_how_much_would_be_lost() -> None:
+    topics = ("audit", "bills", "orders")
+    told = [
+        warning("goes-to-copy", "topic audit", "It lacked 4.", number=4, unit="records"),
+        warning("copy-unknown", "topic bills", "It lacked 3.", number=3, unit="records"),
+    ]
+    unknown = warning("copy-unknown", "topic orders", "Nobody knows.")
+
+    def line(*verdicts: Any) -> str:
+        return would_move(Proposal(request=FORCED, revision=1, verdicts=verdicts, moves=MoveSet(topics=topics)))
+
+    assert line(*told).endswith("; copies lack 7 records of it, as far as is known")
+    assert line(*told, unknown).endswith(
+        "; copies lack 7 records of it, as far as is known, and of 1 topic nobody knows"
     )
+    assert line(unknown).endswith("; how much copies lack of it nobody knows")
+    whole = ClusterProposal(revision=1, origin="east", target="west", reason="r", mode="forced", verdicts=tuple(told))
+    assert would_move_cluster(whole).endswith("; copies lack 7 records of it, as far as is known")
+    planned = whole.model_copy(update={"mode": "planned"})
+    assert "lack" not in would_move_cluster(planned)
 
 
 def test_a_planned_move_asks_nothing_of_readers() -> None:
