@@ -251,6 +251,8 @@ def _things(topics: int, groups: int) -> str:
 
 
 def _would_take_for_dead(proposal: Proposal) -> list[str]:
+    if proposal.refused:  # what has copies was not looked at, and nothing of it would be done
+        return []
     to_copies = {one.about for one in proposal.verdicts if one.code in _TO_COPIES}
     said = _taken_for_dead(proposal.request, len(proposal.moves.topics), len(to_copies))
     lacked = _lacked(proposal.verdicts) if said else ""

@@ -178,6 +178,18 @@ def test_a_switch_that_died_anywhere_is_continued_to_the_same_map(
     assert not [lock for lock in environment.store.locks() if lock.operation == operation]
 
 
+def test_what_is_lost_is_known_before_also_while_nobody_copies(dead: Dead, environment: Environment) -> None:
+    # Given a dead cluster, and a job that has ended: nobody reports how far copies are
+    request = make_request(
+        [f"topic:{UNDONE}"], "east", "west", reason="rack fire", mode="forced", unread="wait", include_other_users=True
+    )
+    # When a forced switch is proposed
+    (found,) = (one for one in plan(environment, request).verdicts if one.code == "copy-unknown")
+    # Then copiers' notes and the last look at the dead cluster say it, as of that look
+    assert (found.level, found.number, found.unit) == ("warning", BEYOND * PARTITIONS, "records")
+    assert "east was last seen " in found.text
+
+
 def test_a_topic_that_grew_with_its_copy_since_its_cluster_was_last_seen_goes_on_there_with_all_partitions(
     dead: Dead, environment: Environment
 ) -> None:

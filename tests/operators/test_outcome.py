@@ -14,7 +14,7 @@ from ha_core.operations.switch.outcome import CUT_OVER, of_copies
 from ha_core.operations.switch.verifying import compared_words
 from ha_core.operations.whole_cluster import ClusterProposal
 from ha_core.plan.differing import copies_differ
-from ha_core.plan.verdict import info, warning
+from ha_core.plan.verdict import error, info, warning
 from tests.dags import airflow_home
 from tests.kit.operations import a_switch
 
@@ -147,6 +147,13 @@ def test_a_dry_run_of_a_forced_move_says_in_its_first_line_how_much_would_be_los
     assert would_move_cluster(whole).endswith("; copies lack 7 records of it, as far as is known")
     planned = whole.model_copy(update={"mode": "planned"})
     assert "lack" not in would_move_cluster(planned)
+
+
+def test_a_forced_move_that_is_refused_tells_nobody_what_it_would_ask_of_readers() -> None:
+    lives = error("origin-answers", "cluster east", "Origin east answers.", "Use --mode planned.")
+    proposal = Proposal(request=FORCED, revision=1, verdicts=(lives,), moves=MoveSet(topics=("orders",)))
+
+    assert not [line for line in log_lines(proposal_page(proposal)) if "taken for dead" in line]
 
 
 def test_a_planned_move_asks_nothing_of_readers() -> None:
