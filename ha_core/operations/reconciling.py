@@ -80,7 +80,8 @@ def reconcile(
     if lost and (wrong := [entry for entry in topics if not any(chosen_by([entry], one.topic) for one in lost)]):
         there = listed(sorted({one.topic for one in lost}))
         raise unchanged(
-            f"No forced switch has led {listed(wrong)} from {cluster} to a copy, but it has {there}. Correct the name."
+            f"No switch has led {listed(wrong)} from {cluster} to a copy while that was away, but it has {there}. "
+            "Correct the name."
         )
     if not tails:
         return Reconciled(cluster, registered.bootstrap, security=registered.security)

@@ -171,8 +171,8 @@ class UnlinkMirrorOperator(SwitchyardOperator):
 class ReconcileOperator(SwitchyardOperator):
     """Count what a cluster that is back holds beyond its copies, and make it their standby.
 
-    Skipped where no forced switch has led a topic from it to a copy. Fails where something cannot be counted or
-    mirrored back: somebody has to look. Cleared, it goes on with what is left.
+    Skipped where no switch has led topics from it to copies while it was away. Fails where something cannot be
+    counted or mirrored back: somebody has to look. Cleared, it goes on with what is left.
 
     :param cluster: the one that is back.
     :param topics: names or patterns; none: all.

@@ -50,7 +50,7 @@ _TOLD = {
 
 
 def nothing_left_in(cluster: str) -> str:
-    return f"No forced switch has led a topic from {cluster} to its copy"
+    return f"No switch has led topics from {cluster} to their copies while it was away"
 
 
 def reconciled_page(result: Reconciled) -> Page:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH, SUCCESS
-from ha_core.model import Cluster, LostTail, Mask, Tail
+from ha_core.model import Cluster, LostTail, Mask, MoveRequest, Scope, Tail
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
 from tests.kit.operations import a_switch
@@ -27,6 +27,9 @@ TAIL = LostTail(
     log_partitions=16,
     partitions={0: Tail(mirrored=20, client=20)},
 )
+FORCED = MoveRequest(
+    scope=Scope(topics=("orders",)), origin="east", target="west", mode="forced", reason="east is down", unread="wait"
+)
 ASKED = ("mirror", "reconcile", "east", "--reason", "it is back", "--yes")
 
 
@@ -38,20 +41,20 @@ def store(monkeypatch: pytest.MonkeyPatch, *more: LostTail, east: Cluster = EAST
 
 def left_behind() -> list[dict[str, Any]]:
     """What `status` says of clusters that a forced switch has left."""
-    return [one for one in problems() if one["about"] == "cluster east" and "forced switch" in one["text"]]
+    return [one for one in problems() if one["about"] == "cluster east" and "led away" in one["text"]]
 
 
 def test_a_tail_that_nobody_has_counted_waits_for_a_human(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = TAIL.changed(key="bills@east:switch-1", topic="bills", counted="2026-11-23T11:00:00Z")
     store(monkeypatch, TAIL, counted)
     (found,) = left_behind()
-    assert found["text"].startswith("It was taken for dead ")
+    assert found["text"].startswith("Clients were led away from it ")
     assert (
-        " ago by a forced switch (switch-1): topic orders is written in west since, where its copy was. What east had "
-        "acknowledged and no copy had is not counted yet"
+        " ago, by a switch (switch-1): topic orders is written in west since, where its copy was. It is no standby of "
+        "that yet, and what it had acknowledged and no copy had is not counted"
     ) in found["text"]
     assert "switchyard mirror reconcile east" in found["remedy"]
-    assert "by a forced switch (switch-1)" in shown("status")
+    assert "by a switch (switch-1)" in shown("status")
 
 
 def test_of_a_lost_cluster_it_is_said_who_led_clients_away_and_where_each_of_its_topics_is(
@@ -60,7 +63,7 @@ def test_of_a_lost_cluster_it_is_said_who_led_clients_away_and_where_each_of_its
     audit = TAIL.changed(key="audit@east:switch-1", topic="audit")
     other = TAIL.changed(key="bills@east:switch-2", topic="bills", target="north", operation="switch-2")
     left = store(monkeypatch, TAIL, audit, other)
-    left.client().create_operation(a_switch(id="switch-1", by="alice (airflow:switch/r)", state="succeeded"), ["x"])
+    left.client().create_operation(a_switch(by="alice (airflow:switch/r)", state="succeeded", request=FORCED), ["x"])
     (found,) = left_behind()
     assert (
         "by a forced switch (switch-1 of alice (airflow:switch/r), switch-2): topics audit, bills, orders are"
@@ -138,14 +141,20 @@ def test_a_topic_that_is_misspelt_is_no_proof_that_nothing_was_lost(monkeypatch:
     store(monkeypatch, TAIL)
     code, answer = run(*ASKED[:3], "order", *ASKED[3:])
     assert code == BAD_INPUT
-    assert "No forced switch has led order from east to a copy, but it has orders. Correct the name." in answer["error"]
+    assert (
+        "No switch has led order from east to a copy while that was away, but it has orders. Correct the name."
+        in answer["error"]
+    )
 
 
 def test_a_topic_that_is_misspelt_is_not_passed_over_beside_a_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
     store(monkeypatch, TAIL)
     code, answer = run(*ASKED[:3], "orders", "order", *ASKED[3:])
     assert code == BAD_INPUT
-    assert "No forced switch has led order from east to a copy, but it has orders. Correct the name." in answer["error"]
+    assert (
+        "No switch has led order from east to a copy while that was away, but it has orders. Correct the name."
+        in answer["error"]
+    )
 
 
 @pytest.mark.parametrize(
