@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from ha_core.model import GatewayRecord, KnownTopic, MigrateOperation, Operation, View
+from ha_core.model import GatewayRecord, KnownTopic, LostTail, MigrateOperation, MoveOperation, Operation, View
 from ha_core.operations.caches import caches
 from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.creating import QUIET_S, interrupted, quiet_s
@@ -212,15 +212,28 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
         )
 
 
+def _led_away(environment: Environment, tails: Collection[LostTail]) -> str:
+    """Who has led clients away from a cluster that was away, when, and where its topics are now."""
+    names, since = sorted({tail.topic for tail in tails}), min(tail.since for tail in tails)
+    begun = {tail.operation: environment.operation(tail.operation) for tail in tails}
+    who = listed(f"{name} of {one.by}" if one is not None else name for name, one in sorted(begun.items()))
+    forced = any(isinstance(one, MoveOperation) and one.request.mode == "forced" for one in begun.values())
+    where = listed(sorted({tail.target for tail in tails}))
+    are, copies = ("topic {} is", "its copy was") if len(names) == 1 else ("topics {} are", "their copies were")
+    ago = duration(max(0.0, environment.age_s(since)))
+    moved = f"{are.format(listed(names))} written in {where} since, where {copies}"
+    return f"Clients were led away from it {ago} ago, by a {'forced ' if forced else ''}switch ({who}): {moved}"
+
+
 def left_behind(environment: Environment) -> Iterator[Problem]:
     """Clusters that were lost with what nobody had copied, and that nobody has looked at since."""
     for cluster, tails in uncounted(environment.store.lost_tails()).items():
-        names = listed(dict.fromkeys(tail.topic for tail in tails))
         yield Problem(
             f"cluster {cluster}",
-            f"{names} went on at their copies without it: what it held beyond them is not counted, and no client gets "
-            "it.",
-            f"`switchyard mirror reconcile {cluster} --reason …` when it is back. If it is gone for good, with "
+            f"{_led_away(environment, tails)}. It is no standby of that yet, and what it had acknowledged and no copy "
+            "had is not counted: no client is given it.",
+            f"`switchyard mirror reconcile {cluster} --reason …` when it is back (in Airflow the DAG "
+            "`reconcile_returned_cluster`): it is counted, and becomes the standby. If it is gone for good, with "
             "--accept-loss and the topics.",
         )
         for tail in tails:

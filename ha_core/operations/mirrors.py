@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER
-from ha_core.model import Mirror, MirrorSync, MoveRequest, PartitionReport, SyncFinding, View
+from ha_core.model import Mirror, MirrorSync, MoveOperation, MoveRequest, PartitionReport, SyncFinding, View
 from ha_core.operations.environment import Environment
+from ha_core.operations.registry import running_operations
 from ha_core.plan.facts import CopyLag
 from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.store.store import Store
@@ -95,6 +96,7 @@ def mirrors_now(environment: Environment) -> MirrorsNow:
         rows += partitions or [_row(mirror, None, left_out)]
         totals.append((mirror, MirrorTotal.of(told_of.values())))
     rows += [_unreadable(key, why) for key, why in mirrors.unreadable.items()]
+    rows += _turned_round(environment, {mirror.key for mirror in mirrors.readable})
     rows.sort(key=lambda row: (row.topic, row.target, -1 if row.partition is None else row.partition))
     return MirrorsNow(rows, totals)
 
@@ -131,6 +133,18 @@ def findings(store: Store, request: MoveRequest) -> tuple[SyncFinding, ...]:
     route = request.origin, request.target
     looks = (look for look in store.mirror_syncs() if (look.source, look.target) == route)
     return tuple(one for look in looks for one in look.findings)
+
+
+def _turned_round(environment: Environment, there: Collection[str]) -> Iterator[MirrorRow]:
+    """Between its cut and its end a planned switch has ended mirrors and not made those that go back: whoever looks
+    then is not to think that there is none, and to link it anew."""
+    for operation in running_operations(environment):
+        if not isinstance(operation, MoveOperation) or operation.state != "cut" or operation.request.mode == "forced":
+            continue
+        for topic, mirror in operation.evidence.ended.items():
+            if f"{topic}@{mirror.source}" not in there:
+                reason = f"operation {operation.id} has switched it to {mirror.target}, and turns its mirror round"
+                yield MirrorRow(topic, None, mirror.target, mirror.source, "held", reason=reason)
 
 
 def _unreadable(key: str, why: str) -> MirrorRow:

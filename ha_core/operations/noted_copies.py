@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
+from typing import NamedTuple
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import Copy
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.notes import CopyId, Notes
-from ha_core.mirror.progress import PAGE_RUNS, CopyDamagedError
+from ha_core.mirror.progress import PAGE_RUNS, CopyDamagedError, Progress
 from ha_core.mirror.side_by_side import visible
 from ha_core.model import LostTail
 from ha_core.operations.environment import Environment
@@ -26,9 +27,18 @@ FORCED_S = 2.0
 """For a forced move, which clients wait for: what is not read by then is not known."""
 
 
-def noted_copies(environment: Environment, case: Case, patience_s: float) -> dict[Partition, CopyFacts]:
-    """What is in the copies that the move goes to, where maps may not have room for all of it, or a lost tail may lie
-    between; else nothing.
+class Noted(NamedTuple):
+    """Nothing of what could not be read."""
+
+    reached: dict[Partition, int]
+    """The first offset of the source that was not in the copy; 0 where nobody has begun."""
+    copies: dict[Partition, CopyFacts]
+    """What is in the copies, where maps may not have room for all of it, or a lost tail may lie between; else nothing.
+    """
+
+
+def noted_copies(environment: Environment, case: Case, patience_s: float) -> Noted:
+    """How far the copies are that the move goes to, and what is in them where that matters.
 
     Of each copy the newest note, which is some seconds old at most, says how many runs it has; the runs themselves are
     read only where they are needed.
@@ -42,26 +52,30 @@ def noted_copies(environment: Environment, case: Case, patience_s: float) -> dic
         if (shape := shapes[name]) is not None
         for copy in copies_of(mirror, shape.partitions)
     ]
+    noted = Noted({}, {})
     if not copies:
-        return {}
+        return noted
     maps = [topic for name in case.to_copies if (topic := case.view.mapped(name)) is not None]
     stays = sum(len(extents) for topic in maps for extents in topic.partitions.values())
     try:
         admin = admin_of(environment, target)
         read = partial(_read, environment, admin, copies, timeout_s=timeout_s)
-        newest = [notes.progress for notes in read(whole_map=False) if notes.progress is not None]
+        newest = list[Progress]()
+        for notes in read(whole_map=False):
+            key, progress = (notes.copy.topic, notes.copy.partition), notes.progress
+            noted.reached[key] = 0 if progress is None else progress.source
+            newest += [] if progress is None else [progress]
         # A run is cut in two where an extent of the map ends.
         runs = sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest)
         if stays + runs <= MAX_EXTENTS_AT_ONCE and not case.tails_in_copies:
-            return {}
-        return {
-            (notes.copy.topic, notes.copy.partition): CopyFacts(notes.progress.source, notes.runs, whole=True)
-            for notes in read(whole_map=True)
-            if notes.progress is not None
-        }
+            return noted
+        for notes in read(whole_map=True):
+            if (progress := notes.progress) is not None:
+                facts = CopyFacts(progress.source, notes.runs, whole=True)
+                noted.copies[notes.copy.topic, notes.copy.partition] = facts
     except (KafkaAdminError, CopyDamagedError, RefusedError) as error:
         environment.say(f"what is in the copies, and whether maps have room for it, is not known: {error}")
-        return {}
+    return noted
 
 
 def committed_tails(environment: Environment, case: Case) -> tuple[LostTail, ...]:

@@ -85,7 +85,8 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
             tails=store.lost_tails(),
         )
         case = replace(case, tails=committed_tails(environment, case))
-        case = replace(case, copies=noted_copies(environment, case, patience_s))
+        noted = noted_copies(environment, case, patience_s)
+        case = replace(case, copies=noted.copies, noted=noted.reached)
     moves = case.moves
     other_users: dict[str, tuple[str, ...]] = {}
     for other in found.other_users:

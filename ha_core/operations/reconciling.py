@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.tails import Counted, count
 from ha_core.kafka.verifying import copies_of
@@ -24,7 +24,7 @@ from ha_core.model.operation import Verify
 from ha_core.operations.below_tails import compare_below
 from ha_core.operations.comparing import MirrorsCompared
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError, unchanged
+from ha_core.operations.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.given_up import end_interrupted
 from ha_core.operations.reconciled import Outcome, Reconciled, TailFound, summary_of
 from ha_core.operations.report import Report, report_of
@@ -32,7 +32,7 @@ from ha_core.operations.requests import chosen_by, require_named
 from ha_core.operations.reversing import FAILURES, reversed_mirror, turn_round
 from ha_core.operations.sides import admin_of, no_such_cluster
 from ha_core.operations.single import await_served, beginning, commit_single
-from ha_core.plan.verdict import listed
+from ha_core.plan.verdict import Verdict, error, listed
 from ha_core.store.errors import ConflictError, LockedError
 
 LOOK_S = 30.0
@@ -57,8 +57,9 @@ def reconcile(
     :param verify: how much of what was mirrored is compared with the copies first. What differs is told, and its topic
         is not mirrored to the cluster. What was found once only a `full` comparison takes back.
     :raises RefusedError: unknown or masked cluster, no reason, a decision of the operator without its topics, or a name
-        or pattern of which none went on at its copy where others did.
-    :raises KafkaAdminError: the cluster cannot be asked.
+        or pattern of which none was led to its copy where others were; or the cluster is still away.
+    :raises StepFailedError: it went away when some of it was done.
+    :raises KafkaAdminError: a cluster cannot be asked.
     """
     if accept_loss:
         require_named(topics)
@@ -78,13 +79,39 @@ def reconcile(
     # A misspelt name beside right ones too: whoever reads that all is counted is to be right about which.
     if lost and (wrong := [entry for entry in topics if not any(chosen_by([entry], one.topic) for one in lost)]):
         there = listed(sorted({one.topic for one in lost}))
-        raise unchanged(f"{listed(wrong)} did not go on at a copy without {cluster}: {there} did. Correct the name.")
+        raise unchanged(
+            f"No switch has led {listed(wrong)} from {cluster} to a copy while that was away, but it has {there}. "
+            "Correct the name."
+        )
     if not tails:
         return Reconciled(cluster, registered.bootstrap, security=registered.security)
     work = _Reconciling(environment, view, registered, reason, verify, dry_run)
     for tail in sorted(tails, key=lambda one: (one.topic, one.since)):
-        work.take(tail, mirror=mirror, accept_loss=accept_loss)
+        try:
+            work.take(tail, mirror=mirror, accept_loss=accept_loss)
+        except ClusterUnreachableError as gone:
+            if gone.cluster != cluster:
+                raise
+            away = still_away(cluster, [one.topic for one in tails], {one.target for one in tails}, str(gone))
+            if reports := work.result().reports:
+                done = listed(report.operation for report in reports)
+                raise StepFailedError(f"{away.words} What was done before stays: operations {done}.", [away]) from gone
+            raise unchanged(away.words, [away]) from gone
     return work.result()
+
+
+def still_away(cluster: str, topics: Iterable[str], targets: Iterable[str], why: str) -> Verdict:
+    """What is left to do while a cluster that was lost is not back."""
+    named = dict.fromkeys(topics)
+    return error(
+        "unreachable-cluster",
+        f"cluster {cluster}",
+        "It is not back yet, so nothing of it can be counted.",
+        f"Start it, and run this again when `switchyard status` shows it as reachable. Until then nobody waits for it: "
+        f"{listed(named)} {'is' if len(named) == 1 else 'are'} written in {listed(sorted(targets))}. If it is gone for "
+        f"good, --accept-loss with the topics does without the count. Asked just now: {why}",
+        cause="away",
+    )
 
 
 def uncounted(tails: Iterable[LostTail]) -> Mapping[str, list[LostTail]]:

@@ -25,19 +25,28 @@ from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.operators.dag_run import PLAN, approval_of, of_run, rejected, run_by, run_owner
 from ha_core.operators.forms import Flag, OfForm, RefusedRequestError, refuse_unknown_keys
 from ha_core.operators.labels import all_in_labels, in_labels, labels_of, page_in_labels
-from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, TOLD
+from ha_core.operators.outcome import (
+    DONE,
+    DRY_RUN,
+    FAILED,
+    NOTHING,
+    PLANNED,
+    REFUSED,
+    TOLD,
+    cut_off,
+    refusal_in_short,
+)
 from ha_core.present.page import Page, log_lines, markdown
 
 if TYPE_CHECKING:
     from ha_core.operations.environment import Environment
     from ha_core.operations.report import Report
+    from ha_core.plan.verdict import Verdict
 
 Context = Any
 """Airflow's, of a task."""
 MAX_LISTED = 1_000
 """Rows of a table in a log, and entries of a list in a result; the command line has them all."""
-MAX_SHOWN = 250
-"""Characters of Airflow's column. PostgreSQL refuses longer ones, and with them the end of the task."""
 _ENDS = ((AirflowSkipException, NOTHING), (RefusedRequestError, REFUSED))
 """What an error tells of its task; any other: that it has failed."""
 
@@ -196,8 +205,17 @@ def errors_are_told(context: Context, timeout: object) -> Iterator[None]:
         raise
     except Exception as error:
         kind = next((kind for known, kind in _ENDS if isinstance(error, known)), FAILED)
-        tell(context, kind, str(error) or type(error).__name__)
+        short = refusal_in_short(_verdicts_of(error))
+        tell(context, kind, str(error) or type(error).__name__, **({"short": short} if short else {}))
         raise
+
+
+def _verdicts_of(error: Exception) -> Sequence[Verdict]:
+    """Also those of what was raised again as an error of Airflow's."""
+    from ha_core.operations.errors import MoveError
+
+    found = next((one for one in (error, error.__cause__) if isinstance(one, MoveError)), None)
+    return () if found is None else found.verdicts
 
 
 def tell(context: Context, kind: str, text: str, **more: Any) -> None:
@@ -212,7 +230,7 @@ def show(context: Context, line: str) -> None:
 
     Airflow has one place there for a text of a task's own, the name of its map index, and shows it of any task.
     """
-    context["shown"] = line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 1]}…"
+    context["shown"] = cut_off(line)
     context["map_index_template"] = "{{ shown }}"
 
 

@@ -12,7 +12,7 @@ from airflow.sdk import TriggerRule
 
 from ha_core.operators.base import Context, RunFailedError, SwitchyardOperator, show
 from ha_core.operators.dag_run import approval_of, of_run, rejected, responder, run_owner, started_by
-from ha_core.operators.outcome import TOLD, Outcome, Told, outcome
+from ha_core.operators.outcome import TOLD, Outcome, Told, outcome, shown
 
 log = logging.getLogger("switchyard.airflow")
 STEADY: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=2)}
@@ -82,7 +82,7 @@ class OutcomeOperator(SwitchyardOperator):
         told = outcome(self._told(), responder(answer) if rejected(answer) else None)
         found, details = self._with_details(told)
         self.log.info("%s", found.line)
-        show(self.context, found.line)
+        show(self.context, shown(found))
         self.push("outcome", found.line)  # the UI folds the result, and shows this as it is
         document = {"outcome": found.line, **(found.by.more if found.by else {}), **details}
         if found.failed:
@@ -125,4 +125,5 @@ def _told(instance: Any, name: str, states: Mapping[str, str | None]) -> Told:
     said = instance.xcom_pull(task_ids=name, key=TOLD)
     several = said if isinstance(said, list | tuple) else [said]
     first = next((one for one in several if isinstance(one, dict)), {})
-    return Told(name, own, str(first.pop("kind", "")), str(first.pop("text", "")), first)
+    kind, text, short = (str(first.pop(key, "")) for key in ("kind", "text", "short"))
+    return Told(name, own, kind, text, short, first)

@@ -111,7 +111,8 @@ def count_batches(proposal: dict[str, Any]) -> int:
 class MigrateBatchOperator(SwitchyardOperator):
     """Start the operation of one batch and run it: to its end, or until its cuts lie ahead of open crossings.
 
-    A run that was killed here finds its operation again; one that was undone gets a new one. Returns its id.
+    A run that was killed here finds its operation again; one that was undone gets a new one. Fails at once where trying
+    again would come to the same. Returns its id.
 
     :param batch: its number, one of what `ListBatchesOperator` returned.
     """
@@ -125,6 +126,7 @@ class MigrateBatchOperator(SwitchyardOperator):
         from ha_core.operations.dependents import failure
         from ha_core.operations.errors import StepFailedError
         from ha_core.operations.migration.planning import Batch
+        from ha_core.plan.verdict import stands
 
         key = batch_key(int(self.batch))
         batch = Batch.model_validate(self.proposal(key))
@@ -136,7 +138,12 @@ class MigrateBatchOperator(SwitchyardOperator):
         ended = self.environment.operation_of(MoveOperation, operation.id)
         self.say_reports([report])
         if report.result not in {"succeeded", "crossing"} or report.error:
-            raise StepFailedError(report.error or f"Operation {operation_id} has ended as {report.result}.")
+            text = report.error or f"Operation {operation_id} has ended as {report.result}."
+            # Nothing but what was asked for, or what a copy holds, makes it another one: that is for somebody to mend.
+            failed = StepFailedError(text, report.verdicts)
+            if stands(report.verdicts):
+                raise AirflowFailException(text) from failed
+            raise failed
         if ended is not None and failure(ended):
             raise AirflowFailException(f"{operation_id}: {failure(ended)}")
         return operation_id

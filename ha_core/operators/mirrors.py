@@ -171,8 +171,8 @@ class UnlinkMirrorOperator(SwitchyardOperator):
 class ReconcileOperator(SwitchyardOperator):
     """Count what a cluster that is back holds beyond its copies, and make it their standby.
 
-    Skipped where no topic went on at its copy without it. Fails where something cannot be counted or mirrored back:
-    somebody has to look. Cleared, it goes on with what is left.
+    Skipped where no switch has led topics from it to copies while it was away. Fails where something cannot be
+    counted or mirrored back: somebody has to look. Cleared, it goes on with what is left.
 
     :param cluster: the one that is back.
     :param topics: names or patterns; none: all.
@@ -192,7 +192,7 @@ class ReconcileOperator(SwitchyardOperator):
         from ha_core.operations.comparing import verify_of
         from ha_core.operations.reconciling import reconcile
         from ha_core.plan.verdict import amount
-        from ha_core.present.mirrors import reconciled_attention, reconciled_page
+        from ha_core.present.mirrors import nothing_left_in, reconciled_attention, reconciled_page
 
         self.finish_own()
         asked = {**self.asked, "verify": verify_of(self.verify)}
@@ -200,7 +200,7 @@ class ReconcileOperator(SwitchyardOperator):
         self.say(reconciled_page(result), MAX_LISTED)
         document, open_ = result.to_json(), reconciled_attention(result)
         if not result.found:
-            raise AirflowSkipException(f"No topic went on at its copy without {self.cluster}.")
+            raise AirflowSkipException(f"{nothing_left_in(self.cluster)}.")
         wrong = amount(
             len(result.open),
             "partition",

@@ -351,8 +351,14 @@ class ReportClusterSwitchOperator(ReportMigrationOperator):
         ended = self.ended()
         if found.failed:
             moved = [one for one in ended if one.state == "succeeded"]
-            why = found.line.removeprefix(FAILED).removeprefix(":").strip()
-            return replace(found, line=f"{FAILED}: {stays_moved(moved)}; {why}") if moved else found
+            if not moved:
+                return found
+            before = f"{FAILED}: {stays_moved(moved)}; "
+            line, short = (
+                f"{before}{text.removeprefix(FAILED).removeprefix(':').strip()}"
+                for text in (found.line, found.short or found.line)
+            )
+            return replace(found, line=line, short=short)
         if not ended:
             return found
         histories = [self.environment.store.history(operation.id) for operation in ended]

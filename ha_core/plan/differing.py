@@ -1,9 +1,11 @@
-"""Copies that are not what their sources are: what is said of them before anybody is led there."""
+"""Copies that cannot be gone on with, or are not what their sources are: what is said of them before anybody is led
+there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ha_core.model import MoveRequest
 from ha_core.plan.facts import Partition
 from ha_core.plan.verdict import Verdict, error, listed
 
@@ -31,6 +33,29 @@ def copies_differ(origin: str, target: str, differing: Mapping[Partition, tuple[
             unit="partitions",
         )
         for topic, places in list(by_topic.items())[:MAX_TOPICS]
+    )
+
+
+def copies_damaged(request: MoveRequest, damaged: Mapping[str, str], others: bool) -> tuple[Verdict, ...]:
+    """A verdict for each topic.
+
+    :param damaged: topic → why its copy cannot be gone on with.
+    :param others: whether anything else is to move.
+    """
+    target = request.target
+    leave = "With --damaged-copies leave the others go, and this one stays where it is. "
+    way = leave if others and request.damaged_copies == "refuse" else ""
+    alone = "" if others else " Nothing else is to move."
+    return tuple(
+        error(
+            "copy-damaged",
+            f"topic {topic}",
+            f"Its copy in {target} cannot be gone on with: {why}.{alone}",
+            f"{way}To do without the copy end its mirror (`switchyard mirror unlink {topic} --to {target}`), delete "
+            f"the topic in {target}, and start again. Where the log of copies is missing, let all brokers of {target} "
+            "come up.",
+        )
+        for topic, why in sorted(damaged.items())[:MAX_TOPICS]
     )
 
 

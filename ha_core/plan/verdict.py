@@ -24,7 +24,7 @@ Code = Literal[
     "unknown-in-target", "deleted-in-target", "unknown-partitions", "partition-count", "foreign-data", "beyond-map",
     "below-map", "lost-records", "compacted", "transactional", "fewer-replicas", "fewer-in-sync", "other-users",
     "mirrored", "goes-to-copy", "copy-unknown",
-    "copy-lags", "copy-stopped", "no-room-in-map", "tail-in-copy", "copy-differs", "not-compared",
+    "copy-lags", "copy-stopped", "no-room-in-map", "tail-in-copy", "copy-differs", "copy-damaged", "not-compared",
     "not-in-sync", "under-replicated",
     "loop", "second-writer", "third-cluster",
     "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
@@ -83,6 +83,12 @@ def by_level(verdicts: Iterable[Verdict]) -> list[Verdict]:
 def refused(verdicts: Iterable[Verdict]) -> bool:
     """Whether one of them is an error."""
     return any(verdict.level == "error" for verdict in verdicts)
+
+
+def stands(verdicts: Iterable[Verdict]) -> bool:
+    """Whether one of them refuses the same again, however often it is tried: neither another operation nor a cluster is
+    what is waited for."""
+    return any(verdict.level == "error" and verdict.cause == "asked" for verdict in verdicts)
 
 
 def listed(items: Iterable[str]) -> str:

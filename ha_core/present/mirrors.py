@@ -49,10 +49,14 @@ _TOLD = {
 }
 
 
+def nothing_left_in(cluster: str) -> str:
+    return f"No switch has led topics from {cluster} to their copies while it was away"
+
+
 def reconciled_page(result: Reconciled) -> Page:
     """What lies beyond the copies, and how it is fetched."""
     if not result.found:
-        yield f"No topic went on at its copy without {result.cluster}: there is nothing to reconcile."
+        yield f"{nothing_left_in(result.cluster)}: there is nothing to reconcile."
         return
     for topic, compared in sorted(result.compared.items()):
         ranges, of = compared.ranges

@@ -56,10 +56,13 @@ def would_move_cluster(proposal: ClusterProposal) -> str:
     """The first line of what a dry run has found out."""
     topics = sum(len(batch.moves.topics) for batch in proposal.batches)
     groups = sum(len(batch.moves.groups) for batch in proposal.batches)
-    return (
+    what = (
         f"would move {_things(topics, groups)} from {proposal.origin} to {proposal.target}, in "
         f"{amount(len(proposal.batches), 'operation')}"
     )
+    lacked = _lacked(proposal.verdicts) if proposal.mode == "forced" else ""
+    dead = f"{proposal.origin} is taken for dead" if lacked else ""
+    return "; ".join(filter(None, (what, dead, lacked)))
 
 
 def migration_page(proposal: MigrationProposal) -> Page:
@@ -248,8 +251,23 @@ def _things(topics: int, groups: int) -> str:
 
 
 def _would_take_for_dead(proposal: Proposal) -> list[str]:
+    if proposal.refused:  # what has copies was not looked at, and nothing of it would be done
+        return []
     to_copies = {one.about for one in proposal.verdicts if one.code in _TO_COPIES}
-    return _taken_for_dead(proposal.request, len(proposal.moves.topics), len(to_copies))
+    said = _taken_for_dead(proposal.request, len(proposal.moves.topics), len(to_copies))
+    lacked = _lacked(proposal.verdicts) if said else ""
+    return [*said, *([lacked] if lacked else [])]
+
+
+def _lacked(verdicts: Iterable[Verdict]) -> str:
+    """How much a dead origin takes with it of what goes on at copies; empty: nothing goes to one."""
+    numbers = [one.number for one in verdicts if one.code in _TO_COPIES]
+    known = [number for number in numbers if number is not None]
+    if not known:
+        return "how much copies lack of it nobody knows" if numbers else ""
+    unknown = len(numbers) - len(known)
+    rest = f", and of {amount(unknown, 'topic')} nobody knows" if unknown else ""
+    return f"copies lack {amount(sum(known), 'record')} of it, as far as is known{rest}"
 
 
 _TO_COPIES = frozenset({"goes-to-copy", "copy-unknown"})

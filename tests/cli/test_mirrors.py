@@ -8,8 +8,10 @@ from typing import Any, Literal
 import pytest
 
 from ha_core.model import Cluster, Mirror, MirrorReport, MirrorSync, PartitionReport, SyncFinding
+from ha_core.model.operation import MoveEvidence
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
+from tests.kit.operations import a_switch
 
 CLUSTERS = (
     Cluster(name="east", bootstrap="127.0.0.1:1", default=True),
@@ -30,6 +32,21 @@ def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
 
 def told(partition: int, state: Literal["copying", "stopped"], **more: Any) -> PartitionReport:
     return PartitionReport(mirror="orders@west", topic="orders", partition=partition, state=state, **more)
+
+
+def test_between_the_cut_of_a_switch_and_its_end_nobody_is_told_to_link_the_mirror_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = seeded(*CLUSTERS)
+    use(store, monkeypatch)
+    cut = a_switch(state="cut", evidence=MoveEvidence(ended={"orders": mirror("orders")}))
+    store.client().create_operation(cut, ["topic:orders"])
+
+    (row,) = document("mirrors")
+
+    assert (row["topic"], row["from"], row["to"], row["state"]) == ("orders", "west", "east", "held")
+    assert row["reason"] == "operation switch-1 has switched it to west, and turns its mirror round"
+    assert "mirror link" not in shown("mirrors")
 
 
 def test_partitions_are_shown_as_their_tasks_report_them_and_what_nobody_reports_is_said(store: MemoryStore) -> None:

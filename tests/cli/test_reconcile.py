@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH, SUCCESS
-from ha_core.model import Cluster, LostTail, Mask, Tail
+from ha_core.model import Cluster, LostTail, Mask, MoveRequest, Scope, Tail
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
+from tests.kit.operations import a_switch
 
 EAST = Cluster(name="east", bootstrap="127.0.0.1:1", default=True)
 WEST = Cluster(name="west", bootstrap="127.0.0.1:1")
@@ -25,6 +27,9 @@ TAIL = LostTail(
     log_partitions=16,
     partitions={0: Tail(mirrored=20, client=20)},
 )
+FORCED = MoveRequest(
+    scope=Scope(topics=("orders",)), origin="east", target="west", mode="forced", reason="east is down", unread="wait"
+)
 ASKED = ("mirror", "reconcile", "east", "--reason", "it is back", "--yes")
 
 
@@ -34,14 +39,37 @@ def store(monkeypatch: pytest.MonkeyPatch, *more: LostTail, east: Cluster = EAST
     return found
 
 
+def left_behind() -> list[dict[str, Any]]:
+    """What `status` says of clusters that a forced switch has left."""
+    return [one for one in problems() if one["about"] == "cluster east" and "led away" in one["text"]]
+
+
 def test_a_tail_that_nobody_has_counted_waits_for_a_human(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = TAIL.changed(key="bills@east:switch-1", topic="bills", counted="2026-11-23T11:00:00Z")
     store(monkeypatch, TAIL, counted)
-    (found,) = [one for one in problems() if "their copies" in one["text"]]
-    assert found["about"] == "cluster east"
-    assert found["text"].startswith("orders went on at their copies without it")
+    (found,) = left_behind()
+    assert found["text"].startswith("Clients were led away from it ")
+    assert (
+        " ago, by a switch (switch-1): topic orders is written in west since, where its copy was. It is no standby of "
+        "that yet, and what it had acknowledged and no copy had is not counted"
+    ) in found["text"]
     assert "switchyard mirror reconcile east" in found["remedy"]
-    assert "orders went on at their copies" in shown("status")
+    assert "by a switch (switch-1)" in shown("status")
+
+
+def test_of_a_lost_cluster_it_is_said_who_led_clients_away_and_where_each_of_its_topics_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    audit = TAIL.changed(key="audit@east:switch-1", topic="audit")
+    other = TAIL.changed(key="bills@east:switch-2", topic="bills", target="north", operation="switch-2")
+    left = store(monkeypatch, TAIL, audit, other)
+    left.client().create_operation(a_switch(by="alice (airflow:switch/r)", state="succeeded", request=FORCED), ["x"])
+    (found,) = left_behind()
+    assert (
+        "by a forced switch (switch-1 of alice (airflow:switch/r), switch-2): topics audit, bills, orders are"
+        in (found["text"])
+    )
+    assert "are written in north, west since, where their copies were" in found["text"]
 
 
 def test_who_looks_for_the_mirror_of_a_lost_cluster_is_told_where_it_went(
@@ -52,7 +80,7 @@ def test_who_looks_for_the_mirror_of_a_lost_cluster_is_told_where_it_went(
     assert "`switchyard mirror reconcile east --reason …` when it is back" in shown(
         "mirrors", "--picture", str(picture)
     )
-    assert "orders went on at their copies without it" in picture.read_text()
+    assert "topic orders is written in west since" in picture.read_text()
 
 
 def test_a_log_that_is_not_what_its_copy_is_waits_for_a_human_with_the_first_offset(
@@ -75,9 +103,16 @@ def test_how_much_is_compared_is_none_a_sample_or_all(monkeypatch: pytest.Monkey
 def test_a_cluster_that_is_away_is_not_reconciled_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     before = store(monkeypatch, TAIL)
     code, answer = run(*ASKED)
-    assert code == OUT_OF_REACH
-    assert "east" in answer["error"]
+    assert (code, answer["result"]) == (OUT_OF_REACH, "refused")
     assert before.client().lost_tails() == [TAIL]
+    # And what to do: now, then, and if it never comes back
+    assert answer["error"].startswith("Nothing was changed. cluster east: It is not back yet")
+    assert "Start it, and run this again when `switchyard status` shows it as reachable" in answer["error"]
+    assert "nobody waits for it: orders is written in west" in answer["error"]
+    assert "gone for good, --accept-loss with the topics" in answer["error"]
+    assert "127.0.0.1:1" in answer["error"]
+    (verdict,) = answer["verdicts"]
+    assert (verdict["code"], verdict["cause"]) == ("unreachable-cluster", "away")
 
 
 def test_what_a_cluster_that_never_comes_back_had_is_done_without_when_the_topics_are_named(
@@ -92,7 +127,7 @@ def test_what_a_cluster_that_never_comes_back_had_is_done_without_when_the_topic
     (after,) = left.client().lost_tails()
     assert after.counted is not None
     assert after.partitions == TAIL.partitions
-    assert not [one for one in problems() if "their copies" in one["text"]]
+    assert not left_behind()
 
 
 def test_a_cluster_without_a_tail_has_nothing_to_reconcile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,14 +141,20 @@ def test_a_topic_that_is_misspelt_is_no_proof_that_nothing_was_lost(monkeypatch:
     store(monkeypatch, TAIL)
     code, answer = run(*ASKED[:3], "order", *ASKED[3:])
     assert code == BAD_INPUT
-    assert "order did not go on at a copy without east: orders did" in answer["error"]
+    assert (
+        "No switch has led order from east to a copy while that was away, but it has orders. Correct the name."
+        in answer["error"]
+    )
 
 
 def test_a_topic_that_is_misspelt_is_not_passed_over_beside_a_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
     store(monkeypatch, TAIL)
     code, answer = run(*ASKED[:3], "orders", "order", *ASKED[3:])
     assert code == BAD_INPUT
-    assert "order did not go on at a copy without east: orders did" in answer["error"]
+    assert (
+        "No switch has led order from east to a copy while that was away, but it has orders. Correct the name."
+        in answer["error"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,18 @@ def test_a_switch_that_died_anywhere_is_continued_to_the_same_map(
     assert not [lock for lock in environment.store.locks() if lock.operation == operation]
 
 
+def test_what_is_lost_is_known_before_also_while_nobody_copies(dead: Dead, environment: Environment) -> None:
+    # Given a dead cluster, and a job that has ended: nobody reports how far copies are
+    request = make_request(
+        [f"topic:{UNDONE}"], "east", "west", reason="rack fire", mode="forced", unread="wait", include_other_users=True
+    )
+    # When a forced switch is proposed
+    (found,) = (one for one in plan(environment, request).verdicts if one.code == "copy-unknown")
+    # Then copiers' notes and the last look at the dead cluster say it, as of that look
+    assert (found.level, found.number, found.unit) == ("warning", BEYOND * PARTITIONS, "records")
+    assert "east was last seen " in found.text
+
+
 def test_a_topic_that_grew_with_its_copy_since_its_cluster_was_last_seen_goes_on_there_with_all_partitions(
     dead: Dead, environment: Environment
 ) -> None:
@@ -229,7 +241,7 @@ def test_a_damaged_copy_stops_a_switch_of_many_topics_until_somebody_says_that_i
     # When both are to go, then nothing moves, and the copy is named with the way out
     refused = switched("refuse")
     assert refused.result == "undone"
-    assert f"{DAMAGED} ({DAMAGED}-0: " in refused.error
+    assert f"topic {DAMAGED}: Its copy in west cannot be gone on with: {DAMAGED}-0: " in refused.error
     assert "somebody else writes to the copy" in refused.error
     assert "--damaged-copies leave" in refused.error
     assert SOUND not in refused.error

@@ -254,3 +254,6 @@ def test_a_cluster_of_which_a_part_failed_says_what_has_moved_before(
     report = ReportClusterSwitchOperator(task_id="report")
     found = report.judged(Outcome("FAILED in switch: 1 of 3 did not: why", failed=True))
     assert (found.line, found.failed) == (line, True)
+    found = report.judged(Outcome("FAILED in switch: 1 of 3 did not: why", "FAILED in switch: `do this`: why", True))
+    assert found.line == line
+    assert found.short == line.replace("1 of 3 did not: why", "`do this`: why")

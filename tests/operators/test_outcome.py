@@ -12,17 +12,32 @@ from ha_core.model.operation import ComparedCopies, MoveEvidence, MoveSet
 from ha_core.operations.proposal import Proposal
 from ha_core.operations.switch.outcome import CUT_OVER, of_copies
 from ha_core.operations.switch.verifying import compared_words
-from ha_core.plan.verdict import info
+from ha_core.operations.whole_cluster import ClusterProposal
+from ha_core.plan.differing import copies_differ
+from ha_core.plan.verdict import error, info, warning
 from tests.dags import airflow_home
 from tests.kit.operations import a_switch
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
-from ha_core.operators.base import MAX_SHOWN  # noqa: E402
 from ha_core.operators.dag_run import of_run, run_by  # noqa: E402
 from ha_core.operators.forms import unknown_words  # noqa: E402
-from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, Told, outcome  # noqa: E402
-from ha_core.present.moves import moved, moved_in_parts, proposal_page, would_move  # noqa: E402
+from ha_core.operators.outcome import (  # noqa: E402
+    DONE,
+    DRY_RUN,
+    FAILED,
+    MAX_SHOWN,
+    NOTHING,
+    PLANNED,
+    REFUSED,
+    Outcome,
+    Told,
+    cut_off,
+    outcome,
+    refusal_in_short,
+    shown,
+)
+from ha_core.present.moves import moved, moved_in_parts, proposal_page, would_move, would_move_cluster  # noqa: E402
 from ha_core.present.page import log_lines, markdown  # noqa: E402
 
 PLAN = Told("plan", ("success",), PLANNED, "would move 1 topic")
@@ -102,14 +117,43 @@ def test_nobody_is_told_that_readers_wait_where_topics_go_on_at_their_copies() -
 
     assert would_move(proposal) == (
         "would move 1 topic from east to west; east is taken for dead, and readers go on at copies without what these "
-        "lack of it"
+        "lack of it; how much copies lack of it nobody knows"
     )
     # And where one has a copy and another has none, each is told what becomes of it
     both = proposal.model_copy(update={"moves": MoveSet(topics=("bills", "orders"))})
-    assert would_move(both).endswith(
+    assert (
         "readers of 1 topic go on at copies without what these lack of it, and readers of the others wait for what it "
         "holds"
+    ) in would_move(both)
+
+
+def test_a_dry_run_of_a_forced_move_says_in_its_first_line_how_much_would_be_lost() -> None:
+    topics = ("audit", "bills", "orders")
+    told = [
+        warning("goes-to-copy", "topic audit", "It lacked 4.", number=4, unit="records"),
+        warning("copy-unknown", "topic bills", "It lacked 3.", number=3, unit="records"),
+    ]
+    unknown = warning("copy-unknown", "topic orders", "Nobody knows.")
+
+    def line(*verdicts: Any) -> str:
+        return would_move(Proposal(request=FORCED, revision=1, verdicts=verdicts, moves=MoveSet(topics=topics)))
+
+    assert line(*told).endswith("; copies lack 7 records of it, as far as is known")
+    assert line(*told, unknown).endswith(
+        "; copies lack 7 records of it, as far as is known, and of 1 topic nobody knows"
     )
+    assert line(unknown).endswith("; how much copies lack of it nobody knows")
+    whole = ClusterProposal(revision=1, origin="east", target="west", reason="r", mode="forced", verdicts=tuple(told))
+    assert would_move_cluster(whole).endswith("; copies lack 7 records of it, as far as is known")
+    planned = whole.model_copy(update={"mode": "planned"})
+    assert "lack" not in would_move_cluster(planned)
+
+
+def test_a_forced_move_that_is_refused_tells_nobody_what_it_would_ask_of_readers() -> None:
+    lives = error("origin-answers", "cluster east", "Origin east answers.", "Use --mode planned.")
+    proposal = Proposal(request=FORCED, revision=1, verdicts=(lives,), moves=MoveSet(topics=("orders",)))
+
+    assert not [line for line in log_lines(proposal_page(proposal)) if "taken for dead" in line]
 
 
 def test_a_planned_move_asks_nothing_of_readers() -> None:
@@ -196,7 +240,7 @@ def test_what_is_to_be_done_after_a_forced_move_to_copies_is_not_cut_off_beside_
 
     line = moved_by(FORCED, "; ".join((CUT_OVER, *filter(None, of_copies(begun)))), mirrored=begun.evidence.mirrored)
 
-    assert "; east is taken for dead; 3 topics went on at copies: `switchyard mirror reconcile east`" in line
+    assert "; east is taken for dead; `switchyard mirror reconcile east`, when it is back, counts what the" in line
     assert len(f"DONE: {line}") <= MAX_SHOWN
 
 
@@ -216,3 +260,62 @@ def test_a_whole_cluster_is_told_as_one_with_what_is_left_of_any_part() -> None:
         "moved 1 topic and 1 group from east to west in 2 operations; clients waited 41.3 ms at most behind a fence; "
         "orders got no copy"
     )
+
+
+DIFFERING = copies_differ(
+    "east", "west", {("orders", number): (123_456, "the headers of a record are other ones") for number in range(9)}
+)
+
+
+def refused(*verdicts: Any) -> Outcome:
+    text = " ".join(one.words for one in verdicts)
+    told = Told("plan", ("failed",), REFUSED, f"Nothing was changed. {text}", refusal_in_short(verdicts))
+    return outcome([told])
+
+
+def test_what_to_do_about_a_refusal_is_not_cut_off_beside_its_task() -> None:
+    found = refused(info("goes-to-copy", "topic audit", "It goes."), *DIFFERING)
+
+    assert found.line.startswith(
+        "REFUSED: nothing changed. topic audit: It goes. topic orders: The copy of topic orders"
+    )
+    assert shown(found).startswith(
+        "REFUSED: nothing changed. topic orders (copy-differs): `switchyard mirror verify orders --to west` compares "
+        "all of it. For a new copy end the mirror (`switchyard mirror unlink orders --to west`)"
+    )
+    assert len(shown(found)) <= MAX_SHOWN
+
+
+def test_of_several_refusals_it_is_said_how_many_more_there_are() -> None:
+    more = copies_differ("east", "west", {("bills", 0): (1, "x"), ("audit", 0): (1, "x")})
+
+    assert "nothing changed. topic audit (copy-differs, and 2 more): `switchyard" in shown(refused(*more, *DIFFERING))
+
+
+def test_a_short_refusal_is_shown_as_it_is() -> None:
+    short = outcome(
+        [Told("plan", ("failed",), REFUSED, "Nothing was changed. topic x: It is not. Name it.", "another")]
+    )
+
+    assert shown(short) == "REFUSED: nothing changed. topic x: It is not. Name it."
+
+
+def test_a_long_text_of_no_verdict_has_its_command_before_the_details() -> None:
+    text = (
+        f"Of east: 1 partition cannot be counted. The first: {'details ' * 30}. `switchyard x` helps. The log has all."
+    )
+
+    found = outcome([Told("reconcile", ("failed",), FAILED, text)])
+
+    assert shown(found).startswith(
+        "FAILED in reconcile: Of east: 1 partition cannot be counted. `switchyard x` helps. The first: details"
+    )
+    label = text.replace("`switchyard x` helps", 'Say "Accept the loss"')
+    assert 'counted. Say "Accept the loss". The first' in shown(outcome([Told("t", ("failed",), FAILED, label)]))
+
+
+def test_no_command_is_cut_in_two() -> None:
+    assert cut_off("Do this: `switchyard mirror unlink orders --to west`, then that.", 40) == "Do this…"
+    assert cut_off("Do `this one` and then that.", 20) == "Do `this one` and…"
+    assert cut_off("short", 20) == "short"
+    assert cut_off("x" * 30, 20) == f"{'x' * 19}…"

@@ -77,6 +77,7 @@ class Case:
     mirrors: tuple[Mirror, ...] = ()
     lags: dict[tuple[str, int], CopyLag] = field(default_factory=dict)
     copies: dict[Partition, CopyFacts] = field(default_factory=dict)
+    noted: dict[Partition, int] = field(default_factory=dict)
     findings: tuple[SyncFinding, ...] = ()
     tails: tuple[LostTail, ...] = ()
     locks: tuple[Lock, ...] = ()
@@ -133,6 +134,7 @@ class Case:
             usage,
             lags=self.lags,
             copies=self.copies,
+            noted=self.noted,
             findings=self.findings,
             tails=self.tails,
         )

@@ -99,6 +99,43 @@ def test_a_lag_that_nobody_reports_is_refused_by_who_has_set_a_bound() -> None:
     assert of(mirrored(forced=True, refuse_lag_ms=10), "copy-unknown").level == "error"
 
 
+def test_what_is_lost_while_nobody_copies_is_told_as_of_when_the_dead_cluster_was_last_seen() -> None:
+    # Given ends of 10 and 20, and copies that had all of the one and 13 of the other
+    stands = replace(mirrored(forced=True), noted={("orders", 0): 12, ("orders", 1): 13})
+    seen = stands.with_topic("east", replace(HERE, age_s=40.0))
+
+    found = of(seen, "copy-unknown")
+
+    assert (found.level, found.number, found.unit) == ("warning", 7, "records")
+    assert (
+        "east was last seen 40 s ago, and by the notes of its copiers the copy lacked at most 7 records of what it had"
+        ": that, and what east got since, is lost for readers."
+    ) in found.text
+    level = replace(seen, noted={("orders", 0): 10, ("orders", 1): 20})
+    assert "the copy lacked nothing of what it had: what east got since is lost" in of(level, "copy-unknown").text
+    # Where a cluster only hangs, it tells its ends itself
+    assert "east answers now, and" in of(stands.with_topic("east", HERE), "copy-unknown").text
+    # And nothing is guessed where not all of both is known
+    nothing = replace(seen, noted={("orders", 0): 10})
+    unseen = seen.with_topic("east", replace(HERE, age_s=40.0, ends={0: 10}))
+    for case in (stands, nothing, unseen):
+        found = of(case, "copy-unknown")
+        assert (found.number, "what east acknowledged beyond it is lost" in found.text) == (None, True)
+
+
+def test_a_planned_switch_to_a_copy_that_nobody_reports_says_how_much_it_will_copy() -> None:
+    found = of(replace(mirrored(), noted={("orders", 0): 9, ("orders", 1): 0}), "copy-unknown")
+
+    assert found.number == 21
+    assert "the copy lacks at most 21 records of what it had: the switch copies what is missing" in found.text
+
+
+def test_who_has_set_a_bound_is_told_how_to_go_without() -> None:
+    remedy = of(mirrored(forced=True, refuse_lag_records=10), "copy-unknown").remedy
+
+    assert remedy == "Start the job that copies mirrors, or ask without --refuse-lag-records and --refuse-lag-ms."
+
+
 def test_a_copy_that_has_stopped_refuses_a_planned_switch_with_its_reason_and_a_forced_one_goes_on_without() -> None:
     stopped = CopyLag("stopped", 7, None, 4.0, "the source was truncated")
 

@@ -15,6 +15,7 @@ from ha_core.model import Mirror, MoveRequest
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.operations.sides import admin_of
+from ha_core.plan.differing import copies_damaged
 from ha_core.plan.facts import CopyFacts, Partition
 from ha_core.plan.verdict import listed
 
@@ -70,15 +71,8 @@ def require_usable(request: MoveRequest, topics: Collection[str], damaged: Mappi
     """
     if not damaged or (request.damaged_copies == "leave" and not damaged.keys() >= set(topics)):
         return
-    target, why = request.target, listed(f"{name} ({text})" for name, text in sorted(damaged.items()))
-    way = "Nothing else is to move. "
-    if request.damaged_copies == "refuse":
-        way = "With --damaged-copies leave the others go, and these stay where they are. "
-    raise StepFailedError(
-        f"Copies in {target} cannot be gone on with: {why}. {way}Where the log of copies is missing, let all brokers "
-        f"of {target} come up. To do without the copy of a topic, end its mirror (`switchyard mirror unlink TOPIC --to "
-        f"{target}`), delete the topic there, and start again."
-    )
+    verdicts = copies_damaged(request, damaged, others=not damaged.keys() >= set(topics))
+    raise StepFailedError(" ".join(verdict.words for verdict in verdicts), verdicts)
 
 
 def refuse_copiers(environment: Environment, mirrors: Iterable[Mirror]) -> None:

@@ -19,7 +19,7 @@ def _beyond(operation: SwitchOperation) -> str:
     if operation.request.mode != "forced" or not mirrored:
         return ""
     what = amount(len(mirrored), "topic")
-    return f"{what} went on at copies: `switchyard mirror reconcile {origin}`, when it is back, counts what they lack"
+    return f"`switchyard mirror reconcile {origin}`, when it is back, counts what the copies of {what} lacked"
 
 
 def stayed(operation: SwitchOperation) -> str:

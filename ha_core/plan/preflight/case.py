@@ -48,6 +48,8 @@ class Case:
     """How far mirrors are, as copiers have reported it: by key and partition."""
     copies: Mapping[Partition, CopyFacts] = field(default_factory=dict)
     """What is in the copies of mirrored topics, as copiers noted it last."""
+    noted: Mapping[Partition, int] = field(default_factory=dict)
+    """The first offset of the source that copies had not by their newest notes. What could not be read is missing."""
     findings: Collection[SyncFinding] = ()
     """What the origin's mirrors in the target have not got besides records, as of the last look."""
     tails: Collection[LostTail] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from ha_core.model import LostTail, Mirror, View
 from ha_core.model.extent import Extents, identity
@@ -11,7 +11,7 @@ from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, lef
 from ha_core.plan.facts import CopyFacts, CopyLag, Partition
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.standby import copied_extents, switched
-from ha_core.plan.verdict import Unit, Verdict, Verdicts, duration, error, info, listed, warning
+from ha_core.plan.verdict import Unit, Verdict, Verdicts, amount, duration, error, info, listed, warning
 
 
 def mirrored(case: Case) -> Verdicts:
@@ -75,9 +75,10 @@ def _to_level(case: Case, name: str) -> Verdict:
     about, mirror, known = f"topic {name}", case.to_copies[name], _lags(case, case.to_copies[name])
     text = f"Topic {name} goes to its copy in {mirror.target}"
     if not known:
-        text += ". Nobody has reported how far that is: the switch copies what is missing before clients wait."
+        records, by_notes = _by_notes(case, name)
+        text += f". Nobody reports how far that is{by_notes}: the switch copies what is missing before clients wait."
         way = "Start the job that copies mirrors first, if much may be missing."
-        return _unknown(case)("copy-unknown", about, text, way)
+        return _unknown(case, about, text, way, records)
     records, _ = _missing(known)
     text += f", which lacked {_said(known)}."
     way = f"Nothing. What is missing is copied first; afterwards {mirror.source} has the copy."
@@ -91,8 +92,11 @@ def _behind(case: Case, name: str) -> Verdict:
     way = f"Nothing. What is beyond the copy stays in {origin}: `switchyard mirror reconcile {origin}` counts it later."
     known = _lags(case, case.to_copies[name])
     if not known:
-        lost = f"How far that is nobody has reported: what {origin} acknowledged beyond it is lost for readers."
-        return _unknown(case)("copy-unknown", about, f"{text}. {lost}", way)
+        records, by_notes = _by_notes(case, name)
+        more = f"that, and what {origin} got since, is lost" if records else f"what {origin} got since is lost"
+        lost = more if by_notes else f"what {origin} acknowledged beyond it is lost"
+        text = f"{text}. Nobody reports how far that is{by_notes}: {lost} for readers."
+        return _unknown(case, about, text, way, records)
     records, _ = _missing(known)
     text = f"{text}, which lacked {_said(known)}; that, and what {origin} got since, is lost."
     return (warning if records else info)("goes-to-copy", about, text, way, number=records, unit="records")
@@ -116,10 +120,28 @@ def _said(known: dict[int, CopyLag]) -> str:
     return f"{said} as of {duration(age_s)} ago"
 
 
-def _unknown(case: Case) -> Callable[..., Verdict]:
+def _by_notes(case: Case, name: str) -> tuple[int | None, str]:
+    """What the copy of a topic that nobody reports lacks at most, by where its origin ended when that was last seen and
+    what copiers have noted; and that in words. None, and no words: one of both is not known of each partition."""
+    request, here = case.request, case.here(name)
+    reached = {partition: at for (topic, partition), at in case.noted.items() if topic == name}
+    if here is None or len(here.ends) < max(here.partitions, 1) or here.ends.keys() - reached.keys():
+        return None, ""
+    records = sum(max(0, end - reached[partition]) for partition, end in here.ends.items())
+    seen = "answers now" if here.age_s is None else f"was last seen {duration(here.age_s)} ago"
+    lacks = "lacks" if here.age_s is None else "lacked"
+    what = f"at most {amount(records, 'record')} of what it had" if records else "nothing of what it had"
+    return records, f". {request.origin} {seen}, and by the notes of its copiers the copy {lacks} {what}"
+
+
+def _unknown(case: Case, about: str, text: str, way: str, records: int | None) -> Verdict:
     """Who has set a bound wants to know."""
     request = case.request
-    return warning if request.refuse_lag_records is None and request.refuse_lag_ms is None else error
+    unit: Unit = "" if records is None else "records"
+    if request.refuse_lag_records is None and request.refuse_lag_ms is None:
+        return warning("copy-unknown", about, text, way, number=records, unit=unit)
+    way = "Start the job that copies mirrors, or ask without --refuse-lag-records and --refuse-lag-ms."
+    return error("copy-unknown", about, text, way, number=records, unit=unit)
 
 
 def lagging(case: Case) -> Verdicts:
