@@ -28,6 +28,7 @@ NAMES = (
     "gateway_death",
     "gateway_memory",
     "quotas",
+    "tls",
     "crossing",
     "maps",
     "standing",
