@@ -30,7 +30,7 @@ def produce(options: Options) -> int:
         "kafkajs",
         options.topics,
         idempotent=options.idempotence == "on",
-        ordered=True,  # the program sends the next record when it has the answer to the last one
+        ordered=True,  # the program sends the next records when it has the answer to the last ones
         value_prefix=f"{options.client}-",
     )
     settings: dict[str, Any] = {"idempotent": True} if options.idempotence == "on" else {}
@@ -59,7 +59,7 @@ def _become(do: str, options: Options, started: Event, role: dict[str, Any], mor
     with Recorder(options.out) as recorder:
         recorder.write(started)
     program = str(node())
-    environment = {**os.environ, "NODE_PATH": str(node_modules(PROJECT)), "KAFKAJS_NO_PARTITIONER_WARNING": "1"}
+    environment = {**os.environ, "NODE_PATH": str(node_modules(PROJECT))}
     # By the environment, not as an argument: it has the password, and arguments are everybody's to read.
     environment["SWITCHYARD_CLIENT"] = json.dumps({"do": do, **told})
     os.execve(program, [program, str(PROJECT / "client.js")], environment)

@@ -2,7 +2,7 @@
 "use strict";
 
 const fs = require("fs");
-const { CompressionTypes, Kafka, logLevel } = require("kafkajs");
+const { CompressionTypes, Kafka, Partitioners, logLevel } = require("kafkajs");
 
 const told = JSON.parse(process.env.SWITCHYARD_CLIENT);
 const history = fs.openSync(told.out, "a");
@@ -40,7 +40,7 @@ function isToEnd(done) {
 function pace(rate) {
   let start = Date.now();
   let given = 0;
-  return () => {
+  return (left) => {
     let number = MAX_AT_ONCE;
     if (rate > 0) {
       const expected = ((Date.now() - start) / 1000) * rate;
@@ -48,6 +48,7 @@ function pace(rate) {
       if (tooMany > 0) start += (tooMany / rate) * 1000;
       number = Math.min(MAX_AT_ONCE, Math.floor(expected - given));
     }
+    number = Math.min(number, left);
     given += number;
     return number;
   };
@@ -62,41 +63,52 @@ function kafka() {
   return new Kafka(settings);
 }
 
-/** One record a request. kafkajs sends what it cannot place again with all that was in the same call: where the leaders
- *  have changed meanwhile, what another broker has taken already is sent a second time. */
+/** All that is due, in a call for each key, or in one: a call has records of one partition only. kafkajs sends what it
+ *  could not place again with all that was in the same call: with several partitions, of which one has another leader
+ *  meanwhile, what was taken already is sent a second time. */
 async function produce() {
-  const producer = kafka().producer(told.role);
+  const byKey = Partitioners.DefaultPartitioner();
+  let turn = 0;
+  const createPartitioner = () => (asked) => (asked.message.key ? byKey(asked) : turn % asked.partitionMetadata.length);
+  const producer = kafka().producer({ createPartitioner, ...told.role });
   await producer.connect();
   const due = pace(told.rate);
-  const compression = told.compression ? CompressionTypes[told.compression.toUpperCase()] : undefined;
   let number = 0;
   while (!isToEnd(number)) {
-    const upto = number + due();
-    while (number < upto && !isToEnd(number)) {
+    const groups = new Map();
+    for (let left = due(told.count ? told.count - number : Infinity); left > 0; left -= 1) {
+      const key = told.keys ? `k${number % told.keys}` : null;
       const name = `${told.client}-${number}`;
       const value = told.size_bytes > name.length ? `${name} `.padEnd(told.size_bytes, ".") : name;
-      const key = told.keys ? `k${number % told.keys}` : null;
-      number += 1;
+      if (!groups.has(key)) groups.set(key, []);
+      groups.get(key).push({ name, key, value });
       write(line("Sent", { topic: told.topic, value: name, ...(key && { key }) }));
-      try {
-        const [place] = await producer.send({
-          topic: told.topic,
-          acks: told.acks,
-          compression,
-          messages: [{ key, value }],
-        });
-        if (told.acks !== 0) {
-          const offset = Math.max(-1, Number(place.baseOffset));
-          write(line("Acked", { topic: told.topic, partition: place.partition, offset, value: name }));
-        }
-      } catch (error) {
-        const definite = NOT_APPENDED.has((error.cause || error).type);
-        write(line("Failed", { topic: told.topic, value: name, definite, error: String(error) }));
-      }
+      number += 1;
+    }
+    for (const records of groups.values()) {
+      turn += 1;
+      await send(producer, records);
     }
     await pause(TICK_MS);
   }
   await producer.disconnect();
+}
+
+async function send(producer, records) {
+  const { topic, acks } = told;
+  const compression = told.compression ? CompressionTypes[told.compression.toUpperCase()] : undefined;
+  const messages = records.map(({ key, value }) => ({ key, value }));
+  try {
+    const [place] = await producer.send({ topic, acks, compression, messages });
+    if (acks === 0) return;
+    const first = Number(place.baseOffset);
+    const offset = (at) => (first < 0 ? -1 : first + at);
+    const { partition } = place;
+    write(...records.map(({ name }, at) => line("Acked", { topic, partition, offset: offset(at), value: name })));
+  } catch (error) {
+    const definite = NOT_APPENDED.has((error.cause || error).type);
+    write(...records.map(({ name }) => line("Failed", { topic, value: name, definite, error: String(error) })));
+  }
 }
 
 async function consume() {
