@@ -29,6 +29,7 @@ NAMES = (
     "gateway_death",
     "gateway_memory",
     "quotas",
+    "tls",
     "crossing",
     "maps",
     "standing",

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import json
 import random
+import select
+import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable
@@ -212,6 +215,50 @@ def lag(*, bootstrap: str, topic: str, partitions: int, seconds: float) -> dict[
     return spread(ages_ms)
 
 
+def handshakes(*, address: str, ca_file: str, resumed: bool, begin_at: float, seconds: float) -> dict[str, float | str]:
+    """Connect, shake hands and hang up, one connection after the other, from `begin_at` (monotonic) on.
+
+    Each is over when the server has handed out a ticket for the next one: then it has nothing more to do.
+
+    :param resumed: each goes on with the session of the one before it.
+    """
+    context = ssl.create_default_context(cafile=ca_file)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3  # with which tickets come when the handshake is over
+    host, _, port = address.rpartition(":")
+    session, count, reused, said = None, 0, 0, ""
+    for _ in range(WARM_RECORDS):
+        session, _, said = _handshake(context, host, int(port), session if resumed else None)
+    time.sleep(max(0.0, begin_at - time.monotonic()))
+    begun = time.monotonic()
+    while time.monotonic() - begun < seconds:
+        session, again, _ = _handshake(context, host, int(port), session if resumed else None)
+        count += 1
+        reused += again
+    return {"handshakes": count, "resumed": reused, "seconds": time.monotonic() - begun, "cipher": said}
+
+
+def _handshake(
+    context: ssl.SSLContext, host: str, port: int, session: ssl.SSLSession | None
+) -> tuple[ssl.SSLSession, bool, str]:
+    """The session for the next one, whether this one went on with one, and what was agreed on."""
+    with (
+        socket.create_connection((host, port), timeout=STALLED_S) as plain,
+        context.wrap_socket(plain, server_hostname=host, session=session) as sock,
+    ):
+        sock.setblocking(False)
+        while True:
+            if not select.select([sock], [], [], STALLED_S)[0]:
+                raise LoadError(f"{host}:{port} has handed out no ticket within {STALLED_S:.0f} s")
+            try:
+                sock.read(1)
+            except ssl.SSLWantReadError:  # what has come were tickets, or a part of one
+                found = sock.session
+                if found is not None and found.has_ticket:
+                    return found, bool(sock.session_reused), f"{sock.version()} {(sock.cipher() or ('',))[0]}"
+            else:
+                raise LoadError(f"{host}:{port} has hung up, or has spoken before it was asked")
+
+
 def main() -> int:
     parameters = json.loads(sys.argv[1])
     programs: dict[str, Callable[..., Any]] = {
@@ -222,6 +269,7 @@ def main() -> int:
         "copy": copy,
         "stamp": stamp,
         "lag": lag,
+        "handshakes": handshakes,
     }
     print(json.dumps(programs[parameters.pop("do")](**parameters)))
     return 0

@@ -11,6 +11,8 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "kafka-python-consumer": ("kafka_python", "consume"),
     "aiokafka-producer": ("aio_kafka", "produce"),
     "aiokafka-consumer": ("aio_kafka", "consume"),
+    "kafkajs-producer": ("kafka_js", "produce"),
+    "kafkajs-consumer": ("kafka_js", "consume"),
     "java-producer": ("java_tools", "produce"),
     "java-consumer": ("java_tools", "consume"),
 }
@@ -19,3 +21,12 @@ PROGRAMS: dict[str, tuple[str, str]] = {
 PRODUCERS = tuple(kind for kind in PROGRAMS if kind.endswith("-producer"))
 """Producers of libraries, without transactions."""
 CONSUMERS = tuple(kind for kind in PROGRAMS if kind.endswith("-consumer"))
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+_WITHOUT = {"kafkajs": frozenset({"snappy", "lz4", "zstd"})}
+"""Library → what it cannot write or read as it comes; kafkajs wants further packages for these."""
+
+
+def knows(kind: str, compression: str) -> bool:
+    """Whether a kind of client writes and reads records compressed so."""
+    return compression not in _WITHOUT.get(kind.partition("-")[0], ())

@@ -19,7 +19,10 @@ class Options:
     client_id: str = field(default="", metadata={"help": "client.id instead of the name"})
     user: str = field(default="", metadata={"help": "who logs in, by SASL"})
     password: str = field(default="", metadata={"help": "the password"})
-    mechanism: str = field(default="PLAIN", metadata={"help": "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"})
+    mechanism: str = field(
+        default="PLAIN",
+        metadata={"help": "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; kafkajs: OAUTHBEARER too, the password is the token"},
+    )
     ca_file: str = field(default="", metadata={"help": "PEM of the authority of the gateway's certificate: TLS"})
     certificate_file: str = field(default="", metadata={"help": "what the client shows of itself, PEM (with TLS)"})
     key_file: str = field(default="", metadata={"help": "its key, PEM"})

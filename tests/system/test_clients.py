@@ -11,14 +11,13 @@ import time
 import pytest
 
 from ha_core.operations.environment import EnvironmentSettings, connect
-from stack.clients.kinds import CONSUMERS, PRODUCERS
+from stack.clients.kinds import COMPRESSIONS, CONSUMERS, PRODUCERS, knows
 from stack.harness import Stack
 from stack.history.events import Committed, Delivered, Stopped, TransactionEnded
 from tests.kit.running import ZOOKEEPER_ROOT, Run, bootstrap, create_topic
 from tests.system.conftest import MakeRun
 
 pytestmark = pytest.mark.stack
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 SEEKERS = ("confluent-consumer", "kafka-python-consumer", "aiokafka-consumer")
 
 
@@ -31,20 +30,22 @@ def run(request: pytest.FixtureRequest, stack: Stack, make_run: MakeRun, name: s
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_every_consumer_reads_what_every_producer_wrote(run: Run, name: str, compression: str) -> None:
-    # Given consumers of every kind
-    consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in CONSUMERS]
-    # When producers of every kind write with a codec
+    # Given consumers of every kind that knows the codec
+    reading = [kind for kind in CONSUMERS if knows(kind, compression)]
+    consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in reading]
+    # When producers of every such kind write with it
+    writing = [kind for kind in PRODUCERS if knows(kind, compression)]
     producers = [
         run.start(kind, f"w-{kind}", name, compression=compression, count=150, rate=150, size_bytes=200)
-        for kind in PRODUCERS
+        for kind in writing
     ]
     for producer in producers:
         producer.wait_for(150, "acknowledged")
     run.finish(producers, consumers)
     # Then every group has got every record, once
-    result = run.verdict(name, complete=[f"{name}-{kind}" for kind in CONSUMERS], redelivery="never")
+    result = run.verdict(name, complete=[f"{name}-{kind}" for kind in reading], redelivery="never")
     assert result.sound, str(result)
-    assert result.acknowledged == 150 * len(PRODUCERS)
+    assert result.acknowledged == 150 * len(writing)
     assert all(isinstance(client.history().clients[client.name][-1], Stopped) for client in run.clients)
 
 
@@ -52,11 +53,13 @@ def test_every_consumer_reads_what_every_producer_wrote(run: Run, name: str, com
 def test_a_group_loses_no_record_when_a_member_is_killed_and_replaced(run: Run, name: str, kind: str) -> None:
     # Given a member of a group, at work
     producer = run.start("confluent-producer", "w", name, rate=200)
-    first = run.start(kind, "r1", name, group=name, commit="batch", instance_id="one")
+    # Where there is no static membership, its partitions are waited for until its session ends.
+    own = ("sessionTimeout=10000",) if kind == "kafkajs-consumer" else ()
+    first = run.start(kind, "r1", name, group=name, commit="batch", instance_id="one", settings=own)
     first.wait_for(100, "delivered")
     # When it is killed, and another one takes its place
     first.kill()
-    second = run.start(kind, "r2", name, group=name, commit="batch", instance_id="one")
+    second = run.start(kind, "r2", name, group=name, commit="batch", instance_id="one", settings=own)
     second.wait_for(100, "delivered")
     run.finish([producer], [second])
     # Then the group has got everything

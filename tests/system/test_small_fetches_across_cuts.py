@@ -38,6 +38,7 @@ def test_a_live_consumer_that_lags_crosses_two_cuts_in_order(run: Run, name: str
         ),
         "kafka-python-consumer": ("max_partition_fetch_bytes=2000", "max_poll_records=5"),
         "aiokafka-consumer": ("max_partition_fetch_bytes=2000",),
+        "kafkajs-consumer": ("maxBytesPerPartition=2000",),
         "java-consumer": ("max.partition.fetch.bytes=2000", "max.poll.records=5"),
     }[kind]
     reader = run.start(kind, "reader", name, group=name, settings=slow)

@@ -115,7 +115,7 @@ def test_moves_of_a_throttled_user_lose_and_double_nothing(stack: Stack, make_ru
         {"user": USER, "password": stack.users[USER], "ca_file": tls(stack)["ca_file"], "mechanism": mechanism}
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
     ]
-    kinds = list(zip(PRODUCERS, CONSUMERS, logins * 2, strict=True))
+    kinds = [(*both, logins[number % 2]) for number, both in enumerate(zip(PRODUCERS, CONSUMERS, strict=True))]
     producers = [run.start(kind, f"w-{kind}", name, rate=50, size_bytes=1000, **login) for kind, _, login in kinds]
     consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}", **login) for _, kind, login in kinds]
     for client in producers:

@@ -6,12 +6,14 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gateway.driver.channel import BUFFER, Channel, TlsChannel, channel
 from gateway.driver.farewell import Farewells
+from ha_core.tls.sockets import MAX_RECORDS
 from tests.gateway.driver.tls_port import TlsPort, played
 
 _VIEW = memoryview(BUFFER)
@@ -193,3 +195,57 @@ def test_without_tls_nothing_is_different() -> None:
         theirs.close()
 
     asyncio.run(scenario())
+
+
+def test_records_that_hold_little_are_read_together_up_to_a_bound(tmp_path: Path) -> None:
+    async def scenario(port: TlsPort) -> None:
+        reader, client = await connected(port)
+        counts: list[int] = []
+        original: Callable[[], None] = reader.channel.on_readable
+
+        def counted() -> None:
+            before = len(reader.data)
+            original()
+            counts.append(len(reader.data) - before)
+
+        reader.channel.want(False)
+        reader.channel.on_readable = counted
+        # Given many records of one byte, which have come
+        many = 3 * MAX_RECORDS
+        for _ in range(many):
+            await asyncio.to_thread(client.send, b"x")
+        await port.until(lambda: waiting(reader.channel.sock) >= many * 20)
+        # When they are read
+        reader.channel.want(True)
+        await port.until(lambda: len(reader.data) == many)
+        # Then a few calls were enough, and none held up others for all of them
+        assert max(counts) == MAX_RECORDS
+        assert len(counts) <= 10
+        client.close()
+
+    played(tmp_path, scenario)
+
+
+def test_the_end_is_seen_also_where_it_came_together_with_the_last_bytes(tmp_path: Path) -> None:
+    async def scenario(port: TlsPort) -> None:
+        reader, client = await connected(port)
+        reader.channel.want(False)
+        # Given last bytes, and the word of TLS that nothing more comes, of a client that leaves the connection open
+        await asyncio.to_thread(client.send, b"last")
+        client.setblocking(False)
+        with suppress(ssl.SSLWantReadError):
+            client.unwrap()
+        await asyncio.sleep(0.05)
+        # When they are read
+        reader.channel.want(True)
+        # Then both are seen
+        await port.until(lambda: reader.ended)
+        assert reader.data == b"last"
+        client.close()
+
+    played(tmp_path, scenario)
+
+
+def waiting(sock: socket.socket) -> int:
+    """How many bytes have come and were not read, enciphered."""
+    return len(socket.socket.recv(sock, 1 << 20, socket.MSG_PEEK))

@@ -1,0 +1,67 @@
+"""The benchmark of TLS: what its tables say, and that all of it works."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.tls import Shaken, Spent, shaken_row, spent_row
+from bench.tls_sides import PROXIES, installed
+
+
+def spent(*ended: float) -> list[Spent]:
+    return [Spent(one, 2.0, 100.0) for one in ended]
+
+
+def test_cpu_is_compared_with_the_peer_round_by_round() -> None:
+    # Given a second round in which everything took ten times as long
+    found = {"gateway": spent(1.5, 15.0), "haproxy": spent(1.0, 10.0), "broker": spent(0.0, 0.0)}
+
+    assert spent_row("fetch", "gateway", found, "haproxy") == ("fetch", "gateway", "8.2", "2.0", "10", "1.50", "100")
+    # Then whoever ends no TLS before the broker has no ratio
+    assert spent_row("fetch", "broker", found, "haproxy") == ("fetch", "broker", "-", "2.0", "2.0", "-", "100")
+
+
+def test_without_a_peer_there_are_figures_and_no_ratios() -> None:
+    found = {"gateway": [Shaken(400.0, 0.5, 0.25, "any")]}
+
+    assert shaken_row("resumed", "gateway", found, None) == ("resumed", "gateway", "400", "0.50", "-", "25 %")
+
+
+def test_a_proxy_that_is_not_installed_is_said_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    said: list[str] = []
+
+    assert installed(said.append) == []
+    assert [text.partition(" ")[0] for text in said] == list(PROXIES)
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(400)
+def test_every_side_is_measured(tmp_path: Path) -> None:
+    # Given whatever proxies there are
+    sides = ["gateway", *installed(lambda _text: None)]
+    # When everything is measured for a moment
+    file = tmp_path / "figures.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "tls", "--quick", "--json", str(file)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=350,
+        check=False,
+    )
+    # Then each has carried records, and gone on with the sessions of its clients
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(file.read_text())["tls"]["figures"]
+    for what in ("produce", "fetch"):
+        assert list(figures["loads"][what]) == ["no TLS", "broker", *sides]
+    for side in sides:
+        (full,), (resumed,) = (figures["handshakes"][how][side] for how in ("full", "resumed"))
+        assert full["resumed"] == 0.0
+        assert resumed["resumed"] > 0.9
