@@ -131,9 +131,7 @@ class Throttling:
             return
         of_topics: Mapping[bytes, int] = _NO_TOPICS
         if found.produce.topics:
-            of_topics = counter = Counter[bytes]()
-            for topic, _, _, size in scan.partitions:
-                counter[topic] += max(size, 0)
+            of_topics = _bytes_of_topics(scan)
         size = request.end - request.start + request.missing - _INT.size
         if wait_s := found.produce.take(size, of_topics, now):
             self._wait(request, wait_s, QuotaKind.PRODUCE, now)
@@ -255,4 +253,15 @@ def _told_apart(request: Request, frame: bytes | bytearray) -> Counter[bytes]:
     counter = Counter[bytes]()
     patcher = FetchPatcher(request.api_version, len(frame) - _INT.size, {}, counter)
     patcher.feed(memoryview(frame), _INT.size, len(frame))
+    return counter
+
+
+def _bytes_of_topics(scan: ProduceScan) -> Mapping[bytes, int]:
+    partitions = scan.partitions
+    if len(partitions) == 1:  # nearly always, and a counter costs more than all else here
+        topic, _, _, size = partitions[0]
+        return {topic: max(size, 0)}
+    counter = Counter[bytes]()
+    for topic, _, _, size in partitions:
+        counter[topic] += max(size, 0)
     return counter
