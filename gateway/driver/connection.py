@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from gateway import clock
 from gateway.counts import Counts
 from gateway.driver.channel import BUFFER, BrokerChannel, channel
+from gateway.session import fast_path
 from gateway.session.commands import BrokerLane, Cause, Close, Command, Drop, Shut, ToClient, ToUpstream, Wake, Wish
 from gateway.session.life import Open, Over
 from gateway.session.session import Session
@@ -97,6 +98,14 @@ class ClientConnection:
             self._client_gone()
             return
         self.host.counts.bytes_from_clients += count
+        if kept == 0 and not self.session.throttling.timed:
+            passed = fast_path.requests(self.session, BUFFER, count, self.used_at)
+            if passed:
+                self._pass_to_broker(passed)
+                if passed == count or self.ended:
+                    return
+                count -= passed
+                BUFFER[:count] = BUFFER[passed : passed + count]
         self._receive(kept + count)
 
     def _go_on(self) -> None:
@@ -105,6 +114,39 @@ class ClientConnection:
         self.follow()
         if not self.ended and self.session.may_go_on and not self._clogged():
             self._receive(_carried(self.session.carry))
+
+    def _pass_to_broker(self, count: int) -> None:
+        """What goes as it is, to the port's broker, with whom there is a connection or will be."""
+        session = self.session
+        assert session.here is not None
+        if not session.shared.lease.holds(clock.now()):
+            self.end(Cause.LEASE_LOST, "the lease ran out between a decision and its sending")
+            return
+        self.host.counts.bytes_to_brokers += count
+        broker = self.brokers[session.here]
+        try:
+            broker.send(_VIEW[:count], self.host.lease_generation)
+        except OSError as error:
+            self._lost_later(broker, error)
+            return
+        if broker.channel is None or broker.channel.pending or session.full():
+            self._want()
+
+    def _pass_to_client(self, count: int) -> None:
+        self.host.counts.bytes_to_clients += count
+        try:
+            self.client.send(_VIEW[:count])
+        except OSError:
+            self._client_gone()
+            return
+        if self.client.pending:
+            self._want()
+
+    def _passed_answer(self, broker: BrokerChannel) -> None:
+        if not self.ended:
+            self.host.progressed(self)
+            if broker.outdated:
+                self._renew(broker)
 
     def _receive(self, end: int) -> None:
         self._feed(self.session.receive, BUFFER, end)
@@ -166,6 +208,15 @@ class ClientConnection:
             self._lost(broker, "the broker closed the connection")
             return
         self.host.counts.bytes_from_brokers += count
+        if kept == 0 and not self.session.throttling.timed and self.client.reading:
+            passed = fast_path.answers(self.session, upstream, BUFFER, count, self.used_at)
+            if passed:
+                self._pass_to_client(passed)
+                if passed == count or self.ended:
+                    self._passed_answer(broker)
+                    return
+                count -= passed
+                BUFFER[:count] = BUFFER[passed : passed + count]
         self._feed(self.session.receive_upstream, broker.lane, BUFFER, kept + count)
         if not self.ended:
             self.host.progressed(self)

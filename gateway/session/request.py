@@ -62,6 +62,11 @@ class Request:
         self.delayed_ms = 0
         """For how long it was delayed because its client asks more often than it may."""
 
+    def again(self, correlation_id: int) -> Request:
+        """One that is like it, whose bytes nobody needs."""
+        header = RequestHeader(self.api_key, self.api_version, correlation_id, self.client_id, self.body_at)
+        return Request(header, _NO_BYTES, 0, 0, self.limits)
+
     @classmethod
     def own(cls, api_key: ApiKey, api_version: int, limits: Limits) -> Request:
         """A question of the gateway itself."""
