@@ -82,31 +82,54 @@ class ClientConnection:
         self._want()
 
     def _client_readable(self) -> None:
-        self.follow()
+        session, host = self.session, self.host
+        if session.snapshot is not host.snapshot:
+            self.follow()
         if self.ended:
             return
-        kept = _carried(self.session.carry)
-        room = _VIEW[kept:] if self.session.entry.entered else _VIEW[kept:][:LOGIN_READ_BYTES]
+        kept = _carried(session.carry) if session.carry else 0
         try:
-            count = self.client.sock.recv_into(room)
+            count = self.client.sock.recv_into(self._room(kept))
         except BlockingIOError:
             return
         except OSError:
             count = 0
-        self.used_at = clock.now()
+        self.used_at = now = clock.now()
         if count == 0:
             self._client_gone()
             return
-        self.host.counts.bytes_from_clients += count
-        if kept == 0 and not self.session.throttling.timed:
-            passed = fast_path.requests(self.session, BUFFER, count, self.used_at)
+        host.counts.bytes_from_clients += count
+        if kept == 0 and session.flows and not session.throttling.timed:
+            passed = fast_path.requests(session, BUFFER, count, now)
             if passed:
                 self._pass_to_broker(passed)
                 if passed == count or self.ended:
                     return
                 count -= passed
-                BUFFER[:count] = BUFFER[passed : passed + count]
+                BUFFER[:count] = _VIEW[passed : passed + count]
         self._receive(kept + count)
+
+    def _room(self, kept: int) -> memoryview:
+        room = _VIEW[kept:] if kept else _VIEW
+        return room if self.session.entry.entered else room[:LOGIN_READ_BYTES]
+
+    def _pass_to_broker(self, count: int) -> None:
+        """The first bytes of the buffer go as they are to the port's broker, to whom there is a connection, or will
+        be."""
+        session = self.session
+        broker = self.brokers[session.broker]
+        if clock.now() >= session.shared.lease.valid_until:
+            # Stopped since it was decided, as in `_carry_out`.
+            self.end(Cause.LEASE_LOST, "the lease ran out between a decision and its sending")
+            return
+        self.host.counts.bytes_to_brokers += count
+        try:
+            broker.send(_VIEW[:count], self.host.lease_generation)
+        except OSError as error:
+            self._lost_later(broker, error)
+            return
+        if broker.channel is None or broker.channel.pending or len(session.queue) >= session.shared.max_in_flight:
+            self._want()
 
     def _go_on(self) -> None:
         """What the session held back is given to it again."""
@@ -114,39 +137,6 @@ class ClientConnection:
         self.follow()
         if not self.ended and self.session.may_go_on and not self._clogged():
             self._receive(_carried(self.session.carry))
-
-    def _pass_to_broker(self, count: int) -> None:
-        """What goes as it is, to the port's broker, with whom there is a connection or will be."""
-        session = self.session
-        assert session.here is not None
-        if not session.shared.lease.holds(clock.now()):
-            self.end(Cause.LEASE_LOST, "the lease ran out between a decision and its sending")
-            return
-        self.host.counts.bytes_to_brokers += count
-        broker = self.brokers[session.here]
-        try:
-            broker.send(_VIEW[:count], self.host.lease_generation)
-        except OSError as error:
-            self._lost_later(broker, error)
-            return
-        if broker.channel is None or broker.channel.pending or session.full():
-            self._want()
-
-    def _pass_to_client(self, count: int) -> None:
-        self.host.counts.bytes_to_clients += count
-        try:
-            self.client.send(_VIEW[:count])
-        except OSError:
-            self._client_gone()
-            return
-        if self.client.pending:
-            self._want()
-
-    def _passed_answer(self, broker: BrokerChannel) -> None:
-        if not self.ended:
-            self.host.progressed(self)
-            if broker.outdated:
-                self._renew(broker)
 
     def _receive(self, end: int) -> None:
         self._feed(self.session.receive, BUFFER, end)
@@ -190,13 +180,17 @@ class ClientConnection:
             self._want()
 
     def _upstream_readable(self, broker: BrokerChannel) -> None:
-        self.follow()
-        upstream = self.session.upstreams.get(broker.lane)
+        session, host = self.session, self.host
+        if session.snapshot is not host.snapshot:
+            self.follow()
+        upstream = session.upstreams.get(broker.lane)
         if upstream is None or broker.channel is None:
             return
-        self.used_at = clock.now()
-        kept = _carried(upstream.carry)
-        room = _VIEW[kept:] if self.session.shared.lease.holds(self.used_at) else _VIEW[kept:][:UNLEASED_READ_BYTES]
+        self.used_at = now = clock.now()
+        kept = _carried(upstream.carry) if upstream.carry else 0
+        room = _VIEW[kept:] if kept else _VIEW
+        if now >= session.shared.lease.valid_until:
+            room = room[:UNLEASED_READ_BYTES]
         try:
             count = broker.channel.sock.recv_into(room)
         except BlockingIOError:
@@ -207,21 +201,30 @@ class ClientConnection:
         if count == 0:
             self._lost(broker, "the broker closed the connection")
             return
-        self.host.counts.bytes_from_brokers += count
-        if kept == 0 and not self.session.throttling.timed and self.client.reading:
-            passed = fast_path.answers(self.session, upstream, BUFFER, count, self.used_at)
+        host.counts.bytes_from_brokers += count
+        passed = 0
+        if kept == 0 and self.client.reading and not session.throttling.timed:
+            passed = fast_path.answers(session, upstream, BUFFER, count, now)
             if passed:
                 self._pass_to_client(passed)
-                if passed == count or self.ended:
-                    self._passed_answer(broker)
-                    return
                 count -= passed
-                BUFFER[:count] = BUFFER[passed : passed + count]
-        self._feed(self.session.receive_upstream, broker.lane, BUFFER, kept + count)
+                BUFFER[:count] = _VIEW[passed : passed + count]
+        if count and not self.ended:
+            self._feed(session.receive_upstream, broker.lane, BUFFER, kept + count)
         if not self.ended:
-            self.host.progressed(self)
+            host.progressed(self)
             if broker.outdated:
                 self._renew(broker)
+
+    def _pass_to_client(self, count: int) -> None:
+        self.host.counts.bytes_to_clients += count
+        try:
+            self.client.send(_VIEW[:count])
+        except OSError:
+            self._client_gone()
+            return
+        if self.client.pending:
+            self._want()
 
     def _upstream_writable(self, broker: BrokerChannel) -> None:
         if broker.channel is None or not self._may_send(broker):

@@ -14,7 +14,7 @@ from struct import Struct
 from gateway.session.arriving import Streaming
 from gateway.session.flow import Flow
 from gateway.session.life import Open
-from gateway.session.pending import Basis, Passed
+from gateway.session.pending import Passed
 from gateway.session.reading import HalfSent
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import BETWEEN, Upstream
@@ -41,15 +41,13 @@ def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> 
     while end - pos >= _HEAD_BYTES:
         size, api_key, _, correlation_id = _HEAD(buf, pos)
         frame_end = pos + 4 + size
-        if size > session.shared.limits.max_request_bytes:
-            break
         if api_key == _PRODUCE:
             flow = _like_produce(session, buf, pos, end, frame_end, now)
         elif api_key == _FETCH and frame_end <= end:
             flow = _like_fetch(session, buf, pos, frame_end)
         else:
             break
-        if flow is None or not _pass(session, flow, correlation_id, frame_end - end, now):
+        if flow is None or not _pass(session, flow, size, correlation_id, frame_end - end, now):
             break
         if flow.rack[1]:
             rack_at, rack_bytes = frame_end - flow.rack[0], flow.rack[1]
@@ -62,21 +60,29 @@ def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> 
 
 def _rest(session: ConnectionState, half: HalfSent, end: int, now: float) -> int:
     """Of a request whose beginning was sent."""
-    if session.unacknowledged or half.later or half.lane != session.here or not _stands(session, half.basis, now):
+    lease = session.shared.lease
+    if (
+        session.unacknowledged
+        or half.later
+        or half.lane is not session.here
+        or now >= lease.valid_until
+        or (half.basis[0] != lease.generation and half.basis[1] != session.snapshot.view.revision)
+    ):
         return 0
     session.now = half.arrived_at = now
     if end < half.missing:
         half.missing -= end
         return end
     taken, half.missing, session.reading = half.missing, 0, None
-    session.upstreams[half.lane].complete(half)
+    session.upstreams[half.lane].writing = BETWEEN
     return taken
 
 
 def _like_produce(
     session: ConnectionState, buf: bytearray, at: int, end: int, frame_end: int, now: float
 ) -> Flow | None:
-    if session.shared.producer_order.watches(now):
+    order = session.shared.producer_order
+    if order.earliest and order.watches(now):
         return None
     for flow in session.flows:
         if type(flow.like) is ProduceLike and flow.like.matches(buf, at, end, frame_end):
@@ -89,7 +95,7 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
     if session.unacknowledged:
         return None
     for pending in session.queue:
-        if type(pending) is not Passed or pending.lane != session.here:
+        if type(pending) is not Passed or pending.lane is not session.here:
             return None
     for flow in session.flows:
         if type(flow.like) is FetchLike and flow.like.matches(buf, at, frame_end):
@@ -99,11 +105,11 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
     return None
 
 
-def _pass(session: ConnectionState, flow: Flow, correlation_id: int, missing: int, now: float) -> bool:
+def _pass(session: ConnectionState, flow: Flow, size: int, correlation_id: int, missing: int, now: float) -> bool:
     """Counts it as sent to the port's broker. False: something is out of the ordinary."""
-    shared, lane, queue, lease = session.shared, session.here, session.queue, session.shared.lease
+    shared, lane, queue, entry = session.shared, session.here, session.queue, session.entry
+    lease = shared.lease
     upstream = session.upstreams.get(lane) if lane is not None else None
-    entry = session.entry
     if (
         upstream is None
         or upstream.writing is not BETWEEN
@@ -113,12 +119,14 @@ def _pass(session: ConnectionState, flow: Flow, correlation_id: int, missing: in
         or now < session.throttling.muted_until
         or session.damping.counts
         or len(queue) >= shared.max_in_flight
+        or size > shared.limits.max_request_bytes
     ):
         return False
     session.now = now
     session.headers_read += 1
-    pending = Passed(flow.request.again(correlation_id), flow.topics, reads=flow.reads)
-    pending.lane = upstream.lane
+    request = flow.request.again(correlation_id)
+    pending = Passed(request, flow.topics, reads=flow.reads)
+    pending.lane = lane
     pending.revision = revision = session.snapshot.view.revision
     if flow.topics:
         session.only_produce = True
@@ -130,7 +138,7 @@ def _pass(session: ConnectionState, flow: Flow, correlation_id: int, missing: in
         pending.in_session = flow.fetch_session is not None
     queue.append(pending)
     upstream.queue.append(pending)
-    shared.counts.requests[flow.request.api_key, "passed"] += 1
+    shared.counts.requests[request.api_key, "passed"] += 1
     return True
 
 
@@ -139,7 +147,8 @@ def _pass(session: ConnectionState, flow: Flow, correlation_id: int, missing: in
 
 def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: int, now: float) -> int:
     """Bytes `buf[:end]` of a broker, of which `upstream` carries none: how many go to the client as they are."""
-    life = session.life
+    life, lease, queue, owed = session.life, session.shared.lease, session.queue, upstream.queue
+    revision, throttling = session.snapshot.view.revision, session.throttling
     if (
         type(life) is not Open
         or not life.connected
@@ -149,52 +158,41 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
         return 0
     pos, answer = 0, upstream.answer
     if answer is not None:
-        if type(answer) is not Streaming or (answer.basis is not None and not _stands(session, answer.basis, now)):
+        if type(answer) is not Streaming or (
+            answer.basis is not None
+            and (now >= lease.valid_until or (answer.basis[0] != lease.generation and answer.basis[1] != revision))
+        ):
             return 0
         if end < answer.missing:
             answer.missing -= end
             session.now = now
             return end
-        if not _goes_on(session):
-            return 0
-        pos = answer.missing
-        _gone(session, upstream)
+        if len(queue) > 1 and type(queue[1]) is not Passed:
+            return 0  # an answer that was made here may have to go with it
+        pos, upstream.answer = answer.missing, None
+        owed.popleft()
+        queue.popleft()
     session.now = now
-    while end - pos >= _ANSWER_BYTES and upstream.queue:
+    while end - pos >= _ANSWER_BYTES and owed:
         size, correlation_id = _ANSWER(buf, pos)
-        pending, after = upstream.queue[0], pos + 4 + size
+        pending, after = owed[0], pos + 4 + size
         if (
             type(pending) is not Passed
-            or session.queue[0] is not pending
+            or queue[0] is not pending
             or pending.request.correlation_id != correlation_id
             or not 4 <= size <= session.shared.limits.max_response_bytes
             or pending.due_at > now
-            or now >= session.shared.lease.valid_until
-            or (pending.basis is not None and not _stands(session, pending.basis, now))
-            or session.throttling.charges(pending.request, now) is not None
+            or now >= lease.valid_until
+            or (pending.basis is not None and pending.basis[0] != lease.generation and pending.basis[1] != revision)
+            or (throttling.quotas is not None and throttling.charges(pending.request, now) is not None)
         ):
             break
         if after > end:
             upstream.answer = Streaming(after - end, pending.basis)
             return end
-        if not _goes_on(session):
+        if len(queue) > 1 and type(queue[1]) is not Passed:
             break
-        _gone(session, upstream)
+        owed.popleft()
+        queue.popleft()
         pos = after
     return pos
-
-
-def _goes_on(session: ConnectionState) -> bool:
-    """Whether behind the first answer nothing waits that was made here, and is to go with it."""
-    return len(session.queue) == 1 or type(session.queue[1]) is Passed
-
-
-def _gone(session: ConnectionState, upstream: Upstream) -> None:
-    upstream.answer = None
-    upstream.queue.popleft()
-    session.queue.popleft()
-
-
-def _stands(session: ConnectionState, basis: Basis, now: float) -> bool:
-    lease = session.shared.lease
-    return now < lease.valid_until and (basis[0] == lease.generation or basis[1] == session.snapshot.view.revision)
