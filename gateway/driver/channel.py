@@ -59,6 +59,15 @@ class Channel:
         except BlockingIOError:
             return 0
 
+    def keep(self, rest: bytes) -> None:
+        """Of what was sent in another way, this was not taken."""
+        self.pending.append(memoryview(rest))
+
+    @property
+    def splices(self) -> bool:
+        """Whether bytes can go to it inside the kernel now: it enciphers nothing, and nothing has to go before them."""
+        return type(self) is Channel and not self.pending
+
     def stuck_s(self, now: float) -> float:
         """How long nothing of what is pending has gone; as far as it was asked for."""
         if not self.pending:
@@ -168,6 +177,12 @@ class BrokerChannel:
         channel.send(data)
         if channel.pending and not kept:
             self.generation = lease()
+
+    def keep(self, rest: bytes, lease: Callable[[], int | None]) -> None:
+        """Of what was sent in another way, when nothing was pending, this was not taken."""
+        assert self.channel is not None
+        self.channel.keep(rest)
+        self.generation = lease()
 
     def close(self) -> None:
         if self.dialling is not None:

@@ -35,7 +35,10 @@ def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> 
         return 0
     pos, reading = 0, session.reading
     if reading is not None:
-        pos = _rest(session, reading, end, now) if type(reading) is HalfSent else 0
+        pos = min(rest(session, now), end)
+        if pos == 0:
+            return 0
+        rest_went(session, pos, now)
         if session.reading is not None:
             return pos
     while end - pos >= _HEAD_BYTES:
@@ -58,24 +61,33 @@ def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> 
     return pos
 
 
-def _rest(session: ConnectionState, half: HalfSent, end: int, now: float) -> int:
-    """Of a request whose beginning was sent."""
-    lease = session.shared.lease
+def rest(session: ConnectionState, now: float) -> int:
+    """How many bytes are missing of a request whose beginning was sent: so many may go after it as they come, unseen.
+    0: there is no such request, or they may not."""
+    half, lease = session.reading, session.shared.lease
     if (
-        session.unacknowledged
+        type(half) is not HalfSent
+        or type(session.life) is not Open
+        or session.waits_for is not None
+        or session.unacknowledged
         or half.later
         or half.lane is not session.here
         or now >= lease.valid_until
         or (half.basis[0] != lease.generation and half.basis[1] != session.snapshot.view.revision)
     ):
         return 0
+    return half.missing
+
+
+def rest_went(session: ConnectionState, count: int, now: float) -> None:
+    """So many of them did."""
+    half = session.reading
+    assert isinstance(half, HalfSent)
     session.now = half.arrived_at = now
-    if end < half.missing:
-        half.missing -= end
-        return end
-    taken, half.missing, session.reading = half.missing, 0, None
-    session.upstreams[half.lane].writing = BETWEEN
-    return taken
+    half.missing -= count
+    if not half.missing:
+        session.reading = None
+        session.upstreams[half.lane].complete(half)
 
 
 def _like_produce(
@@ -145,33 +157,57 @@ def _pass(session: ConnectionState, flow: Flow, size: int, correlation_id: int, 
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
+def rest_of_answer(session: ConnectionState, upstream: Upstream, now: float) -> int:
+    """How many bytes are missing of an answer that has begun to go to the client: so many may follow it, unseen. 0:
+    there is none, or they may not, or something may have to go behind it."""
+    life, lease, answer, queue = session.life, session.shared.lease, upstream.answer, session.queue
+    if (
+        type(answer) is not Streaming
+        or type(life) is not Open
+        or not life.connected
+        or session.waits_for is not None
+        or (len(session.upstreams) > 1 and any(one.blocked for one in session.upstreams.values()))
+        or (len(queue) > 1 and type(queue[1]) is not Passed)
+    ):
+        return 0
+    basis = answer.basis
+    if basis is not None and (
+        now >= lease.valid_until or (basis[0] != lease.generation and basis[1] != session.snapshot.view.revision)
+    ):
+        return 0
+    return answer.missing
+
+
+def rest_of_answer_went(session: ConnectionState, upstream: Upstream, count: int, now: float) -> None:
+    answer = upstream.answer
+    assert isinstance(answer, Streaming)
+    session.now = now
+    answer.missing -= count
+    if not answer.missing:
+        upstream.answer = None
+        upstream.queue.popleft()
+        session.queue.popleft()
+
+
 def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: int, now: float) -> int:
     """Bytes `buf[:end]` of a broker, of which `upstream` carries none: how many go to the client as they are."""
+    pos = 0
+    if upstream.answer is not None:
+        pos = min(rest_of_answer(session, upstream, now), end)
+        if pos == 0:
+            return 0
+        rest_of_answer_went(session, upstream, pos, now)
+        if pos == end:
+            return end
     life, lease, queue, owed = session.life, session.shared.lease, session.queue, upstream.queue
-    revision, throttling = session.snapshot.view.revision, session.throttling
     if (
         type(life) is not Open
         or not life.connected
         or session.waits_for is not None
         or (len(session.upstreams) > 1 and any(one.blocked for one in session.upstreams.values()))
     ):
-        return 0
-    pos, answer = 0, upstream.answer
-    if answer is not None:
-        if type(answer) is not Streaming or (
-            answer.basis is not None
-            and (now >= lease.valid_until or (answer.basis[0] != lease.generation and answer.basis[1] != revision))
-        ):
-            return 0
-        if end < answer.missing:
-            answer.missing -= end
-            session.now = now
-            return end
-        if len(queue) > 1 and type(queue[1]) is not Passed:
-            return 0  # an answer that was made here may have to go with it
-        pos, upstream.answer = answer.missing, None
-        owed.popleft()
-        queue.popleft()
+        return pos
+    revision, throttling = session.snapshot.view.revision, session.throttling
     session.now = now
     while end - pos >= _ANSWER_BYTES and owed:
         size, correlation_id = _ANSWER(buf, pos)
