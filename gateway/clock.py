@@ -7,6 +7,8 @@ sleep with it. What no clock of the machine counts is a pause of the whole virtu
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -16,6 +18,5 @@ def wall() -> float:
     return time.time()
 
 
-def now() -> float:
-    """Seconds since some instant before this process began."""
-    return time.clock_gettime(_CLOCK)
+now: Callable[[], float] = partial(time.clock_gettime, _CLOCK)
+"""Seconds since some instant before this process began."""

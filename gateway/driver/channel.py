@@ -30,7 +30,12 @@ class Channel:
 
     def send(self, data: bytes | bytearray | memoryview) -> None:
         """Sends what the socket takes and keeps a copy of the rest. OSError if the connection broke."""
-        sent = 0 if self.pending else self._sent(data)
+        sent = 0
+        if not self.pending:
+            try:  # noqa: SIM105 - for every passed request and answer
+                sent = self.sock.send(data)
+            except BlockingIOError:
+                pass
         if sent < len(data):
             rest = memoryview(data)[sent:]
             # What lies in the shared buffer is overwritten by the next event; everything else is nobody's but ours.
@@ -53,6 +58,15 @@ class Channel:
             return self.sock.send(data)
         except BlockingIOError:
             return 0
+
+    def keep(self, rest: bytes) -> None:
+        """Of what was sent in another way, this was not taken."""
+        self.pending.append(memoryview(rest))
+
+    @property
+    def splices(self) -> bool:
+        """Whether bytes can go to it inside the kernel now: it enciphers nothing, and nothing has to go before them."""
+        return type(self) is Channel and not self.pending
 
     def stuck_s(self, now: float) -> float:
         """How long nothing of what is pending has gone; as far as it was asked for."""
@@ -163,6 +177,12 @@ class BrokerChannel:
         channel.send(data)
         if channel.pending and not kept:
             self.generation = lease()
+
+    def keep(self, rest: bytes, lease: Callable[[], int | None]) -> None:
+        """Of what was sent in another way, when nothing was pending, this was not taken."""
+        assert self.channel is not None
+        self.channel.keep(rest)
+        self.generation = lease()
 
     def close(self) -> None:
         if self.dialling is not None:

@@ -18,11 +18,14 @@ from typing import Any, Protocol
 
 from gateway import clock
 from gateway.counts import Counts
+from gateway.driver import splicing
 from gateway.driver.channel import BUFFER, BrokerChannel, channel
+from gateway.session import fast_path
 from gateway.session.commands import BrokerLane, Cause, Close, Command, Drop, Shut, ToClient, ToUpstream, Wake, Wish
 from gateway.session.life import Open, Over
 from gateway.session.session import Session
 from gateway.session.snapshot import Snapshot
+from gateway.session.upstream import Upstream
 from gateway.upstream.dial import BrokerSocket
 from ha_core.wire.sasl_steps import Reply
 
@@ -37,6 +40,7 @@ UNLEASED_READ_BYTES = 4 << 10
 
 LINGER_S = 30.0
 """How long the answers of a client that left, or has to, are awaited: a fence has to know what was appended."""
+_LEASE_RAN_OUT = "the lease ran out between a decision and its sending"
 STUCK_S = 1.0
 """An operation waits so long for a client that takes none of its answers, with others behind them: it counts as gone.
 """
@@ -49,6 +53,7 @@ class ConnectionHost(Protocol):
     counts: Counts
     snapshot: Snapshot
     """The newest."""
+    pipe: splicing.Pipe
 
     async def open(self, lane: BrokerLane) -> BrokerSocket: ...
     def fulfil(self, connection: ClientConnection, wish: Wish) -> None: ...
@@ -81,23 +86,91 @@ class ClientConnection:
         self._want()
 
     def _client_readable(self) -> None:
-        self.follow()
+        session, host = self.session, self.host
+        if session.snapshot is not host.snapshot:
+            self.follow()
         if self.ended:
             return
-        kept = _carried(self.session.carry)
-        room = _VIEW[kept:] if self.session.entry.entered else _VIEW[kept:][:LOGIN_READ_BYTES]
+        if session.reading is not None and self._splice_to_broker():
+            return
+        kept = _carried(session.carry) if session.carry else 0
         try:
-            count = self.client.sock.recv_into(room)
+            count = self.client.sock.recv_into(self._room(kept))
         except BlockingIOError:
             return
         except OSError:
             count = 0
-        self.used_at = clock.now()
+        self.used_at = now = clock.now()
         if count == 0:
             self._client_gone()
             return
-        self.host.counts.bytes_from_clients += count
+        host.counts.bytes_from_clients += count
+        if kept == 0 and session.flows and not session.throttling.timed:
+            passed = fast_path.requests(session, BUFFER, count, now)
+            if passed:
+                self._pass_to_broker(passed)
+                if passed == count or self.ended:
+                    return
+                count -= passed
+                BUFFER[:count] = _VIEW[passed : passed + count]
         self._receive(kept + count)
+
+    def _splice_to_broker(self) -> bool:
+        """What has come of the rest of a long request goes on inside the kernel. False: it has to come by here."""
+        session, host, now = self.session, self.host, clock.now()
+        most = 0 if session.throttling.timed or session.carry else fast_path.rest(session, now)
+        broker = self.brokers.get(session.broker) if most >= splicing.LEAST_BYTES else None
+        if broker is None or broker.channel is None or not (broker.channel.splices and self.client.splices):
+            return False
+        try:
+            count = host.pipe.take(self.client.sock, most)
+        except BlockingIOError:
+            return True
+        except OSError:
+            count = 0
+        self.used_at = now
+        if count == 0:
+            self._client_gone()
+            return True
+        host.counts.bytes_from_clients += count
+        fast_path.rest_went(session, count, now)
+        if clock.now() >= session.shared.lease.valid_until:
+            host.pipe.drop()
+            self.end(Cause.LEASE_LOST, _LEASE_RAN_OUT)
+            return True
+        host.counts.bytes_to_brokers += count
+        try:
+            rest = host.pipe.give(broker.channel.sock)
+        except OSError as error:
+            self._lost_later(broker, error)
+            return True
+        if rest:
+            broker.keep(rest, host.lease_generation)
+        if rest or len(session.queue) >= session.shared.max_in_flight:
+            self._want()
+        return True
+
+    def _room(self, kept: int) -> memoryview:
+        room = _VIEW[kept:] if kept else _VIEW
+        return room if self.session.entry.entered else room[:LOGIN_READ_BYTES]
+
+    def _pass_to_broker(self, count: int) -> None:
+        """The first bytes of the buffer go as they are to the port's broker, to whom there is a connection, or will
+        be."""
+        session = self.session
+        broker = self.brokers[session.broker]
+        if clock.now() >= session.shared.lease.valid_until:
+            # Stopped since it was decided, as in `_carry_out`.
+            self.end(Cause.LEASE_LOST, _LEASE_RAN_OUT)
+            return
+        self.host.counts.bytes_to_brokers += count
+        try:
+            broker.send(_VIEW[:count], self.host.lease_generation)
+        except OSError as error:
+            self._lost_later(broker, error)
+            return
+        if broker.channel is None or broker.channel.pending or len(session.queue) >= session.shared.max_in_flight:
+            self._want()
 
     def _go_on(self) -> None:
         """What the session held back is given to it again."""
@@ -148,13 +221,19 @@ class ClientConnection:
             self._want()
 
     def _upstream_readable(self, broker: BrokerChannel) -> None:
-        self.follow()
-        upstream = self.session.upstreams.get(broker.lane)
+        session, host = self.session, self.host
+        if session.snapshot is not host.snapshot:
+            self.follow()
+        upstream = session.upstreams.get(broker.lane)
         if upstream is None or broker.channel is None:
             return
-        self.used_at = clock.now()
-        kept = _carried(upstream.carry)
-        room = _VIEW[kept:] if self.session.shared.lease.holds(self.used_at) else _VIEW[kept:][:UNLEASED_READ_BYTES]
+        self.used_at = now = clock.now()
+        if upstream.answer is not None and self._splice_to_client(broker, upstream, now):
+            return
+        kept = _carried(upstream.carry) if upstream.carry else 0
+        room = _VIEW[kept:] if kept else _VIEW
+        if now >= session.shared.lease.valid_until:
+            room = room[:UNLEASED_READ_BYTES]
         try:
             count = broker.channel.sock.recv_into(room)
         except BlockingIOError:
@@ -165,12 +244,65 @@ class ClientConnection:
         if count == 0:
             self._lost(broker, "the broker closed the connection")
             return
-        self.host.counts.bytes_from_brokers += count
-        self._feed(self.session.receive_upstream, broker.lane, BUFFER, kept + count)
+        host.counts.bytes_from_brokers += count
+        passed = 0
+        if kept == 0 and self.client.reading and not session.throttling.timed:
+            passed = fast_path.answers(session, upstream, BUFFER, count, now)
+            if passed:
+                self._pass_to_client(passed)
+                count -= passed
+                BUFFER[:count] = _VIEW[passed : passed + count]
+        if count and not self.ended:
+            self._feed(session.receive_upstream, broker.lane, BUFFER, kept + count)
         if not self.ended:
-            self.host.progressed(self)
+            host.progressed(self)
             if broker.outdated:
                 self._renew(broker)
+
+    def _splice_to_client(self, broker: BrokerChannel, upstream: Upstream, now: float) -> bool:
+        """What has come of the rest of a long answer goes on inside the kernel. False: it has to come by here."""
+        session, host, channel = self.session, self.host, broker.channel
+        most = 0 if session.throttling.timed or upstream.carry else fast_path.rest_of_answer(session, upstream, now)
+        assert channel is not None
+        ways = self.client.reading and self.client.splices and channel.splices
+        if most < splicing.LEAST_BYTES or not ways or now >= session.shared.lease.valid_until:
+            return False
+        try:
+            count = host.pipe.take(channel.sock, most)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            self._lost(broker, error)
+            return True
+        if count == 0:
+            self._lost(broker, "the broker closed the connection")
+            return True
+        host.counts.bytes_from_brokers += count
+        fast_path.rest_of_answer_went(session, upstream, count, now)
+        host.counts.bytes_to_clients += count
+        try:
+            rest = host.pipe.give(self.client.sock)
+        except OSError:
+            self._client_gone()
+        else:
+            if rest:
+                self.client.keep(rest)
+                self._want()
+        if not self.ended:
+            host.progressed(self)
+            if broker.outdated:
+                self._renew(broker)
+        return True
+
+    def _pass_to_client(self, count: int) -> None:
+        self.host.counts.bytes_to_clients += count
+        try:
+            self.client.send(_VIEW[:count])
+        except OSError:
+            self._client_gone()
+            return
+        if self.client.pending:
+            self._want()
 
     def _upstream_writable(self, broker: BrokerChannel) -> None:
         if broker.channel is None or not self._may_send(broker):
@@ -280,7 +412,7 @@ class ClientConnection:
                 if leased and not lease.holds(clock.now()):
                     # Stopped since it was decided: brokers would take it, and an operation may have gone on. Between
                     # this look and the sending some microseconds are left.
-                    self.end(Cause.LEASE_LOST, "the lease ran out between a decision and its sending")
+                    self.end(Cause.LEASE_LOST, _LEASE_RAN_OUT)
                     return
                 counts.bytes_to_brokers += len(command.data)
                 self._to_upstream(command)

@@ -37,6 +37,7 @@ from gateway.driver.rules import FollowingRules
 from gateway.driver.settings import FollowingSettings
 from gateway.driver.shares import Sharing
 from gateway.driver.sightings import Sightings
+from gateway.driver.splicing import Pipe
 from gateway.nodes import NodeBook, gateway_key
 from gateway.platform.following import FollowingPlatform
 from gateway.quotas.charges import Meters
@@ -184,6 +185,7 @@ class Gateway:
         )
         # What connections need (`ConnectionHost`) and a part does by itself:
         self.farewell = self.clients.farewells.see_off
+        self.pipe = Pipe()
         self.progressed = self.drains.progressed
         self.failed = asyncio.Event()
         self._bound: set[int] = set()
@@ -256,6 +258,7 @@ class Gateway:
         await self.sightings.flush()
         await asyncio.to_thread(self.quotas.close)
         await self.upstream.close()
+        self.pipe.close()
         for closing in (self._watcher, self.members.registration, self.store):
             if closing is not None:
                 await asyncio.to_thread(closing.close)

@@ -21,8 +21,8 @@ class Damping:
 
     def __init__(self, room: Room | None = None) -> None:
         """:param room: for what is counted, together with others."""
-        self._counts: Remembered[int, int] = Remembered()
-        """By hashes: names come from the wire, and may be long."""
+        self.counts: Remembered[int, int] = Remembered()
+        """Of rows that have not ended, by hashes: names come from the wire, and may be long."""
         self._room = Room() if room is None else room
 
     def refused(self, refused: Iterable[Hashable]) -> float:
@@ -30,20 +30,20 @@ class Damping:
         longest_row = 0
         for what in refused:
             key = hash(what)
-            row = self._counts.get(key, 0) + 1
+            row = self.counts.get(key, 0) + 1
             if row > 1:
-                self._counts[key] = row
+                self.counts[key] = row
             else:
-                self._room.keep(self._counts, (), key, row)
+                self._room.keep(self.counts, (), key, row)
             longest_row = max(longest_row, row)
         over = longest_row - AT_ONCE
         return DELAYS_S[min(over, len(DELAYS_S)) - 1] if over > 0 else 0.0
 
     def forwarded(self, what: Hashable) -> None:
         """Something of it was not refused: the row has ended."""
-        if self._counts:
-            self._counts.pop(hash(what), None)
+        if self.counts:
+            self.counts.pop(hash(what), None)
 
     def begin_anew(self) -> None:
         """A new view: whatever the refusals rested on may have changed."""
-        self._counts.clear()
+        self.counts.clear()

@@ -62,6 +62,16 @@ class Request:
         self.delayed_ms = 0
         """For how long it was delayed because its client asks more often than it may."""
 
+    def again(self, correlation_id: int) -> Request:
+        """One that is like it, whose bytes nobody needs."""
+        one = Request.__new__(Request)
+        one.api_key, one.api_version, one.client_id = self.api_key, self.api_version, self.client_id
+        one.correlation_id = correlation_id
+        one.body_at = one.start = one.end = one.missing = one.throttle_ms = one.delayed_ms = 0
+        one.held_until, one.charged = 0.0, False
+        one.buf, one.limits = _NO_BYTES, self.limits
+        return one
+
     @classmethod
     def own(cls, api_key: ApiKey, api_version: int, limits: Limits) -> Request:
         """A question of the gateway itself."""

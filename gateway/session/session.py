@@ -106,7 +106,7 @@ class Session(ConnectionState):
     def follow(self, snapshot: Snapshot, now: float) -> list[Command]:
         """A new snapshot: from the next request on, nothing is decided on the old one."""
         self.now = now
-        self.routes_by_client.clear()
+        self.forget_verdicts()
         before, self.snapshot = self.snapshot, snapshot
         rights.follow(self, before.rights)
         self.throttling.follow(snapshot.quotas, now)

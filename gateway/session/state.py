@@ -22,6 +22,7 @@ from gateway.session.damping import Damping
 from gateway.session.entry import Certified, Entry, Proving, Unknown
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import Gap
+from gateway.session.flow import MAX_FLOWS, Flow
 from gateway.session.life import Life, Open, Over
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
@@ -66,6 +67,7 @@ class ConnectionState:
         "delayed",
         "entry",
         "fetch_session",
+        "flows",
         "gaps",
         "given_bytes",
         "headers_read",
@@ -125,6 +127,8 @@ class ConnectionState:
         self.delayed: Delayed | None = None
         """That request was counted already, and has to wait or had to (`discovery`)."""
         self.routes_by_client: ByClientId[Routes] = ByClientId()
+        self.flows: tuple[Flow, ...] = ()
+        """Requests that were passed, the newest first: others that are like them go the same way (`fast_path`)."""
         self.client_id: str | None = None
         """Of the newest request that a verdict was looked up for."""
         self.composed: set[Composed] = set()
@@ -163,13 +167,23 @@ class ConnectionState:
         self.entry = entry.authenticated(user, expires_at)
         self.transactions.user = user
         self.throttling.enter(user)
-        self.routes_by_client.clear()
+        self.forget_verdicts()
 
     def recognise(self, user: str) -> None:
         """The client has shown the user's certificate; before it has sent anything."""
         self.entry = Certified(user)
         self.transactions.user = user
         self.throttling.enter(user)
+
+    def forget_verdicts(self) -> None:
+        """What was decided rested on another snapshot, or on who the client was."""
+        self.routes_by_client.clear()
+        self.flows = ()
+
+    def remember(self, flow: Flow) -> None:
+        """A request was passed. One that uses up a quota is remembered of none: each is counted anew."""
+        if self.throttling.charges(flow.request, self.now) is None:
+            self.flows = (flow, *self.flows[: MAX_FLOWS - 1])
 
     def routes(self, client_id: str | None) -> Routes:
         """Verdicts for the identity of a request."""

@@ -6,6 +6,7 @@ from gateway.session import answers, exchange, rights
 from gateway.session.commands import BrokerLane, Refresh
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
+from gateway.session.flow import Flow
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
@@ -14,6 +15,7 @@ from gateway.session.state import ConnectionState
 from ha_core.model import View
 from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.fetch import FetchScan, scan_fetch_request
+from ha_core.wire.likeness import FetchLike
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
 
 CROSSING_WAIT_MS = 20
@@ -59,6 +61,7 @@ def reads_here(session: ConnectionState, request: Request) -> bool:
 
 
 def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: list[bytes]) -> None:
+    like = FetchLike.of(request.buf, request.start, request.body_at, request.end, request.api_version, len(topics))
     in_session, reads = scan.session_epoch >= 0, tuple(topics)
     if in_session:
         if session.fetch_session is None:
@@ -70,6 +73,9 @@ def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: l
         request.buf[scan.rack_at : scan.rack_at + scan.rack_bytes] = b"-" * scan.rack_bytes
     if session.throttling.quotas is not None:
         session.throttling.cut_fetch(request, reads, session.now)
+    if like is not None:
+        rack = (request.end - scan.rack_at, scan.rack_bytes)
+        session.remember(Flow(like, request, session.entry, (), reads, session.fetch_session, rack))
     session.pass_on(Passed(request, reads=reads, in_session=in_session), session.broker, request.frame)
 
 

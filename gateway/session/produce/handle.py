@@ -7,6 +7,7 @@ from collections.abc import Collection
 from gateway.rights import missing
 from gateway.session import exchange, rights, streaming
 from gateway.session.commands import Cause
+from gateway.session.flow import Flow
 from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send
 from gateway.session.produce.producer_order import Key
 from gateway.session.produce.split import batches_at_cuts, split
@@ -16,6 +17,7 @@ from gateway.session.refusal import Refusal
 from gateway.session.request import Request, text
 from gateway.session.state import ConnectionState
 from ha_core.wire import RemoteProtocolError
+from ha_core.wire.likeness import ProduceLike
 from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
 from ha_core.wire.records import IN_TRANSACTION
 
@@ -102,6 +104,9 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics:
     if scan.acks == 0:
         session.send_unacknowledged(session.broker, request.frame, topics, scan.complete)
         return None
+    like = ProduceLike.of(request.buf, request.start, request.api_version, scan)
+    if like is not None:
+        session.remember(Flow(like, request, session.entry, tuple(topics)))
     pending = Passed(request, tuple(topics) if scan.complete else None)
     session.pass_on(pending, session.broker, request.frame)
     return pending

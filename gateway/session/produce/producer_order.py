@@ -40,45 +40,46 @@ class ProducerOrder:
     """The earliest batch that each producer has to send again, by partition."""
 
     def __init__(self) -> None:
-        self._refused: dict[tuple[Key, int], _Refused] = {}
+        self.earliest: dict[tuple[Key, int], _Refused] = {}
+        """Of those that were refused."""
         self._until = 0.0
         self._under_way: dict[tuple[Key, int], dict[tuple[int, int], float]] = {}
         """(epoch, base sequence) of what crosses a cut → when it departed last."""
 
     def watches(self, now: float) -> bool:
         """Whether any batch has to be looked at."""
-        if self._refused and now > self._until:
-            self._refused.clear()
-        return bool(self._refused)
+        if self.earliest and now > self._until:
+            self.earliest.clear()
+        return bool(self.earliest)
 
     def refused(self, key: Key, batch: Batch, now: float) -> None:
         """The batch is in no log, and its client sends it again."""
         if not _ordered(batch) or len(key[0]) > MAX_NAME:  # no topic is called so, and a hundred thousand fill memory
             return
         place = (key, batch.producer_id)
-        earliest = self._refused.get(place)
+        earliest = self.earliest.get(place)
         if (
             earliest is None
             or _expired(earliest, now)
             or earliest.epoch < batch.producer_epoch
             or (earliest.epoch == batch.producer_epoch and at_or_before(batch.base_sequence, earliest.sequence))
         ):
-            if earliest is None and len(self._refused) >= MAX_REMEMBERED:
-                self._refused = {other: at for other, at in self._refused.items() if not _expired(at, now)}
-                if len(self._refused) >= MAX_REMEMBERED:
-                    self._refused.clear()
-            self._refused[place] = _Refused(batch.producer_epoch, batch.base_sequence, now)
+            if earliest is None and len(self.earliest) >= MAX_REMEMBERED:
+                self.earliest = {other: at for other, at in self.earliest.items() if not _expired(at, now)}
+                if len(self.earliest) >= MAX_REMEMBERED:
+                    self.earliest.clear()
+            self.earliest[place] = _Refused(batch.producer_epoch, batch.base_sequence, now)
             self._until = now + FORGET_S
 
     def admit(self, key: Key, batch: Batch, now: float) -> bool:
         """Lets a batch go on, which the caller forwards, or refuses anew. False: an earlier one has to come first."""
-        earliest = self._refused.get((key, batch.producer_id))
+        earliest = self.earliest.get((key, batch.producer_id))
         if earliest is None or not _ordered(batch):
             return True
         same = earliest.epoch == batch.producer_epoch and not _expired(earliest, now)
         if same and batch.base_sequence != earliest.sequence:
             return at_or_before(batch.base_sequence, earliest.sequence)
-        del self._refused[key, batch.producer_id]
+        del self.earliest[key, batch.producer_id]
         return True
 
     def departed(self, key: Key, batch: Batch, now: float) -> None:

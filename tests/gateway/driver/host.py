@@ -11,6 +11,7 @@ from gateway import clock
 from gateway.counts import Counts
 from gateway.driver.connection import ClientConnection
 from gateway.driver.farewell import Farewells
+from gateway.driver.splicing import Pipe
 from gateway.session.commands import AwaitLease, BrokerLane, Cause, Wish
 from gateway.session.session import Session
 from gateway.session.shared import Shared
@@ -35,6 +36,7 @@ class FakeHost:
         """Those who have logged in."""
         self.without_lease: list[ClientConnection] = []
         self.farewells = Farewells(self.loop)
+        self.pipe = Pipe()
 
     def client(self, port: Port = Port("east", 1)) -> tuple[ClientConnection, socket.socket]:  # noqa: B008 - frozen
         """A connection of the gateway and the client's end of it."""

@@ -10,6 +10,7 @@ from gateway import clock
 from gateway.driver.connection import STUCK_S, UNLEASED_READ_BYTES
 from gateway.driver.drains import Drains
 from gateway.driver.farewell import part
+from gateway.session import fast_path
 from gateway.session.commands import Cause
 from gateway.session.life import Open, Over
 from gateway.session.session import Session
@@ -198,24 +199,34 @@ async def test_an_answer_that_a_stopped_process_finds_when_it_goes_on_is_not_giv
     assert await asyncio.to_thread(frame, host.sock) == answer(1)
 
 
-@played
-async def test_what_was_decided_under_the_lease_is_not_sent_when_the_process_goes_on_after_it(host: Loopback) -> None:
+async def stopped_behind(host: Loopback, where: Any, name: str) -> None:
     # Given a process that is stopped, for longer than its lease, between its decision on a write and the sending
     broker = await asked(host, request(1))
-    decide = Session.receive
+    decide = getattr(where, name)
 
     def stopped(session: Session, *arguments: Any) -> Any:
-        commands = decide(session, *arguments)
+        decided = decide(session, *arguments)
         session.shared.lease.valid_until = clock.now()
-        return commands
+        return decided
 
     # When it goes on
-    with patch.object(Session, "receive", stopped):
+    with patch.object(where, name, stopped):
         host.sock.send(request(2))
         await host.until(lambda: bool(host.causes))
     # Then the broker is not sent it, and the client asks again
     assert await asyncio.to_thread(_rest, broker) == b""
     assert host.causes == [Cause.LEASE_LOST]
+
+
+@played
+async def test_what_was_decided_under_the_lease_is_not_sent_when_the_process_goes_on_after_it(host: Loopback) -> None:
+    await stopped_behind(host, fast_path, "requests")
+
+
+@played
+async def test_nor_is_it_where_nothing_was_like_it(host: Loopback) -> None:
+    with patch.object(fast_path, "requests", lambda *_: 0):
+        await stopped_behind(host, Session, "receive")
 
 
 @played

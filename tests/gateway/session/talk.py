@@ -11,6 +11,7 @@ from gateway.authenticating.users import accounts
 from gateway.copies import Copies
 from gateway.counts import Counts
 from gateway.quotas.charges import Meters
+from gateway.session import fast_path
 from gateway.session.brake import Brake
 from gateway.session.commands import BrokerLane, Close, Command, Judge, ToClient, ToUpstream, Wake
 from gateway.session.holding import HeldBytes
@@ -119,7 +120,10 @@ class Talk:
         max_held: int = 1 << 30,
         address: str = "10.0.0.1",
         meters: Meters | None = None,
+        fast: bool = True,
     ) -> None:
+        """:param fast: what can take the fast path does, as in the driver."""
+        self.fast = fast
         self.now = 100.0
         self.lease = Lease(1e9 if lease else 0.0)
         self.terms = Terms()
@@ -171,6 +175,13 @@ class Talk:
     def send(self, data: bytes) -> None:
         for chunk in self.chunks(data):
             buf = bytearray(self.session.carry + chunk)
+            if self.fast and not self.session.carry and not self.session.throttling.timed:
+                passed = fast_path.requests(self.session, buf, len(buf), self.now)
+                if passed:
+                    self.upstream.setdefault(self.session.broker, bytearray()).extend(buf[:passed])
+                    del buf[:passed]
+                    if not buf:
+                        continue
             self.take(self.session.receive(buf, len(buf), self.now))
 
     def answers(self) -> list[dict[str, Any]]:
@@ -210,9 +221,18 @@ class Talk:
         api_key, version, correlation, _ = request
         encoded = encode(api_key, version, "response", body)
         data = encode_response(api_key, version, correlation, encoded)
+        self.broker_sends(lane, data)
+
+    def broker_sends(self, lane: BrokerLane, data: bytes) -> None:
         for chunk in self.chunks(data):
             upstream = self.session.upstreams.get(lane)
             buf = bytearray(bytes(upstream.carry if upstream is not None else b"") + chunk)
+            if self.fast and upstream is not None and not upstream.carry and not self.session.throttling.timed:
+                passed = fast_path.answers(self.session, upstream, buf, len(buf), self.now)
+                self.to_client += buf[:passed]
+                del buf[:passed]
+                if passed and not buf:
+                    continue
             self.take(self.session.receive_upstream(lane, buf, len(buf), self.now))
 
     def lose(self, lane: BrokerLane) -> None:

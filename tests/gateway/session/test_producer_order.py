@@ -171,4 +171,4 @@ def test_nothing_is_kept_of_topics_with_names_that_none_can_have() -> None:
     talk = Talk(state(), lease=False)
     for number in range(20):
         talk.ask(PRODUCE, 9, produce((f"{number}" + "x" * 30_000, 0, batch(producer_id=CLIENT_PID, sequence=number))))
-    assert not talk.session.shared.producer_order._refused
+    assert not talk.session.shared.producer_order.earliest

@@ -1,0 +1,70 @@
+"""Long bodies that nobody looks at go from socket to socket inside the kernel (splice(2)).
+
+One pipe serves all connections in turn, since it is empty behind each event: what the receiving socket does not take is
+read out of it, and waits there as all else does.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from contextlib import suppress
+
+LEAST_BYTES = 64 << 10
+"""For less, a copy through user space costs no more than the two system calls of a second way."""
+_PIPE_BYTES = 1 << 20
+"""Of an unprivileged process, as far as it may."""
+
+
+class Pipe:
+    """:ivar held: bytes that were taken from a socket, and are in nobody's hands yet."""
+
+    __slots__ = ("_into", "_out", "held")
+
+    def __init__(self) -> None:
+        self._out, self._into = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        with suppress(OSError):
+            fcntl.fcntl(self._into, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self.held = 0
+
+    def take(self, sock: socket.socket, most: int) -> int:
+        """Bytes that were taken from a socket; 0: the other side has closed it.
+
+        :raises BlockingIOError: there are none. :raises OSError: the connection broke.
+        """
+        assert self.held == 0
+        self.held = os.splice(sock.fileno(), self._into, most, flags=os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK)
+        return self.held
+
+    def give(self, sock: socket.socket) -> bytes:
+        """Gives them to another socket; what that does not take.
+
+        :raises OSError: the connection broke, and they are gone with it.
+        """
+        try:
+            while self.held:
+                self.held -= os.splice(
+                    self._out, sock.fileno(), self.held, flags=os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
+                )
+        except BlockingIOError:
+            return self._read_out()
+        except OSError:
+            self._read_out()
+            raise
+        return b""
+
+    def drop(self) -> None:
+        """Nobody is given them."""
+        self._read_out()
+
+    def close(self) -> None:
+        os.close(self._out)
+        os.close(self._into)
+
+    def _read_out(self) -> bytes:
+        rest = b""
+        while len(rest) < self.held:
+            rest += os.read(self._out, self.held - len(rest))
+        self.held = 0
+        return rest

@@ -1,0 +1,234 @@
+"""The fast path: requests that are like one that was passed go as that one went, and answers go as they come.
+
+It is nearly all that a gateway does, so no request is read, no command is made and nothing is looked up here: what was
+decided on the long way (`requests`, `answers`) is remembered, and compared as bytes.
+
+Invariant: what goes this way leaves the session, the counts and the sockets as the long way would have. Whatever is not
+certain goes the long way: the functions here then change nothing, and say so by using no bytes.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from gateway.session.arriving import Streaming
+from gateway.session.flow import Flow
+from gateway.session.life import Open
+from gateway.session.pending import Passed
+from gateway.session.reading import HalfSent
+from gateway.session.state import ConnectionState
+from gateway.session.upstream import BETWEEN, Upstream
+from ha_core.wire import ApiKey
+from ha_core.wire.likeness import FetchLike, ProduceLike
+
+_HEAD, _HEAD_BYTES = Struct(">ihhi").unpack_from, 12
+_ANSWER, _ANSWER_BYTES = Struct(">ii").unpack_from, 8
+_PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
+
+
+# -- requests ---------------------------------------------------------------------------------------------------------
+
+
+def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> int:
+    """Client bytes `buf[:end]`, of which the session carries none: how many go to the port's broker as they are."""
+    if type(session.life) is not Open or session.waits_for is not None:
+        return 0
+    pos, reading = 0, session.reading
+    if reading is not None:
+        pos = min(rest(session, now), end)
+        if pos == 0:
+            return 0
+        rest_went(session, pos, now)
+        if session.reading is not None:
+            return pos
+    while end - pos >= _HEAD_BYTES:
+        size, api_key, _, correlation_id = _HEAD(buf, pos)
+        frame_end = pos + 4 + size
+        if api_key == _PRODUCE:
+            flow = _like_produce(session, buf, pos, end, frame_end, now)
+        elif api_key == _FETCH and frame_end <= end:
+            flow = _like_fetch(session, buf, pos, frame_end)
+        else:
+            break
+        if flow is None or not _pass(session, flow, size, correlation_id, frame_end - end, now):
+            break
+        if flow.rack[1]:
+            rack_at, rack_bytes = frame_end - flow.rack[0], flow.rack[1]
+            buf[rack_at : rack_at + rack_bytes] = b"-" * rack_bytes
+        if frame_end >= end:
+            return end
+        pos = frame_end
+    return pos
+
+
+def rest(session: ConnectionState, now: float) -> int:
+    """How many bytes are missing of a request whose beginning was sent: so many may go after it as they come, unseen.
+    0: there is no such request, or they may not."""
+    half, lease = session.reading, session.shared.lease
+    if (
+        type(half) is not HalfSent
+        or type(session.life) is not Open
+        or session.waits_for is not None
+        or session.unacknowledged
+        or half.later
+        or half.lane is not session.here
+        or now >= lease.valid_until
+        or (half.basis[0] != lease.generation and half.basis[1] != session.snapshot.view.revision)
+    ):
+        return 0
+    return half.missing
+
+
+def rest_went(session: ConnectionState, count: int, now: float) -> None:
+    """So many of them did."""
+    half = session.reading
+    assert isinstance(half, HalfSent)
+    session.now = half.arrived_at = now
+    half.missing -= count
+    if not half.missing:
+        session.reading = None
+        session.upstreams[half.lane].complete(half)
+
+
+def _like_produce(
+    session: ConnectionState, buf: bytearray, at: int, end: int, frame_end: int, now: float
+) -> Flow | None:
+    order = session.shared.producer_order
+    if order.earliest and order.watches(now):
+        return None
+    for flow in session.flows:
+        if type(flow.like) is ProduceLike and flow.like.matches(buf, at, end, frame_end):
+            together = session.only_produce or not (session.queue or session.unacknowledged)
+            return flow if together else None
+    return None
+
+
+def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: int) -> Flow | None:
+    if session.unacknowledged:
+        return None
+    for pending in session.queue:
+        if type(pending) is not Passed or pending.lane is not session.here:
+            return None
+    for flow in session.flows:
+        if type(flow.like) is FetchLike and flow.like.matches(buf, at, frame_end):
+            known = session.fetch_session
+            same = flow.fetch_session is known and (known is None or len(known.topics) == len(flow.reads))
+            return flow if same else None
+    return None
+
+
+def _pass(session: ConnectionState, flow: Flow, size: int, correlation_id: int, missing: int, now: float) -> bool:
+    """Counts it as sent to the port's broker. False: something is out of the ordinary."""
+    shared, lane, queue, entry = session.shared, session.here, session.queue, session.entry
+    lease = shared.lease
+    upstream = session.upstreams.get(lane) if lane is not None else None
+    if (
+        upstream is None
+        or upstream.writing is not BETWEEN
+        or entry is not flow.entry
+        or now >= entry.expires_at
+        or now >= lease.valid_until
+        or now < session.throttling.muted_until
+        or session.damping.counts
+        or len(queue) >= shared.max_in_flight
+        or size > shared.limits.max_request_bytes
+    ):
+        return False
+    session.now = now
+    session.headers_read += 1
+    request = flow.request.again(correlation_id)
+    pending = Passed(request, flow.topics, reads=flow.reads)
+    pending.lane = lane
+    pending.revision = revision = session.snapshot.view.revision
+    if flow.topics:
+        session.only_produce = True
+        pending.basis = lease.generation, revision
+        if missing > 0:
+            session.reading = upstream.writing = HalfSent(upstream.lane, missing, pending, pending.basis, now)
+    else:
+        session.only_produce = False
+        pending.in_session = flow.fetch_session is not None
+    queue.append(pending)
+    upstream.queue.append(pending)
+    shared.counts.requests[request.api_key, "passed"] += 1
+    return True
+
+
+# -- answers ----------------------------------------------------------------------------------------------------------
+
+
+def rest_of_answer(session: ConnectionState, upstream: Upstream, now: float) -> int:
+    """How many bytes are missing of an answer that has begun to go to the client: so many may follow it, unseen. 0:
+    there is none, or they may not, or something may have to go behind it."""
+    life, lease, answer, queue = session.life, session.shared.lease, upstream.answer, session.queue
+    if (
+        type(answer) is not Streaming
+        or type(life) is not Open
+        or not life.connected
+        or session.waits_for is not None
+        or (len(session.upstreams) > 1 and any(one.blocked for one in session.upstreams.values()))
+        or (len(queue) > 1 and type(queue[1]) is not Passed)
+    ):
+        return 0
+    basis = answer.basis
+    if basis is not None and (
+        now >= lease.valid_until or (basis[0] != lease.generation and basis[1] != session.snapshot.view.revision)
+    ):
+        return 0
+    return answer.missing
+
+
+def rest_of_answer_went(session: ConnectionState, upstream: Upstream, count: int, now: float) -> None:
+    answer = upstream.answer
+    assert isinstance(answer, Streaming)
+    session.now = now
+    answer.missing -= count
+    if not answer.missing:
+        upstream.answer = None
+        upstream.queue.popleft()
+        session.queue.popleft()
+
+
+def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: int, now: float) -> int:
+    """Bytes `buf[:end]` of a broker, of which `upstream` carries none: how many go to the client as they are."""
+    pos = 0
+    if upstream.answer is not None:
+        pos = min(rest_of_answer(session, upstream, now), end)
+        if pos == 0:
+            return 0
+        rest_of_answer_went(session, upstream, pos, now)
+        if pos == end:
+            return end
+    life, lease, queue, owed = session.life, session.shared.lease, session.queue, upstream.queue
+    if (
+        type(life) is not Open
+        or not life.connected
+        or session.waits_for is not None
+        or (len(session.upstreams) > 1 and any(one.blocked for one in session.upstreams.values()))
+    ):
+        return pos
+    revision, throttling = session.snapshot.view.revision, session.throttling
+    session.now = now
+    while end - pos >= _ANSWER_BYTES and owed:
+        size, correlation_id = _ANSWER(buf, pos)
+        pending, after = owed[0], pos + 4 + size
+        if (
+            type(pending) is not Passed
+            or queue[0] is not pending
+            or pending.request.correlation_id != correlation_id
+            or not 4 <= size <= session.shared.limits.max_response_bytes
+            or pending.due_at > now
+            or now >= lease.valid_until
+            or (pending.basis is not None and pending.basis[0] != lease.generation and pending.basis[1] != revision)
+            or (throttling.quotas is not None and throttling.charges(pending.request, now) is not None)
+        ):
+            break
+        if after > end:
+            upstream.answer = Streaming(after - end, pending.basis)
+            return end
+        if len(queue) > 1 and type(queue[1]) is not Passed:
+            break
+        owed.popleft()
+        queue.popleft()
+        pos = after
+    return pos

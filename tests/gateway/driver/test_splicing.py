@@ -1,0 +1,197 @@
+"""Long bodies that nobody looks at go from socket to socket inside the kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from unittest.mock import patch
+
+import pytest
+
+from gateway import clock
+from gateway.driver import splicing
+from gateway.driver.splicing import LEAST_BYTES, Pipe
+from gateway.session.commands import Cause
+from ha_core.wire import encode, encode_request, encode_response
+from tests.gateway.driver.loopback import Loopback, frame, played
+from tests.gateway.driver.test_connection import answer, asked, request
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, fetch, fetched
+
+LONG = random.Random(1).randbytes(3_000_000)
+
+
+@pytest.fixture
+def sockets() -> Iterator[list[socket.socket]]:
+    """Client → gateway, gateway → broker."""
+    four = [*socket.socketpair(), *socket.socketpair()]
+    for one in four:
+        one.setblocking(False)
+    yield four
+    for one in four:
+        one.close()
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    made = Pipe()
+    yield made
+    made.close()
+
+
+def fill(sock: socket.socket) -> None:
+    with suppress(BlockingIOError):
+        while True:
+            sock.send(bytes(1 << 16))
+    with suppress(BlockingIOError):
+        while True:
+            sock.send(b"a")
+
+
+def empty(sock: socket.socket) -> None:
+    with suppress(BlockingIOError):
+        while True:
+            sock.recv(1 << 20)
+
+
+def test_what_the_receiver_does_not_take_is_given_back_and_the_pipe_is_empty(
+    sockets: list[socket.socket], pipe: Pipe
+) -> None:
+    client, gateway, out, broker = sockets
+    client.sendall(b"a" * 1000)
+    # Given a receiver that takes nothing more
+    fill(out)
+    # When bytes are taken, and given to it
+    assert pipe.take(gateway, 600) == 600
+    assert pipe.give(out) == b"a" * 600
+    # Then the next bytes are others'
+    empty(broker)
+    assert pipe.take(gateway, 1 << 20) == 400
+    assert pipe.give(out) == b""
+    assert broker.recv(1 << 20) == b"a" * 400
+
+
+def test_bytes_for_a_receiver_that_has_gone_are_nobodys(sockets: list[socket.socket], pipe: Pipe) -> None:
+    client, gateway, out, broker = sockets
+    client.sendall(b"for nobody")
+    broker.close()
+    pipe.take(gateway, 100)
+    with pytest.raises(OSError, match="pipe"):
+        pipe.give(out)
+    client.sendall(b"next")
+    assert pipe.take(gateway, 100) == 4
+    pipe.drop()
+    assert pipe.held == 0
+
+
+def test_the_end_of_a_sender_is_told(sockets: list[socket.socket], pipe: Pipe) -> None:
+    client, gateway, _, _ = sockets
+    with pytest.raises(BlockingIOError):
+        pipe.take(gateway, 100)
+    client.close()
+    assert pipe.take(gateway, 100) == 0
+
+
+def counting() -> tuple[list[int], object]:
+    """What went by the pipe."""
+    went: list[int] = []
+    take = Pipe.take
+
+    def counted(pipe: Pipe, sock: socket.socket, most: int) -> int:
+        count = take(pipe, sock, most)
+        went.append(count)
+        return count
+
+    return went, patch.object(splicing.Pipe, "take", counted)
+
+
+@played
+async def test_the_rest_of_a_long_request_arrives_byte_by_byte_as_it_was_sent(host: Loopback) -> None:
+    # Given a client whose first request was passed
+    broker = await asked(host, request(1))
+    broker.setblocking(True)
+    host.sock.setblocking(True)
+    went, counted = counting()
+    # When it sends a long one, to a broker that takes it slowly
+    sent = request(2, LONG)
+    with counted:  # type: ignore[attr-defined]
+        sending = asyncio.create_task(asyncio.to_thread(host.sock.sendall, sent))
+        await asyncio.sleep(0.2)
+        received = await asyncio.to_thread(frame, broker)
+        await sending
+    # Then it is the same, and most of it was not copied
+    assert received == sent
+    assert sum(went) > LEAST_BYTES
+    # And both are answered
+    broker.sendall(answer(1) + answer(2, 9))
+    assert await asyncio.to_thread(frame, host.sock) == answer(1)
+    assert await asyncio.to_thread(frame, host.sock) == answer(2, 9)
+    assert host.counts.bytes_from_clients == host.counts.bytes_to_brokers == len(request(1)) + len(sent)
+
+
+@played
+async def test_the_rest_of_a_long_answer_arrives_byte_by_byte_as_it_was_sent(host: Loopback) -> None:
+    # Given a fetch
+    body = encode(FETCH, 12, "request", fetch(("orders", 0, 5)))
+    broker = await asked(host, encode_request(FETCH, 12, 1, "app", body))
+    broker.setblocking(True)
+    host.sock.setblocking(True)
+    went, counted = counting()
+    # When its answer is long, and the client takes it slowly
+    records = batch(payload=LONG)
+    given = encode_response(FETCH, 12, 1, encode(FETCH, 12, "response", fetched(("orders", 0, 6, records))))
+    with counted:  # type: ignore[attr-defined]
+        sending = asyncio.create_task(asyncio.to_thread(broker.sendall, given))
+        await asyncio.sleep(0.2)
+        assert await asyncio.to_thread(frame, host.sock) == given
+        await sending
+    # Then most of it was not copied
+    assert sum(went) > LEAST_BYTES
+    assert host.connection.session.idle
+    assert host.counts.bytes_from_brokers == host.counts.bytes_to_clients == len(given)
+
+
+@played
+async def test_nothing_of_a_rest_is_sent_when_the_lease_has_run_out_meanwhile(host: Loopback) -> None:
+    # Given a process that is stopped while it moves the rest of a write, for longer than its lease
+    broker = await asked(host, request(1))
+    sent = request(2, LONG)
+    host.sock.sendall(sent[:100_000])
+    got = b""
+    while len(got) < 100_000:
+        got += await asyncio.to_thread(broker.recv, 100_000)
+    take = Pipe.take
+
+    def stopped(pipe: Pipe, sock: socket.socket, most: int) -> int:
+        count = take(pipe, sock, most)
+        host.shared.lease.valid_until = clock.now()
+        return count
+
+    # When it goes on
+    with patch.object(splicing.Pipe, "take", stopped):
+        host.sock.sendall(sent[100_000:200_000])
+        await host.until(lambda: bool(host.causes))
+    # Then the broker gets no more of it, and the client asks again
+    assert await asyncio.to_thread(broker.recv, 1) == b""
+    assert host.causes == [Cause.LEASE_LOST]
+    assert host.pipe.held == 0
+
+
+@played
+async def test_a_client_that_goes_away_in_the_middle_leaves_nothing_in_the_pipe(host: Loopback) -> None:
+    broker = await asked(host, request(1))
+    sent = request(2, LONG)
+    sending = asyncio.create_task(asyncio.to_thread(host.sock.sendall, sent[:500_000]))
+    got = b""
+    while len(got) < 500_000:
+        got += await asyncio.to_thread(broker.recv, 500_000)
+    await sending
+    host.sock.close()
+    # What was before it is still answered; then nothing is awaited
+    broker.sendall(answer(1))
+    await host.until(lambda: host.connection.session.reading is None)
+    assert got == sent[:500_000]
+    assert host.pipe.held == 0

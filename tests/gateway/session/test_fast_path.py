@@ -1,0 +1,228 @@
+"""The fast path is the long one, only shorter: any traffic leaves the same bytes and the same state by both."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.session import fast_path
+from gateway.session.pending import InFlight
+from gateway.session.reading import HalfSent
+from ha_core.model import Fence, Topic
+from ha_core.wire import RemoteProtocolError, decode, encode, encode_request, encode_response, read_request_header
+from tests.gateway.session import leasing
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, moved, produce, produced, state
+from tests.gateway.session.talk import EAST, Talk
+
+HEARTBEAT = 12
+STATES = [
+    lambda revision: state(revision=revision),
+    lambda revision: state(Topic(name="orders", fence=Fence(operation="op-1")), revision=revision),
+    lambda revision: state(moved(), revision=revision),
+]
+
+
+class Habit:
+    """A client as it is made: it asks the same again and again, and now and then something else."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.writes = chance.choice([0.0, 0.5, 0.97])
+        self.produce, self.fetch = chance.choice([9, 9, 7, 3]), chance.choice([12, 12, 11, 9, 4])
+        self.in_sessions = chance.choice([True, False])
+
+    def usual(self, usual: Any, other: Any) -> Any:
+        return other if self.chance.random() < 0.04 else usual
+
+
+def ask(habit: Habit, correlation: int, sessions: list[int]) -> bytes:
+    chance = habit.chance
+    topic, client = habit.usual("orders", "other"), habit.usual("app", None)
+    kind = chance.random()
+    if kind > 0.98:
+        key, version, body = HEARTBEAT, 3, {"group_id": "readers", "generation_id": 1, "member_id": "m"}
+    elif kind < habit.writes:
+        parts = [(topic, chance.randrange(2), batch(payload=b"v" * chance.choice([1, 90, 4000])))]
+        parts += habit.usual([], [("other", 1, batch())])
+        acks = 0 if chance.random() < 0.005 else habit.usual(-1, 1)
+        key, version, body = PRODUCE, habit.usual(habit.produce, 8), produce(*parts, acks=acks)
+    else:
+        key, version = FETCH, habit.usual(habit.fetch, 10)
+        named = [(topic, partition, chance.randrange(1000)) for partition in range(chance.choice([0, 1, 1, 2]))]
+        epoch = (0, -1)
+        if version >= 7 and habit.in_sessions:
+            epoch = (sessions[-1], chance.randrange(1, 5)) if sessions else (0, 0)
+        body = fetch(*named, session=epoch)
+        body["rack_id"] = habit.usual("", "zone-a")
+    frame = encode_request(key, version, correlation, client, encode(key, version, "request", body))
+    if chance.random() < 0.004:
+        at, bit = chance.randrange(12, len(frame)), 1 << chance.randrange(8)
+        frame = frame[:at] + bytes((frame[at] ^ bit,)) + frame[at + 1 :]
+    return frame
+
+
+def answer(frame: bytes, chance: random.Random, sessions: list[int]) -> bytes | None:
+    """What the broker says to a request that it was sent."""
+    header = read_request_header(frame, 4, len(frame))
+    assert header is not None
+    key, version = header.api_key, header.api_version
+    if key == PRODUCE:
+        body = decode(key, version, "request", frame[header.body_at :])
+        if body["acks"] == 0:
+            return None
+        said = produced(*((t["name"], p["index"], 0, 7) for t in body["topic_data"] for p in t["partition_data"]))
+    elif key == FETCH:
+        if not sessions or chance.random() < 0.05:
+            sessions.append(chance.randrange(1, 1 << 20))
+        records = batch(payload=b"r" * chance.choice([1, 300, 5000]))
+        said = fetched(("orders", 0, 9, records), session_id=sessions[-1] if sessions and version >= 7 else 0)
+    elif key == HEARTBEAT:
+        said = {"error_code": 0}
+    else:
+        said = {"error_code": 0, "api_keys": []}
+    return encode_response(key, version, header.correlation_id, encode(key, version, "response", said))
+
+
+def events(chance: random.Random, count: int) -> Iterator[tuple[str, Any]]:
+    for _ in range(count):
+        kind = chance.random()
+        if kind < 0.46:
+            yield "client", chance.choice([1, 1, 1, 2, 3])
+        elif kind < 0.96:
+            yield "broker", chance.choice([1, 1, 2, 3])
+        elif kind < 0.97:
+            yield "follow", chance.choice([0, 0, 0, 1, 2])
+        elif kind < 0.98:
+            yield "lose the lease", None
+        elif kind < 0.99:
+            yield "regain it", None
+        else:
+            yield "wait", chance.choice([0.01, 0.6, 6.0])
+
+
+class Play:
+    """The same traffic through two sessions, of which one takes the fast path where it can."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        cuts = random.Random(seed + 1)
+        self.cuts: list[int] = []
+        self.both = tuple(Talk(state(), chunks=self.chunks, fast=fast) for fast in (True, False))
+        self.fast, self.long = self.both
+        self.correlation, self.revision, self.read = 0, 1, 0
+        self.sessions: list[int] = []
+        self.habit = Habit(self.chance)
+        self._cut = cuts
+
+    def chunks(self, data: bytes) -> list[bytes]:
+        """As the network cuts them: the same for both."""
+        points = sorted({point for point in self.cuts if 0 < point < len(data)})
+        return [data[a:b] for a, b in zip([0, *points], [*points, len(data)], strict=True)]
+
+    def each(self, do: Callable[[Talk], Any]) -> None:
+        self.cuts = [self._cut.randrange(1, 6000) for _ in range(self._cut.choice([0, 0, 0, 0, 1, 2]))]
+        for talk in self.both:
+            if talk.closed is None:
+                do(talk)
+
+    def happens(self, kind: str, what: Any) -> None:
+        if kind == "client":
+            data = b""
+            for _ in range(what):
+                self.correlation += 1
+                data += ask(self.habit, self.correlation, self.sessions)
+            self.each(lambda talk: talk.send(data))
+        elif kind == "broker":
+            for _ in range(what):
+                self.broker_answers()
+        elif kind == "follow":
+            self.revision += 1
+            found = STATES[what](self.revision)
+            self.each(lambda talk: talk.follow(found))
+        elif kind == "lose the lease":
+            self.each(leasing.lose)
+        elif kind == "regain it":
+            self.each(leasing.regain)
+        else:
+            self.each(lambda talk: talk.wait(what))
+
+    def broker_answers(self) -> None:
+        data = self.fast.upstream.get(EAST, bytearray())
+        size = int.from_bytes(data[self.read : self.read + 4], "big")
+        if len(data) < self.read + 4 or len(data) < self.read + 4 + size:
+            return
+        frame = bytes(data[self.read : self.read + 4 + size])
+        self.read += 4 + size
+        try:
+            said = answer(frame, self.chance, self.sessions)
+        except RemoteProtocolError:
+            self.each(lambda talk: talk.lose(EAST))  # as brokers do
+            return
+        if said is not None:
+            self.each(lambda talk: talk.broker_sends(EAST, said))
+
+
+def shape(talk: Talk) -> dict[str, Any]:
+    """All of a session that later events depend on, and all that it has told."""
+    session = talk.session
+    reading = session.reading
+    return {
+        "to client": bytes(talk.to_client),
+        "to brokers": {lane: bytes(data) for lane, data in talk.upstream.items()},
+        "closed": talk.closed,
+        "others": [repr(one) for one in talk.others if "token" not in repr(one)],
+        "queue": [
+            (type(one).__name__, one.request.api_key, one.request.correlation_id, one.basis)
+            + ((one.topics, one.lane, one.revision, one.group) if isinstance(one, InFlight) else ())
+            + ((sorted(getattr(one, "reads", ())), getattr(one, "in_session", None)))
+            for one in session.queue
+        ],
+        "brokers": {
+            lane: (len(one.queue), one.blocked, bytes(one.carry), type(one.writing).__name__, repr(one.answer)[:30])
+            for lane, one in session.upstreams.items()
+        },
+        "reading": (reading.lane, reading.missing, reading.basis) if isinstance(reading, HalfSent) else type(reading),
+        "rest": (bytes(session.carry), type(session.waits_for), session.headers_read, session.only_produce),
+        "life": session.life,
+        "fetch session": None if session.fetch_session is None else session.fetch_session.topics,
+        "counts": session.shared.counts.requests,
+        "refusals": session.shared.counts.refusals,
+        "asked": (session.paused, session.partial, session.idle, session.busy, session.writes),
+    }
+
+
+@given(st.integers(0, 1 << 32))
+@settings(deadline=None, max_examples=250)
+def test_any_traffic_leaves_the_same_bytes_and_the_same_state(seed: int) -> None:
+    play = Play(seed)
+    for kind, what in events(play.chance, 60):
+        play.happens(kind, what)
+        assert shape(play.fast) == shape(play.long), (kind, what)
+
+
+def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a count of what goes there
+    passed = {"requests": 0, "answers": 0}
+    for name in passed:
+        way = getattr(fast_path, name)
+
+        def counted(*arguments: Any, way: Any = way, name: str = name) -> int:
+            used: int = way(*arguments)
+            passed[name] += used > 0
+            return used
+
+        monkeypatch.setattr(fast_path, name, counted)
+    # When some plays are played
+    for seed in range(30):
+        play = Play(seed)
+        for kind, what in events(play.chance, 60):
+            play.happens(kind, what)
+    # Then the equality above is not one of two long ways
+    assert passed["requests"] > 100
+    assert passed["answers"] > 100
