@@ -9,8 +9,12 @@ from functools import wraps
 from typing import Any
 
 from gateway.session.commands import Cause
+from ha_core.wire import encode, encode_request, encode_response
 from tests.gateway.driver.host import FakeHost
-from tests.gateway.session.messages import state
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import PRODUCE, produce, produced, state
+
+VERSION = 9
 
 
 class Loopback(FakeHost):
@@ -69,3 +73,21 @@ def frame(sock: socket.socket) -> bytes:
     """The next whole frame of a socket; empty at its end."""
     head = sock.recv(4, socket.MSG_WAITALL)
     return head + sock.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL) if head else b""
+
+
+def request(correlation: int, payload: bytes = b"x", acks: int = -1) -> bytes:
+    body = produce(("orders", 0, batch(payload=payload)), acks=acks)
+    return encode_request(PRODUCE, VERSION, correlation, "app", encode(PRODUCE, VERSION, "request", body))
+
+
+def answer(correlation: int, offset: int = 5) -> bytes:
+    body = encode(PRODUCE, VERSION, "response", produced(("orders", 0, 0, offset)))
+    return encode_response(PRODUCE, VERSION, correlation, body)
+
+
+async def asked(host: Loopback, first: bytes) -> Any:
+    """Sends a first request; the socket of the broker that has it."""
+    host.sock.send(first)
+    broker = await host.broker()
+    assert await asyncio.to_thread(frame, broker) == first
+    return broker

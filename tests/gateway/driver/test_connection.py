@@ -17,32 +17,13 @@ from gateway.session.session import Session
 from gateway.session.streaming import STALLED_S
 from ha_core.model import Fence
 from ha_core.wire import encode, encode_request, encode_response
-from tests.gateway.driver.loopback import Loopback, frame, played
+from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request
 from tests.gateway.session.batch import batch
 from tests.gateway.session.crossings import BASE, CUT, SCOPE, topic
-from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, produce, produced, state
+from tests.gateway.session.messages import FETCH, fetch, fetched, state
 
-VERSION = 9
 HOLD_S = 0.5
 """Half of the time that `request` gives its brokers."""
-
-
-def request(correlation: int, payload: bytes = b"x", acks: int = -1) -> bytes:
-    body = produce(("orders", 0, batch(payload=payload)), acks=acks)
-    return encode_request(PRODUCE, VERSION, correlation, "app", encode(PRODUCE, VERSION, "request", body))
-
-
-def answer(correlation: int, offset: int = 5) -> bytes:
-    body = encode(PRODUCE, VERSION, "response", produced(("orders", 0, 0, offset)))
-    return encode_response(PRODUCE, VERSION, correlation, body)
-
-
-async def asked(host: Loopback, first: bytes) -> Any:
-    """Sends a first request; the socket of the broker that has it."""
-    host.sock.send(first)
-    broker = await host.broker()
-    assert await asyncio.to_thread(frame, broker) == first
-    return broker
 
 
 @played

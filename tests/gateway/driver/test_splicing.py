@@ -16,8 +16,7 @@ from gateway.driver import splicing
 from gateway.driver.splicing import LEAST_BYTES, Pipe
 from gateway.session.commands import Cause
 from ha_core.wire import encode, encode_request, encode_response
-from tests.gateway.driver.loopback import Loopback, frame, played
-from tests.gateway.driver.test_connection import answer, asked, request
+from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, fetch, fetched
 
