@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
 
 from gateway import clock
 from gateway.quotas.charges import Charge, Meters
@@ -27,7 +29,7 @@ QUIET_TOLD = 30
 """How often the same is told again: others know rates by what is told, and each time forget a quarter of them
 (`sharing.NEWEST`). After one time more they would keep for ever what nobody uses any more, and its share with it."""
 MAX_TOLD = 500
-"""Scopes, those nearest to their quota: of what lies beyond each gateway has an equal share."""
+"""Scopes, of each user those nearest to their quota: of what lies beyond each gateway has an equal share."""
 MAX_TOLD_BYTES = 500_000
 """The same, of their names, which clients make up: ZooKeeper takes a megabyte at once."""
 _ENTRY_BYTES = 60
@@ -71,8 +73,9 @@ class Sharing:
 
     async def _tell(self) -> None:
         now = clock.now()
-        nearest = sorted(self._meters.kept(), key=lambda charge: charge.meter.rate(now), reverse=True)[:MAX_TOLD]
-        uses = dict(_within(MAX_TOLD_BYTES, ((charge.scope.key, _used(charge)) for charge in nearest)))
+        nearest = sorted(self._meters.kept(), key=lambda charge: charge.meter.rate(now), reverse=True)
+        chosen = islice(_in_turn(nearest), MAX_TOLD)
+        uses = dict(_within(MAX_TOLD_BYTES, ((charge.scope.key, _used(charge)) for charge in chosen)))
         use = QuotaUse(id=self._own_id, since=self._since, at_s=now, uses=uses)
         self._quiet = self._quiet + 1 if uses == self._told else 0
         if self._registration is None:
@@ -80,6 +83,19 @@ class Sharing:
         elif self._quiet <= QUIET_TOLD:
             self._registration.update(use)
         self._told = uses
+
+
+def _in_turn(charges: Iterable[Charge]) -> Iterator[Charge]:
+    """The first of each user, then the second of each: who makes up client ids pushes only his own ones out."""
+    turns: list[list[Charge]] = []
+    taken: Counter[str | None] = Counter()
+    for charge in charges:
+        turn = taken[charge.scope.user]
+        taken[charge.scope.user] += 1
+        if turn == len(turns):
+            turns.append([])
+        turns[turn].append(charge)
+    return chain.from_iterable(turns)
 
 
 def _within(most: int, uses: Iterable[tuple[str, tuple[float, float]]]) -> Iterator[tuple[str, tuple[float, float]]]:

@@ -259,3 +259,23 @@ async def test_a_gateway_that_clients_have_left_keeps_nothing_of_the_share_from_
         await world.round()
     # Then the quota is there, and not half of it with those who have gone
     assert world.shares[1].own[ALICES] > 0.9
+
+
+@on_a_loop
+async def test_who_makes_up_client_ids_takes_nothing_of_the_share_of_another_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given ten gateways, and a user whose clients are at one of them: it has all of the quota
+    world = Shared(10, Quotas({ALICE: BYTES, QuotaEntity("mallory", DEFAULT): BYTES}), monkeypatch)
+    for _ in range(15):
+        world.write(0, "alice", "app", 1_000)
+        await world.round()
+    assert world.shares[0].own[ALICES] == 1.0
+    # When another one uses far too much, as more clients than a gateway tells of
+    for _ in range(10):
+        for number in range(600):
+            world.write(0, "mallory", f"client-{number}", 20_000)
+        world.write(0, "alice", "app", 1_000)
+        await world.round()
+    # Then it has all of it still
+    assert world.shares[0].own[ALICES] == 1.0
