@@ -1,7 +1,8 @@
 """Tells the other gateways what clients here use of their quotas, and hears it of them, once a second: so quotas are
 shared (`gateway/quotas/sharing`).
 
-Nothing is written or read where nobody is limited, or where there is one gateway. What nobody uses is told once.
+Nothing is written or read where nobody is limited, or where there is one gateway. What nobody uses any more is told
+until the others have forgotten it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
 
 from gateway import clock
 from gateway.quotas.charges import Charge, Meters
@@ -22,8 +25,11 @@ from ha_core.store.store import Store
 _log = logging.getLogger(__name__)
 
 EVERY_S = 1.0
+QUIET_TOLD = 30
+"""How often the same is told again: others know rates by what is told, and each time forget a quarter of them
+(`sharing.NEWEST`). After one time more they would keep for ever what nobody uses any more, and its share with it."""
 MAX_TOLD = 500
-"""Scopes, those nearest to their quota: of what lies beyond each gateway has an equal share."""
+"""Scopes, of each user those nearest to their quota: of what lies beyond each gateway has an equal share."""
 MAX_TOLD_BYTES = 500_000
 """The same, of their names, which clients make up: ZooKeeper takes a megabyte at once."""
 _ENTRY_BYTES = 60
@@ -37,8 +43,8 @@ class Sharing:
         self._since = secrets.token_hex(8)
         self._registration: Registration[QuotaUse] | None = None
         self._told: _Uses = {}
-        self._settled = False
-        """All that stands there is as it was before."""
+        self._quiet = 0
+        """How often the same has been told."""
         self._complained = False
 
     async def keep(self) -> None:
@@ -67,14 +73,29 @@ class Sharing:
 
     async def _tell(self) -> None:
         now = clock.now()
-        nearest = sorted(self._meters.kept(), key=lambda charge: charge.meter.rate(now), reverse=True)[:MAX_TOLD]
-        uses = dict(_within(MAX_TOLD_BYTES, ((charge.scope.key, _used(charge)) for charge in nearest)))
+        nearest = sorted(self._meters.kept(), key=lambda charge: charge.meter.rate(now), reverse=True)
+        chosen = islice(_in_turn(nearest), MAX_TOLD)
+        uses = dict(_within(MAX_TOLD_BYTES, ((charge.scope.key, _used(charge)) for charge in chosen)))
         use = QuotaUse(id=self._own_id, since=self._since, at_s=now, uses=uses)
+        self._quiet = self._quiet + 1 if uses == self._told else 0
         if self._registration is None:
             self._registration = await asyncio.to_thread(self._store.register, use)
-        elif not self._settled or uses != self._told:
+        elif self._quiet <= QUIET_TOLD:
             self._registration.update(use)
-        self._settled, self._told = uses == self._told, uses
+        self._told = uses
+
+
+def _in_turn(charges: Iterable[Charge]) -> Iterator[Charge]:
+    """The first of each user, then the second of each: who makes up client ids pushes only his own ones out."""
+    turns: list[list[Charge]] = []
+    taken: Counter[str | None] = Counter()
+    for charge in charges:
+        turn = taken[charge.scope.user]
+        taken[charge.scope.user] += 1
+        if turn == len(turns):
+            turns.append([])
+        turns[turn].append(charge)
+    return chain.from_iterable(turns)
 
 
 def _within(most: int, uses: Iterable[tuple[str, tuple[float, float]]]) -> Iterator[tuple[str, tuple[float, float]]]:

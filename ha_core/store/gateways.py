@@ -97,7 +97,7 @@ class Registration(Generic[D]):
             self._wake.set()
 
     def _run(self) -> None:
-        delay_s = CHECK_S
+        delay_s, named = CHECK_S, 0
         while True:
             self._wake.wait(delay_s)
             self._wake.clear()
@@ -114,9 +114,16 @@ class Registration(Generic[D]):
                 delay_s = CHECK_S
             else:
                 if other is None:
-                    delay_s = CHECK_S
-                else:
-                    log.error("%s: session 0x%x has registered the same name", self._what, other)
+                    delay_s, named = CHECK_S, 0
+                elif other != named:
+                    # Once: it is looked at five times a second, for as long as the other one lives.
+                    named = other
+                    log.error(
+                        "%s: ZooKeeper session 0x%x has registered the same name: another process runs under it; "
+                        "give each one of its own",
+                        self._what,
+                        other,
+                    )
 
     def _repair(self) -> int | None:
         """Make the node hold the newest record; returns the other session that has the node, if one has."""

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import logging
+import time
+
 import pytest
 
 from ha_core.store.errors import AlreadyRegisteredError, StoreUnavailableError
+from ha_core.store.gateways import RETRY_S
 
 from .documents import binding, gateway, put
 from .sessions import Session
@@ -150,3 +154,23 @@ def test_confirming_a_session_tells_the_newest_revision_of_any_session(session: 
 
     assert before < made
     assert session.store.confirm() == made
+
+
+def test_a_gateway_whose_id_another_process_has_taken_says_so_once_and_is_back_when_that_one_ends(
+    session: Session, other: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Given a gateway whose node has gone, as after a long stop, and another process that has made it again
+    registration = session.store.register_gateway(gateway(0))
+    other.remove("/gateways/gw-1")
+    twin = other.store.register_gateway(gateway(7))
+    # When the first one goes on, for several looks
+    with caplog.at_level(logging.ERROR, "ha_core.store.gateways"):
+        registration.update(gateway(1))
+        time.sleep(RETRY_S * 5)
+    # Then it has said so once, and has changed nothing
+    (said,) = caplog.messages
+    assert "gateway gw-1: ZooKeeper session 0x" in said
+    assert session.store.gateways() == [gateway(7)]
+    # and it is there again when the other one has ended
+    twin.close()
+    until(lambda: other.store.gateways() == [gateway(1)], "registered again")

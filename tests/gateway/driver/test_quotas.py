@@ -212,3 +212,70 @@ async def test_clients_with_ids_as_long_as_they_can_be_end_no_sharing_of_quotas(
         await asyncio.sleep(0.05)
     # and no name is kept that is longer than that of any quota
     assert max(len(charge.scope.instance or "") for charge in meters.kept()) <= MAX_NAME
+
+
+class Shared:
+    """Gateways that share quotas: a second passes with each round."""
+
+    def __init__(self, gateways: int, quotas: Quotas, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self._quotas = 1_000.0, quotas
+        monkeypatch.setattr(clock, "now", lambda: self.now)
+        store = MemoryStore()
+        self.shares = [Shares(f"gw-{number}") for number in range(gateways)]
+        self._meters = [Meters(one) for one in self.shares]
+        self._sharing = [
+            Sharing(f"gw-{number}", store.client(), self._meters[number], shares, lambda: gateways)
+            for number, shares in enumerate(self.shares)
+        ]
+
+    def write(self, gateway: int, user: str, instance: str, size: int) -> None:
+        charges = self._meters[gateway].charges(self._quotas, Identity(user, instance), self.now)
+        assert charges is not None
+        assert charges.produce is not None
+        charges.produce.take(size, {}, self.now)
+
+    async def round(self) -> None:
+        self.now += 1.0
+        for sharing in self._sharing:
+            await sharing.look()
+        await asyncio.sleep(0.02)  # until what was told is written
+
+
+ALICES = Scope(QuotaKind.PRODUCE, "alice", None).key
+
+
+@on_a_loop
+async def test_a_gateway_that_clients_have_left_keeps_nothing_of_the_share_from_where_they_went(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a user who used the quota up at one gateway
+    world = Shared(2, Quotas({ALICE: BYTES}), monkeypatch)
+    for _ in range(20):
+        world.write(0, "alice", "app", 1_500)
+        await world.round()
+    # When all his clients go to the other one
+    for _ in range(27):
+        world.write(1, "alice", "app", 800)
+        await world.round()
+    # Then the quota is there, and not half of it with those who have gone
+    assert world.shares[1].own[ALICES] > 0.9
+
+
+@on_a_loop
+async def test_who_makes_up_client_ids_takes_nothing_of_the_share_of_another_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given ten gateways, and a user whose clients are at one of them: it has all of the quota
+    world = Shared(10, Quotas({ALICE: BYTES, QuotaEntity("mallory", DEFAULT): BYTES}), monkeypatch)
+    for _ in range(15):
+        world.write(0, "alice", "app", 1_000)
+        await world.round()
+    assert world.shares[0].own[ALICES] == 1.0
+    # When another one uses far too much, as more clients than a gateway tells of
+    for _ in range(10):
+        for number in range(600):
+            world.write(0, "mallory", f"client-{number}", 20_000)
+        world.write(0, "alice", "app", 1_000)
+        await world.round()
+    # Then it has all of it still
+    assert world.shares[0].own[ALICES] == 1.0
