@@ -155,7 +155,7 @@ def test_the_page_of_a_run_shows_what_became_of_it_as_far_as_there_is_room(
     assert shown is not None
     assert shown.startswith("REFUSED: nothing changed. many words")
     assert shown.endswith("…")
-    assert len(shown) == 250  # more would not fit Airflow's column, and the task could not end
+    assert 240 < len(shown) <= 250  # more would not fit Airflow's column, and the task could not end
 
 
 @pytest.mark.airflow
