@@ -107,9 +107,10 @@ def still_away(cluster: str, topics: Iterable[str], targets: Iterable[str], why:
         "unreachable-cluster",
         f"cluster {cluster}",
         "It is not back yet, so nothing of it can be counted.",
-        f"Start it, and run this again when `switchyard status` shows it as reachable. Until then nobody waits for it: "
-        f"{listed(named)} {'is' if len(named) == 1 else 'are'} written in {listed(sorted(targets))}. If it is gone for "
-        f"good, --accept-loss with the topics does without the count. Asked just now: {why}",
+        "Start it, and run this again when `switchyard status` shows it as reachable; if it is gone for good, "
+        "--accept-loss with the topics does without the count. Until then nobody waits for it: "
+        f"{listed(named)} {'is' if len(named) == 1 else 'are'} written in {listed(sorted(targets))}. Asked just now: "
+        f"{why}",
         cause="away",
     )
 

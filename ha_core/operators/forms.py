@@ -210,7 +210,10 @@ def unread(required: bool) -> Param:
     if required:
         text = f"{text} There is no default."
         return field("Unread records", text, "string", enum=[*words], values_display=words)
-    text = f"{text} Only with mode *forced*, where it is required."
+    text = (
+        f"{text} Mirrored topics go on at their copies whatever is said here, without what these lack: the dry run "
+        "says how much that is. Only with mode *forced*, where it is required."
+    )
     return optional_text("Forced: unread records", text, HOW, enum=[None, *words], values_display=words)
 
 

@@ -220,21 +220,22 @@ class ReconcileOperator(SwitchyardOperator):
                 f"Of {self.cluster}: {'; '.join(filter(None, said))}. The first: {open_[0]}. The log has all of it."
             )
         counted = len(result.found) - len(result.open)
-        said_of_all = (
-            f"{amount(result.records, 'record')} of {amount(counted, 'partition')} of {self.cluster} lie beyond"
-        )
+        were = "was" if result.records == 1 else "were"
+        found = f"{amount(result.records, 'record')} of {amount(counted, 'partition')} of {self.cluster}"
+        said_of_all = f"{found} {were} not mirrored"
+        fetch = ": no client gets them, and the log has the commands that fetch them" if result.records else ""
         if self.dry_run:
             along = f", and mirror {mirrored} to it" if result.mirrored else ""
-            would = f"would keep that {said_of_all} their copies{along}"
+            would = f"would keep that {said_of_all}{along}"
             if result.open:
                 would = f"{would}; {wrong}" if counted else wrong
             if open_:
                 would = f"{would}. The log has all of it. The first: {open_[0]}"
             self.would(would, objections=open_ or ["none"])
         elif result.mirrored:
-            self.done(f"{said_of_all} their copies; mirrored to it from now on: {mirrored}")
+            self.done(f"{said_of_all}{fetch}; mirrored to it from now on: {mirrored}")
         else:
-            self.done(f"{said_of_all} their copies; no further topic is mirrored to it")
+            self.done(f"{said_of_all}{fetch}; no further topic is mirrored to it")
         return document
 
 

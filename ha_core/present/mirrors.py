@@ -107,7 +107,7 @@ def _left(result: Reconciled) -> Iterator[str]:
 
 def mirrors_page(found: MirrorsNow) -> Page:
     if not found.rows:
-        yield "no topic is mirrored: `switchyard mirror link TOPIC… --from CLUSTER --to CLUSTER` makes one"
+        yield "no topic is mirrored"
         return
     lags = ("lag records", "lag bytes", "lag in time", "RPO", "copied")
     totals = [
@@ -188,7 +188,9 @@ def synced_page(found: MirrorsSynced) -> Page:
     yield from _findings(findings)
 
 
-def below_mirrors(left: Sequence[Problem], looks: Collection[MirrorSync], age_s: Callable[[str], float]) -> Page:
+def below_mirrors(
+    found: MirrorsNow, left: Sequence[Problem], looks: Collection[MirrorSync], age_s: Callable[[str], float]
+) -> Page:
     """What is below the tables of mirrors.
 
     :param left: clusters that a forced switch has left behind: they have no mirror any more, and who looks for one is
@@ -196,6 +198,8 @@ def below_mirrors(left: Sequence[Problem], looks: Collection[MirrorSync], age_s:
     """
     if left:
         yield from problems_page(left)
+    elif not found.rows:
+        yield "`switchyard mirror link TOPIC… --from CLUSTER --to CLUSTER`, in Airflow the DAG `link_mirror`, makes one"
     yield from syncs_page(looks, age_s)
 
 

@@ -81,6 +81,10 @@ def test_who_looks_for_the_mirror_of_a_lost_cluster_is_told_where_it_went(
         "mirrors", "--picture", str(picture)
     )
     assert "topic orders is written in west since" in picture.read_text()
+    # And not to link it anew, which is said where nothing waits
+    assert "mirror link" not in shown("mirrors")
+    store(monkeypatch)
+    assert "`switchyard mirror link TOPIC…" in shown("mirrors")
 
 
 def test_a_log_that_is_not_what_its_copy_is_waits_for_a_human_with_the_first_offset(

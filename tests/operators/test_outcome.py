@@ -216,9 +216,9 @@ FENCED = HistoryEntry(at="2026-11-23T10:00:00Z", epoch=1, step="finish", outcome
 SWITCH = "switch-20261123-100000-0a1b2c3d"
 
 
-def moved_by(request: MoveRequest, result: str, **evidence: Any) -> str:
+def moved_by(request: MoveRequest, result: str, groups: tuple[str, ...] = (), **evidence: Any) -> str:
     topics = ("audit", "orders", "payments")
-    moves = MoveSet(topics=topics, reasons=dict.fromkeys(topics, "named"))
+    moves = MoveSet(topics=topics, groups=groups, reasons=dict.fromkeys(topics, "named"))
     done = a_switch(id=SWITCH, request=request, moves=moves, state="succeeded", result=result)
     return moved(done.changed(evidence=MoveEvidence(**evidence)), [FENCED])
 
@@ -238,9 +238,13 @@ def test_a_move_is_told_shortly_without_what_went_as_it_should() -> None:
 def test_what_is_to_be_done_after_a_forced_move_to_copies_is_not_cut_off_beside_its_task() -> None:
     begun = a_switch(id=SWITCH, request=FORCED, evidence=MoveEvidence(mirrored=("audit", "orders", "payments")))
 
-    line = moved_by(FORCED, "; ".join((CUT_OVER, *filter(None, of_copies(begun)))), mirrored=begun.evidence.mirrored)
+    result, groups = "; ".join((CUT_OVER, *filter(None, of_copies(begun)))), tuple(f"group-{n}" for n in range(1_200))
+    line = moved_by(FORCED, result, groups, mirrored=begun.evidence.mirrored)
 
-    assert "; east is taken for dead; `switchyard mirror reconcile east`, when it is back, counts what the" in line
+    assert (
+        "; east is taken for dead; `switchyard mirror reconcile east`, when it is back, counts what no copy had; "
+        in line
+    )
     assert len(f"DONE: {line}") <= MAX_SHOWN
 
 

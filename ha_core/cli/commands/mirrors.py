@@ -162,7 +162,7 @@ def show(
     environment = session.environment
     found = mirrors_now(environment)
     looks = synced(environment, found.mirrors)
-    below = [*below_mirrors([*left_behind(environment)], looks, environment.age_s)]
+    below = [*below_mirrors(found, [*left_behind(environment)], looks, environment.age_s)]
     page = [*mirrors_page(found), *below]
     if picture is not None:
         now = environment.now()

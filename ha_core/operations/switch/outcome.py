@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ha_core.model import SwitchOperation
-from ha_core.plan.verdict import amount, listed
+from ha_core.plan.verdict import listed
 
 CUT_OVER = "cut over and verified"
 
@@ -18,8 +18,7 @@ def _beyond(operation: SwitchOperation) -> str:
     mirrored, origin = operation.evidence.went_to_copies, operation.request.origin
     if operation.request.mode != "forced" or not mirrored:
         return ""
-    what = amount(len(mirrored), "topic")
-    return f"`switchyard mirror reconcile {origin}`, when it is back, counts what the copies of {what} lacked"
+    return f"`switchyard mirror reconcile {origin}`, when it is back, counts what no copy had"
 
 
 def stayed(operation: SwitchOperation) -> str:
