@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from struct import Struct
 
+from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.limits import DEFAULT_LIMITS
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.varint import read_uvarint
@@ -61,7 +62,10 @@ class ProduceLike:
         if end - records <= _SHORTEST_PARTITION:
             return 0
         if self.tagged:
-            size, records = read_uvarint(buf, records + 4)
+            try:
+                size, records = read_uvarint(buf, records + 4)
+            except RemoteProtocolError:
+                return 0  # whoever reads it says so
             after = records + size - 1
             # The tags of partition, topic and request: there are none, as far as it can be seen.
             sound = size > 1 and after + 3 == frame_end and not any(buf[after:end])
@@ -144,7 +148,10 @@ class FetchLike:
         if self.tagged:
             if tail_at <= count_at:
                 return False
-            count, entries_at = read_uvarint(buf, count_at)
+            try:
+                count, entries_at = read_uvarint(buf, count_at)
+            except RemoteProtocolError:
+                return False
             count -= 1
         else:
             if tail_at < count_at + 4:

@@ -1,0 +1,62 @@
+"""A pattern finds only requests of which reading them would say the same as of the one that it is made of."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from ha_core.wire import encode, encode_request, read_request_header
+from ha_core.wire.fetch import scan_fetch_request
+from ha_core.wire.likeness import FetchLike, ProduceLike
+from ha_core.wire.produce import scan_produce
+from tests.gateway.session.messages import FETCH, PRODUCE, fetch, produce
+
+SIZE = Struct(">i")
+TOO_LONG = b"\x80\x80\x80\x80\x80\x01"
+"""No number: it has more than five bytes."""
+
+
+def written(version: int, *records: bytes, **more: Any) -> bytearray:
+    body = {**produce(*(("orders", 0, one) for one in records)), **more}
+    return bytearray(encode_request(PRODUCE, version, 7, "app", encode(PRODUCE, version, "request", body)))
+
+
+def read(version: int, *partitions: int, epoch: tuple[int, int] = (0, -1), **more: Any) -> bytearray:
+    body = {**fetch(*(("orders", number, 5) for number in partitions), session=epoch), **more}
+    return bytearray(encode_request(FETCH, version, 7, "app", encode(FETCH, version, "request", body)))
+
+
+def of_produce(frame: bytearray) -> ProduceLike | None:
+    header = read_request_header(frame, 4, len(frame))
+    assert header is not None
+    version = header.api_version
+    scan = scan_produce(frame, 0, len(frame), version, header.body_at, len(frame))
+    assert scan is not None
+    return ProduceLike.of(frame, 0, version, scan)
+
+
+def of_fetch(frame: bytearray) -> FetchLike | None:
+    header = read_request_header(frame, 4, len(frame))
+    assert header is not None
+    scan = scan_fetch_request(frame, header.body_at, len(frame), header.api_version)
+    return FetchLike.of(frame, 0, header.body_at, len(frame), header.api_version, len(scan.topics))
+
+
+def sized(frame: bytes | bytearray) -> bytearray:
+    """The same with its true size in front."""
+    return bytearray(SIZE.pack(len(frame) - 4)) + frame[4:]
+
+
+def test_a_length_that_is_no_number_is_like_nothing() -> None:
+    # Given a pattern of a produce, and one of a fetch
+    like, reader = of_produce(written(9, b"r" * 30)), of_fetch(read(12, 0))
+    assert like is not None
+    assert reader is not None
+    # When the length of the records, or the count of partitions, is one that never ends
+    begin = b"\0\0\0\0" + like.head + SIZE.pack(8) + like.begin
+    torn = sized(begin + SIZE.pack(0) + TOO_LONG + bytes(30))
+    start = b"\0\0\0\0" + reader.head + SIZE.pack(8) + reader.begin
+    countless = sized(start + SIZE.pack(-1) + reader.topic + TOO_LONG + bytes(32) + reader.tail)
+    # Then whoever reads it refuses it
+    assert not like.matches(torn, 0, len(torn), len(torn))
+    assert not reader.matches(countless, 0, len(countless))
