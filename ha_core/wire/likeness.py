@@ -37,20 +37,23 @@ class ProduceLike:
         self.tagged = tagged
 
     @classmethod
-    def of(cls, buf: bytearray, start: int, version: int, scan: ProduceScan) -> ProduceLike | None:
-        """What is like the request at `start`; None where it names other than one partition, or no records."""
+    def of(
+        cls, buf: bytearray, start: int, end: int, frame_end: int, version: int, scan: ProduceScan
+    ) -> ProduceLike | None:
+        """What is like the request at `start`; None where it names other than one partition, or no records.
+
+        It has to be like itself: what it says may be said in another way, or more may come behind the partition.
+        """
         if not scan.complete or len(scan.partitions) != 1:
             return None
-        _, _, at, size = scan.partitions[0]
+        _, _, records, size = scan.partitions[0]
         if size <= 0:
             return None
         tagged = version >= _PRODUCE_FLEXIBLE
-        records = at
-        at -= 4 + (((size + 1).bit_length() + 6) // 7 if tagged else 4)
-        if tagged and read_uvarint(buf, at + 4) != (size + 1, records):
-            return None  # longer than it need be
+        at = records - 4 - (((size + 1).bit_length() + 6) // 7 if tagged else 4)
         head = bytes(buf[start + 4 : start + 8])
-        return cls(head, bytes(buf[start + _AFTER_CORRELATION : at]), tagged)
+        like = cls(head, bytes(buf[start + _AFTER_CORRELATION : at]), tagged)
+        return like if like.matches(buf, start, end, frame_end) == records else None
 
     def matches(self, buf: bytearray, at: int, end: int, frame_end: int) -> int:
         """The position of the records of the request at `at`, which is like it as far as has come; 0: it is not, or it

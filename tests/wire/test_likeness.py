@@ -5,6 +5,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
+import pytest
+
 from ha_core.wire import encode, encode_request, read_request_header
 from ha_core.wire.fetch import scan_fetch_request
 from ha_core.wire.likeness import FetchLike, ProduceLike
@@ -32,7 +34,7 @@ def of_produce(frame: bytearray) -> ProduceLike | None:
     version = header.api_version
     scan = scan_produce(frame, 0, len(frame), version, header.body_at, len(frame))
     assert scan is not None
-    return ProduceLike.of(frame, 0, version, scan)
+    return ProduceLike.of(frame, 0, len(frame), len(frame), version, scan)
 
 
 def of_fetch(frame: bytearray) -> FetchLike | None:
@@ -60,3 +62,13 @@ def test_a_length_that_is_no_number_is_like_nothing() -> None:
     # Then whoever reads it refuses it
     assert not like.matches(torn, 0, len(torn), len(torn))
     assert not reader.matches(countless, 0, len(countless))
+
+
+@pytest.mark.parametrize("version", [3, 7, 8, 9])
+def test_a_produce_behind_whose_partition_more_has_to_come_makes_no_pattern(version: int) -> None:
+    # Given one that names a second topic, without partitions
+    more = [{"name": "orders", "partition_data": [{"index": 0, "records": b"r" * 30}]}]
+    frame = written(version, topic_data=[*more, {"name": "other", "partition_data": []}])
+    # Then there is no pattern of it: one that ends behind the records would be like it, and names too few topics
+    assert of_produce(frame) is None
+    assert of_produce(written(version, b"r" * 30)) is not None
