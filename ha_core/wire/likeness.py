@@ -21,6 +21,8 @@ _INT = Struct(">i").unpack_from
 _PRODUCE_FLEXIBLE = 9
 _FETCH_FLEXIBLE = 12
 _MAX_PARTITIONS = DEFAULT_LIMITS.max_partitions
+_MAX_BYTES = 2 << 10
+"""Of a pattern. Four are kept for as long as a connection, and names, and what a session forgets, may be long."""
 _SHORTEST_PARTITION = 4 + 5
 """Its number, and the longest count of bytes in front of its records."""
 
@@ -51,6 +53,8 @@ class ProduceLike:
             return None
         tagged = version >= _PRODUCE_FLEXIBLE
         at = records - 4 - (((size + 1).bit_length() + 6) // 7 if tagged else 4)
+        if at - start > _MAX_BYTES:
+            return None
         head = bytes(buf[start + 4 : start + 8])
         like = cls(head, bytes(buf[start + _AFTER_CORRELATION : at]), tagged)
         return like if like.matches(buf, start, end, frame_end) == records else None
@@ -102,7 +106,7 @@ class FetchLike:
     @classmethod
     def of(cls, buf: bytearray, start: int, body_at: int, end: int, version: int, topics: int) -> FetchLike | None:
         """What is like the request at `start`, which was read and names so many topics; None where it is of no common
-        kind: of an old version, several topics, tags, or the first of its session."""
+        kind: of an old version, several topics, tags, very long, or the first of its session."""
         if version < 9 or topics > 1:
             return None
         tagged = version >= _FETCH_FLEXIBLE
@@ -115,6 +119,8 @@ class FetchLike:
         entry_bytes = 33 if tagged else 28
         head, begin = bytes(buf[start + 4 : start + 8]), bytes(buf[start + _AFTER_CORRELATION : epoch_at])
         if topics == 0:
+            if end - start > _MAX_BYTES:
+                return None
             return cls(head, begin, bytes(buf[at:end]), b"", 0, tagged, incremental)
         if tagged:
             if buf[at] != 2:  # one topic, and longer than it need be
@@ -127,6 +133,8 @@ class FetchLike:
             count_at = at + 6 + int.from_bytes(buf[at + 4 : at + 6], "big")
             count, entries_at = _INT(buf, count_at)[0], count_at + 4
         tail_at = entries_at + count * entry_bytes
+        if count_at - start + end - tail_at > _MAX_BYTES:
+            return None
         if tagged and any(buf[entries_at + entry_bytes - 1 : tail_at : entry_bytes]):
             return None
         tail = bytes(buf[tail_at:end])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ha_core.wire import encode, encode_request, read_request_header
+from ha_core.wire import RemoteProtocolError, encode, encode_request, read_request_header
 from ha_core.wire.fetch import scan_fetch_request
 from ha_core.wire.likeness import FetchLike, ProduceLike
 from ha_core.wire.produce import scan_produce
@@ -24,8 +24,10 @@ def written(version: int, *records: bytes, **more: Any) -> bytearray:
 
 
 def read(version: int, *partitions: int, epoch: tuple[int, int] = (0, -1), **more: Any) -> bytearray:
-    body = {**fetch(*(("orders", number, 5) for number in partitions), session=epoch), **more}
-    return bytearray(encode_request(FETCH, version, 7, "app", encode(FETCH, version, "request", body)))
+    body = fetch(*(("orders", number, 5) for number in partitions), session=epoch)
+    asked = [one for topic in body["topics"] for one in topic["partitions"]]
+    body["topics"] = [{"topic": "orders", "partitions": asked}] if asked else []
+    return bytearray(encode_request(FETCH, version, 7, "app", encode(FETCH, version, "request", {**body, **more})))
 
 
 def of_produce(frame: bytearray) -> ProduceLike | None:
@@ -72,3 +74,29 @@ def test_a_produce_behind_whose_partition_more_has_to_come_makes_no_pattern(vers
     # Then there is no pattern of it: one that ends behind the records would be like it, and names too few topics
     assert of_produce(frame) is None
     assert of_produce(written(version, b"r" * 30)) is not None
+
+
+def test_of_what_is_long_no_pattern_is_kept() -> None:
+    # Given names that are as long as the wire allows, and a session that forgets many topics
+    named = [{"name": "n" * 32_000, "partition_data": [{"index": 0, "records": b"r"}]}]
+    forgets = [{"topic": f"topic-{number}", "partitions": [0]} for number in range(1000)]
+    # Then nothing of them is kept for the time of a connection
+    assert of_produce(written(9, topic_data=named)) is None
+    assert of_fetch(read(12, epoch=(5, 2), forgotten_topics_data=forgets)) is None
+    assert of_fetch(read(12, 0, epoch=(5, 2), forgotten_topics_data=forgets)) is None
+    assert of_fetch(read(12, *range(3), epoch=(5, 2), forgotten_topics_data=forgets[:3])) is not None
+
+
+def test_what_is_like_a_fetch_names_no_more_than_a_fetch_may() -> None:
+    # Given one that was read, with nearly as many elements as are read of one
+    forgets = [{"topic": "t", "partitions": []} for _ in range(39_000)]
+    frame = read(12, 0, epoch=(5, 2), forgotten_topics_data=forgets)
+    like = of_fetch(frame)
+    # When another one has more partitions
+    more = read(12, *range(1_100), epoch=(5, 2), forgotten_topics_data=forgets)
+    body = read_request_header(more, 4, len(more))
+    assert body is not None
+    with pytest.raises(RemoteProtocolError, match="elements"):
+        scan_fetch_request(more, body.body_at, len(more), 12)
+    # Then it is not like that one
+    assert like is None or not like.matches(more, 0, len(more))
