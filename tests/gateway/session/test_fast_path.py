@@ -226,3 +226,32 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     # Then the equality above is not one of two long ways
     assert passed["requests"] > 100
     assert passed["answers"] > 100
+
+
+def both_ways() -> tuple[Talk, Talk]:
+    return Talk(state(), fast=True), Talk(state(), fast=False)
+
+
+def test_a_fetch_session_that_has_named_too_many_topics_ends_with_the_next_fetch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.session.fetch.fetch_session.MAX_TOPICS", 2)
+    for talk in both_ways():
+        # Given a fetch session that gets one topic more than may be
+        talk.ask(FETCH, 12, fetch(("orders", 0, 1), ("other", 0, 1), session=(0, 0)))
+        talk.ask(FETCH, 12, fetch(("third", 0, 1), session=(5, 1)))
+        assert len(talk.asked(EAST)) == 2
+        # When the client fetches the same again
+        talk.ask(FETCH, 12, fetch(("third", 0, 2), session=(5, 2)))
+        # Then it has to begin anew
+        assert not talk.asked(EAST), talk.fast
+
+
+def test_a_fetch_session_that_has_gone_is_kept_by_nothing() -> None:
+    talk = Talk(state())
+    for session_id in range(1, 4):
+        # Given a client that begins its session anew, again and again
+        talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(0, 0)))
+        talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(session_id, 1)))
+    # Then what was remembered is of the one that stands
+    assert [flow.fetch_session for flow in talk.session.flows] == [talk.session.fetch_session]
