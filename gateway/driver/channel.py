@@ -59,6 +59,11 @@ class Channel:
         except BlockingIOError:
             return 0
 
+    @property
+    def reader(self) -> Callable[[], None]:
+        """What the loop calls when bytes have come."""
+        return self.on_readable
+
     def keep(self, rest: bytes) -> None:
         """Of what was sent in another way, this was not taken."""
         self.pending.append(memoryview(rest))
@@ -82,7 +87,7 @@ class Channel:
         if reading != self.reading:
             self.reading = reading
             if reading:
-                self.loop.add_reader(self.sock.fileno(), self.on_readable)
+                self.loop.add_reader(self.sock.fileno(), self.reader)
             else:
                 self.loop.remove_reader(self.sock.fileno())
         writing = bool(self.pending)
@@ -111,19 +116,30 @@ class Channel:
 
 @dataclass(slots=True, eq=False)
 class TlsChannel(Channel):
-    """Over TLS: what was deciphered and not read yet wakes nobody up, so it is asked for."""
+    """Over TLS: what was deciphered and not read yet wakes nobody up, so it is asked for behind each read."""
 
     _again: asyncio.Handle | None = None
 
+    @property
+    def reader(self) -> Callable[[], None]:
+        return self._read
+
     def want(self, reading: bool) -> None:
         Channel.want(self, reading)
+        self._look()
+
+    def _read(self) -> None:
+        self.on_readable()
+        self._look()
+
+    def _look(self) -> None:
         if self.reading and self._again is None and isinstance(self.sock, TlsSocket) and self.sock.pending():
             self._again = self.loop.call_soon(self._read_on)
 
     def _read_on(self) -> None:
         self._again = None
         if self.reading:
-            self.on_readable()
+            self._read()
 
     def release(self) -> socket.socket:
         if self._again is not None:

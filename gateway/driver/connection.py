@@ -227,12 +227,12 @@ class ClientConnection:
         upstream = session.upstreams.get(broker.lane)
         if upstream is None or broker.channel is None:
             return
-        self.used_at = now = clock.now()
-        if upstream.answer is not None and self._splice_to_client(broker, upstream, now):
+        self.used_at = began_at = clock.now()
+        if upstream.answer is not None and self._splice_to_client(broker, upstream, began_at):
             return
         kept = _carried(upstream.carry) if upstream.carry else 0
         room = _VIEW[kept:] if kept else _VIEW
-        if now >= session.shared.lease.valid_until:
+        if began_at >= session.shared.lease.valid_until:
             room = room[:UNLEASED_READ_BYTES]
         try:
             count = broker.channel.sock.recv_into(room)
@@ -247,7 +247,8 @@ class ClientConnection:
         host.counts.bytes_from_brokers += count
         passed = 0
         if kept == 0 and self.client.reading and not session.throttling.timed:
-            passed = fast_path.answers(session, upstream, BUFFER, count, now)
+            # By a clock that is read behind the answer (`ConnectionState.stands`): the process may have been stopped.
+            passed = fast_path.answers(session, upstream, BUFFER, count, clock.now())
             if passed:
                 self._pass_to_client(passed)
                 count -= passed
@@ -260,9 +261,12 @@ class ClientConnection:
                 self._renew(broker)
 
     def _splice_to_client(self, broker: BrokerChannel, upstream: Upstream, now: float) -> bool:
-        """What has come of the rest of a long answer goes on inside the kernel. False: it has to come by here."""
+        """What has come of the rest of a long answer goes on inside the kernel. False: it has to come by here, as what
+        promises something of a log has to: that is vouched for when it was read."""
         session, host, channel = self.session, self.host, broker.channel
-        most = 0 if session.throttling.timed or upstream.carry else fast_path.rest_of_answer(session, upstream, now)
+        assert upstream.answer is not None
+        unseen = upstream.answer.basis is None and not (session.throttling.timed or upstream.carry)
+        most = fast_path.rest_of_answer(session, upstream, now) if unseen else 0
         assert channel is not None
         ways = self.client.reading and self.client.splices and channel.splices
         if most < splicing.LEAST_BYTES or not ways or now >= session.shared.lease.valid_until:

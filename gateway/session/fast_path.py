@@ -220,7 +220,10 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             or pending.due_at > now
             or now >= lease.valid_until
             or (pending.basis is not None and pending.basis[0] != lease.generation and pending.basis[1] != revision)
-            or (throttling.quotas is not None and throttling.charges(pending.request, now) is not None)
+            or (
+                throttling.quotas is not None
+                and (pending.request.throttle_ms or throttling.charges(pending.request, now) is not None)
+            )
         ):
             break
         if after > end:

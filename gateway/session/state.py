@@ -181,9 +181,12 @@ class ConnectionState:
         self.flows = ()
 
     def remember(self, flow: Flow) -> None:
-        """A request was passed. One that uses up a quota is remembered of none: each is counted anew."""
-        if self.throttling.charges(flow.request, self.now) is None:
-            self.flows = (flow, *self.flows[: MAX_FLOWS - 1])
+        """A request was passed. One that uses up a quota is remembered of none: each is counted anew. Nor is what named
+        too many topics of a fetch session: the next one ends it."""
+        fetch_session = self.fetch_session
+        if self.throttling.charges(flow.request, self.now) is None and not (fetch_session and fetch_session.ends):
+            known = [one for one in self.flows if one.fetch_session in (None, fetch_session)]
+            self.flows = (flow, *known[: MAX_FLOWS - 1])
 
     def routes(self, client_id: str | None) -> Routes:
         """Verdicts for the identity of a request."""

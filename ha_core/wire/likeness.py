@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from struct import Struct
 
+from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.limits import DEFAULT_LIMITS
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.varint import read_uvarint
@@ -20,6 +21,8 @@ _INT = Struct(">i").unpack_from
 _PRODUCE_FLEXIBLE = 9
 _FETCH_FLEXIBLE = 12
 _MAX_PARTITIONS = DEFAULT_LIMITS.max_partitions
+_MAX_BYTES = 2 << 10
+"""Of a pattern. Four are kept for as long as a connection, and names, and what a session forgets, may be long."""
 _SHORTEST_PARTITION = 4 + 5
 """Its number, and the longest count of bytes in front of its records."""
 
@@ -36,20 +39,25 @@ class ProduceLike:
         self.tagged = tagged
 
     @classmethod
-    def of(cls, buf: bytearray, start: int, version: int, scan: ProduceScan) -> ProduceLike | None:
-        """What is like the request at `start`; None where it names other than one partition, or no records."""
+    def of(
+        cls, buf: bytearray, start: int, end: int, frame_end: int, version: int, scan: ProduceScan
+    ) -> ProduceLike | None:
+        """What is like the request at `start`; None where it names other than one partition, or no records.
+
+        It has to be like itself: what it says may be said in another way, or more may come behind the partition.
+        """
         if not scan.complete or len(scan.partitions) != 1:
             return None
-        _, _, at, size = scan.partitions[0]
+        _, _, records, size = scan.partitions[0]
         if size <= 0:
             return None
         tagged = version >= _PRODUCE_FLEXIBLE
-        records = at
-        at -= 4 + (((size + 1).bit_length() + 6) // 7 if tagged else 4)
-        if tagged and read_uvarint(buf, at + 4) != (size + 1, records):
-            return None  # longer than it need be
+        at = records - 4 - (((size + 1).bit_length() + 6) // 7 if tagged else 4)
+        if at - start > _MAX_BYTES:
+            return None
         head = bytes(buf[start + 4 : start + 8])
-        return cls(head, bytes(buf[start + _AFTER_CORRELATION : at]), tagged)
+        like = cls(head, bytes(buf[start + _AFTER_CORRELATION : at]), tagged)
+        return like if like.matches(buf, start, end, frame_end) == records else None
 
     def matches(self, buf: bytearray, at: int, end: int, frame_end: int) -> int:
         """The position of the records of the request at `at`, which is like it as far as has come; 0: it is not, or it
@@ -61,7 +69,10 @@ class ProduceLike:
         if end - records <= _SHORTEST_PARTITION:
             return 0
         if self.tagged:
-            size, records = read_uvarint(buf, records + 4)
+            try:
+                size, records = read_uvarint(buf, records + 4)
+            except RemoteProtocolError:
+                return 0  # whoever reads it says so
             after = records + size - 1
             # The tags of partition, topic and request: there are none, as far as it can be seen.
             sound = size > 1 and after + 3 == frame_end and not any(buf[after:end])
@@ -95,7 +106,7 @@ class FetchLike:
     @classmethod
     def of(cls, buf: bytearray, start: int, body_at: int, end: int, version: int, topics: int) -> FetchLike | None:
         """What is like the request at `start`, which was read and names so many topics; None where it is of no common
-        kind: of an old version, several topics, tags, or the first of its session."""
+        kind: of an old version, several topics, tags, very long, or the first of its session."""
         if version < 9 or topics > 1:
             return None
         tagged = version >= _FETCH_FLEXIBLE
@@ -108,6 +119,8 @@ class FetchLike:
         entry_bytes = 33 if tagged else 28
         head, begin = bytes(buf[start + 4 : start + 8]), bytes(buf[start + _AFTER_CORRELATION : epoch_at])
         if topics == 0:
+            if end - start > _MAX_BYTES:
+                return None
             return cls(head, begin, bytes(buf[at:end]), b"", 0, tagged, incremental)
         if tagged:
             if buf[at] != 2:  # one topic, and longer than it need be
@@ -120,6 +133,8 @@ class FetchLike:
             count_at = at + 6 + int.from_bytes(buf[at + 4 : at + 6], "big")
             count, entries_at = _INT(buf, count_at)[0], count_at + 4
         tail_at = entries_at + count * entry_bytes
+        if count_at - start + end - tail_at > _MAX_BYTES:
+            return None
         if tagged and any(buf[entries_at + entry_bytes - 1 : tail_at : entry_bytes]):
             return None
         tail = bytes(buf[tail_at:end])
@@ -144,7 +159,10 @@ class FetchLike:
         if self.tagged:
             if tail_at <= count_at:
                 return False
-            count, entries_at = read_uvarint(buf, count_at)
+            try:
+                count, entries_at = read_uvarint(buf, count_at)
+            except RemoteProtocolError:
+                return False
             count -= 1
         else:
             if tail_at < count_at + 4:

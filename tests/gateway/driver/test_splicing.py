@@ -7,6 +7,7 @@ import random
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -15,6 +16,7 @@ from gateway import clock
 from gateway.driver import splicing
 from gateway.driver.splicing import LEAST_BYTES, Pipe
 from gateway.session.commands import Cause
+from gateway.session.snapshot import Lease
 from ha_core.wire import encode, encode_request, encode_response
 from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request
 from tests.gateway.session.batch import batch
@@ -194,3 +196,69 @@ async def test_a_client_that_goes_away_in_the_middle_leaves_nothing_in_the_pipe(
     await host.until(lambda: host.connection.session.reading is None)
     assert got == sent[:500_000]
     assert host.pipe.held == 0
+
+
+class Stopping(socket.socket):
+    """At the next read the process is stopped until its lease has run out; then the read is done."""
+
+    lease: Lease | None = None
+
+    def recv_into(self, *arguments: Any) -> int:
+        self.stop()
+        return super().recv_into(*arguments)
+
+    def stop(self) -> None:
+        if self.lease is not None:
+            self.lease.valid_until = clock.now()
+
+
+def stopping(host: Loopback) -> Stopping:
+    """The broker's connection, at the gateway."""
+    (broker,) = host.connection.brokers.values()
+    assert broker.channel is not None
+    sock = broker.channel.sock = Stopping(fileno=broker.channel.sock.detach())
+    sock.setblocking(False)
+    return sock
+
+
+@played
+async def test_an_answer_that_came_while_the_process_was_stopped_for_longer_than_its_lease_is_not_given(
+    host: Loopback,
+) -> None:
+    # Given a write, whose answer the gateway is about to read when it is stopped
+    broker = await asked(host, request(1))
+    stopping(host).lease = host.shared.lease
+    # When it is executed meanwhile: behind the end of the log that an operation has read, maybe
+    broker.sendall(answer(1))
+    # Then nobody is told, before the lease is back
+    await host.until(lambda: host.without_lease == [host.connection])
+    assert nothing_comes(host.sock)
+
+
+@played
+async def test_nor_is_the_rest_of_a_long_one(host: Loopback) -> None:
+    # Given a write whose long answer has begun to come
+    broker = await asked(host, request(1))
+    given = (200_000).to_bytes(4, "big") + answer(1)[4:].ljust(200_000, b"a")
+    broker.sendall(given[:1000])
+    assert await asyncio.to_thread(host.sock.recv, 1000, socket.MSG_WAITALL) == given[:1000]
+    # When the gateway is stopped before it reads more, for longer than its lease
+    sock, take = stopping(host), Pipe.take
+    sock.lease = host.shared.lease
+
+    def stopped(pipe: Pipe, taken: socket.socket, most: int) -> int:
+        sock.stop()
+        return take(pipe, taken, most)
+
+    with patch.object(splicing.Pipe, "take", stopped):
+        broker.sendall(given[1000:100_000])
+        # Then no more of it is given
+        await host.until(lambda: host.without_lease == [host.connection])
+        assert nothing_comes(host.sock)
+
+
+def nothing_comes(sock: socket.socket) -> bool:
+    sock.setblocking(False)
+    with suppress(BlockingIOError):
+        return not sock.recv(1)
+    return True

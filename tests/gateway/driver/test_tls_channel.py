@@ -8,13 +8,22 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from gateway.driver.channel import BUFFER, Channel, TlsChannel, channel
+from gateway.driver.connection import ClientConnection
 from gateway.driver.farewell import Farewells
+from gateway.session.commands import Cause
+from gateway.session.session import Session
+from gateway.session.snapshot import Port
 from ha_core.tls.sockets import MAX_RECORDS
+from tests.gateway.driver.host import FakeHost
+from tests.gateway.driver.loopback import frame
+from tests.gateway.driver.test_connection import request
 from tests.gateway.driver.tls_port import TlsPort, played
+from tests.gateway.session.messages import state
 
 _VIEW = memoryview(BUFFER)
 
@@ -249,3 +258,37 @@ def test_the_end_is_seen_also_where_it_came_together_with_the_last_bytes(tmp_pat
 def waiting(sock: socket.socket) -> int:
     """How many bytes have come and were not read, enciphered."""
     return len(socket.socket.recv(sock, 1 << 20, socket.MSG_PEEK))
+
+
+def test_what_lies_deciphered_of_a_request_that_passes_reaches_its_broker(tmp_path: Path) -> None:
+    async def scenario(port: TlsPort) -> None:
+        # Given a client whose first request was passed
+        client = await port.shake(port.trusting())
+        await port.until(lambda: port.came)
+        host = FakeHost(state=state())
+        connection = ClientConnection(host, port.came[0].sock, Session(Port("east", 1), host.shared, host.snapshot))
+        await asyncio.to_thread(client.sendall, request(1))
+        await port.until(lambda: host.brokers and connection.session.flows)
+        (broker,) = host.brokers
+        broker.setblocking(True)
+        broker.settimeout(5)
+        assert await asyncio.to_thread(frame, broker) == request(1)
+        # When the last record of the next one is longer than the room that is left to read into
+        sent = request(2, b"y" * 20_000)
+        connection.client.want(False)
+        await asyncio.to_thread(client.sendall, sent)
+        with patch.object(ClientConnection, "_room", lambda _, kept: _VIEW[kept:20_000]):
+            connection.client.want(True)
+            await port.until(lambda: connection.session.headers_read == 2)
+        # Then all of it goes on
+        received = bytearray()
+        while len(received) < len(sent):
+            received += await asyncio.to_thread(broker.recv, len(sent))
+        assert received == sent
+        connection.end(Cause.SHUTDOWN)
+        host.farewells.close()
+        host.pipe.close()
+        broker.close()
+        client.close()
+
+    played(tmp_path, scenario)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,11 +15,14 @@ from gateway.session import fast_path
 from gateway.session.pending import InFlight
 from gateway.session.reading import HalfSent
 from ha_core.model import Fence, Topic
+from ha_core.model.quota import QuotaEntity, QuotaKind
+from ha_core.plan.quotas import Quotas
 from ha_core.wire import RemoteProtocolError, decode, encode, encode_request, encode_response, read_request_header
 from tests.gateway.session import leasing
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, moved, produce, produced, state
 from tests.gateway.session.talk import EAST, Talk
+from tests.gateway.session.test_throttling import limited
 
 HEARTBEAT = 12
 STATES = [
@@ -226,3 +230,50 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     # Then the equality above is not one of two long ways
     assert passed["requests"] > 100
     assert passed["answers"] > 100
+
+
+def both_ways() -> tuple[Talk, Talk]:
+    return Talk(state(), fast=True), Talk(state(), fast=False)
+
+
+def test_a_fetch_session_that_has_named_too_many_topics_ends_with_the_next_fetch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.session.fetch.fetch_session.MAX_TOPICS", 2)
+    for talk in both_ways():
+        # Given a fetch session that gets one topic more than may be
+        talk.ask(FETCH, 12, fetch(("orders", 0, 1), ("other", 0, 1), session=(0, 0)))
+        talk.ask(FETCH, 12, fetch(("third", 0, 1), session=(5, 1)))
+        assert len(talk.asked(EAST)) == 2
+        # When the client fetches the same again
+        talk.ask(FETCH, 12, fetch(("third", 0, 2), session=(5, 2)))
+        # Then it has to begin anew
+        assert not talk.asked(EAST), talk.fast
+
+
+def test_a_fetch_session_that_has_gone_is_kept_by_nothing() -> None:
+    talk = Talk(state())
+    for session_id in range(1, 4):
+        # Given a client that begins its session anew, again and again
+        talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(0, 0)))
+        talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(session_id, 1)))
+    # Then what was remembered is of the one that stands
+    assert [flow.fetch_session for flow in talk.session.flows] == [talk.session.fetch_session]
+
+
+def test_an_answer_that_is_to_say_how_long_its_client_was_throttled_is_held_whole_though_its_quota_has_gone() -> None:
+    for talk in both_ways():
+        # Given a produce that used up a quota
+        talk.follow(limited(state(revision=2), produce=10))
+        talk.ask(PRODUCE, 9, produce(("orders", 0, batch(payload=b"v" * 9000))))
+        (asked,) = talk.asked(EAST)
+        # When there are quotas for others only, and its answer begins to come
+        talk.follow(replace(state(revision=3), quotas=Quotas({QuotaEntity(user="alice"): {QuotaKind.PRODUCE: 1.0}})))
+        data = encode_response(
+            PRODUCE, 9, asked.correlation_id, encode(PRODUCE, 9, "response", produced(("orders", 0, 0, 7)))
+        )
+        talk.broker_sends(EAST, data[:20])
+        # Then it goes when all of it is there
+        assert not talk.to_client, talk.fast
+        talk.broker_sends(EAST, data[20:])
+        assert talk.to_client == data

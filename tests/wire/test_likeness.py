@@ -1,0 +1,102 @@
+"""A pattern finds only requests of which reading them would say the same as of the one that it is made of."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+import pytest
+
+from ha_core.wire import RemoteProtocolError, encode, encode_request, read_request_header
+from ha_core.wire.fetch import scan_fetch_request
+from ha_core.wire.likeness import FetchLike, ProduceLike
+from ha_core.wire.produce import scan_produce
+from tests.gateway.session.messages import FETCH, PRODUCE, fetch, produce
+
+SIZE = Struct(">i")
+TOO_LONG = b"\x80\x80\x80\x80\x80\x01"
+"""No number: it has more than five bytes."""
+
+
+def written(version: int, *records: bytes, **more: Any) -> bytearray:
+    body = {**produce(*(("orders", 0, one) for one in records)), **more}
+    return bytearray(encode_request(PRODUCE, version, 7, "app", encode(PRODUCE, version, "request", body)))
+
+
+def read(version: int, *partitions: int, epoch: tuple[int, int] = (0, -1), **more: Any) -> bytearray:
+    body = fetch(*(("orders", number, 5) for number in partitions), session=epoch)
+    asked = [one for topic in body["topics"] for one in topic["partitions"]]
+    body["topics"] = [{"topic": "orders", "partitions": asked}] if asked else []
+    return bytearray(encode_request(FETCH, version, 7, "app", encode(FETCH, version, "request", {**body, **more})))
+
+
+def of_produce(frame: bytearray) -> ProduceLike | None:
+    header = read_request_header(frame, 4, len(frame))
+    assert header is not None
+    version = header.api_version
+    scan = scan_produce(frame, 0, len(frame), version, header.body_at, len(frame))
+    assert scan is not None
+    return ProduceLike.of(frame, 0, len(frame), len(frame), version, scan)
+
+
+def of_fetch(frame: bytearray) -> FetchLike | None:
+    header = read_request_header(frame, 4, len(frame))
+    assert header is not None
+    scan = scan_fetch_request(frame, header.body_at, len(frame), header.api_version)
+    return FetchLike.of(frame, 0, header.body_at, len(frame), header.api_version, len(scan.topics))
+
+
+def sized(frame: bytes | bytearray) -> bytearray:
+    """The same with its true size in front."""
+    return bytearray(SIZE.pack(len(frame) - 4)) + frame[4:]
+
+
+def test_a_length_that_is_no_number_is_like_nothing() -> None:
+    # Given a pattern of a produce, and one of a fetch
+    like, reader = of_produce(written(9, b"r" * 30)), of_fetch(read(12, 0))
+    assert like is not None
+    assert reader is not None
+    # When the length of the records, or the count of partitions, is one that never ends
+    begin = b"\0\0\0\0" + like.head + SIZE.pack(8) + like.begin
+    torn = sized(begin + SIZE.pack(0) + TOO_LONG + bytes(30))
+    start = b"\0\0\0\0" + reader.head + SIZE.pack(8) + reader.begin
+    countless = sized(start + SIZE.pack(-1) + reader.topic + TOO_LONG + bytes(32) + reader.tail)
+    # Then whoever reads it refuses it
+    assert not like.matches(torn, 0, len(torn), len(torn))
+    assert not reader.matches(countless, 0, len(countless))
+
+
+@pytest.mark.parametrize("version", [3, 7, 8, 9])
+def test_a_produce_behind_whose_partition_more_has_to_come_makes_no_pattern(version: int) -> None:
+    # Given one that names a second topic, without partitions
+    more = [{"name": "orders", "partition_data": [{"index": 0, "records": b"r" * 30}]}]
+    frame = written(version, topic_data=[*more, {"name": "other", "partition_data": []}])
+    # Then there is no pattern of it: one that ends behind the records would be like it, and names too few topics
+    assert of_produce(frame) is None
+    assert of_produce(written(version, b"r" * 30)) is not None
+
+
+def test_of_what_is_long_no_pattern_is_kept() -> None:
+    # Given names that are as long as the wire allows, and a session that forgets many topics
+    named = [{"name": "n" * 32_000, "partition_data": [{"index": 0, "records": b"r"}]}]
+    forgets = [{"topic": f"topic-{number}", "partitions": [0]} for number in range(1000)]
+    # Then nothing of them is kept for the time of a connection
+    assert of_produce(written(9, topic_data=named)) is None
+    assert of_fetch(read(12, epoch=(5, 2), forgotten_topics_data=forgets)) is None
+    assert of_fetch(read(12, 0, epoch=(5, 2), forgotten_topics_data=forgets)) is None
+    assert of_fetch(read(12, *range(3), epoch=(5, 2), forgotten_topics_data=forgets[:3])) is not None
+
+
+def test_what_is_like_a_fetch_names_no_more_than_a_fetch_may() -> None:
+    # Given one that was read, with nearly as many elements as are read of one
+    forgets = [{"topic": "t", "partitions": []} for _ in range(39_000)]
+    frame = read(12, 0, epoch=(5, 2), forgotten_topics_data=forgets)
+    like = of_fetch(frame)
+    # When another one has more partitions
+    more = read(12, *range(1_100), epoch=(5, 2), forgotten_topics_data=forgets)
+    body = read_request_header(more, 4, len(more))
+    assert body is not None
+    with pytest.raises(RemoteProtocolError, match="elements"):
+        scan_fetch_request(more, body.body_at, len(more), 12)
+    # Then it is not like that one
+    assert like is None or not like.matches(more, 0, len(more))
