@@ -20,8 +20,7 @@ from gateway.session.session import Session
 from gateway.session.snapshot import Port
 from ha_core.tls.sockets import MAX_RECORDS
 from tests.gateway.driver.host import FakeHost
-from tests.gateway.driver.loopback import frame
-from tests.gateway.driver.test_connection import request
+from tests.gateway.driver.loopback import frame, request
 from tests.gateway.driver.tls_port import TlsPort, played
 from tests.gateway.session.messages import state
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from gateway.session.snapshot import Snapshot
 from ha_core.model import Extent, LastSequences, Topic, View
+from ha_core.model.quota import QuotaEntity, QuotaKind
+from ha_core.plan.quotas import Quotas
 from ha_core.wire import encode, encode_request
 from tests.gateway.session.talk import CLUSTERS, Talk, snapshot, topology
 
@@ -32,6 +36,12 @@ def state(*topics: Topic, sequences: LastSequences | None = None, revision: int 
     )
     leaders = {"orders": {0: 1, 1: 1}, "other": {0: 1}}
     return snapshot(view, topology(east=leaders, west=leaders))
+
+
+def limited(base: Snapshot | None = None, **quotas: float) -> Snapshot:
+    """The user of a client that nobody has authenticated has these limits."""
+    limits = {QuotaKind[kind.upper()]: value for kind, value in quotas.items()}
+    return replace(base or state(), quotas=Quotas({QuotaEntity(user="anonymous"): limits}))
 
 
 def produce(*partitions: tuple[str, int, bytes], acks: int = -1) -> dict[str, Any]:

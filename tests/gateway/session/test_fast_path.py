@@ -20,9 +20,8 @@ from ha_core.plan.quotas import Quotas
 from ha_core.wire import RemoteProtocolError, decode, encode, encode_request, encode_response, read_request_header
 from tests.gateway.session import leasing
 from tests.gateway.session.batch import batch
-from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, moved, produce, produced, state
+from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, limited, moved, produce, produced, state
 from tests.gateway.session.talk import EAST, Talk
-from tests.gateway.session.test_throttling import limited
 
 HEARTBEAT = 12
 STATES = [

@@ -9,25 +9,18 @@ import pytest
 
 from gateway.quotas.charges import Meters
 from gateway.session.commands import Cause
-from gateway.session.snapshot import Snapshot
 from gateway.session.throttling import MUTE_S
 from ha_core.model import Fence, Topic, View
 from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.plan.quotas import Quotas
 from tests.gateway.session.batch import batch
-from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, moved, produce, produced, state
+from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, limited, moved, produce, produced, state
 from tests.gateway.session.talk import CLUSTERS, EAST, Talk, snapshot, topology
 
 METADATA = 3
 ALICE = QuotaEntity(user="alice")
 BYTES = 10_000
 """Of the records of one request."""
-
-
-def limited(base: Snapshot | None = None, **quotas: float) -> Snapshot:
-    """The user of a client that nobody has authenticated has these limits."""
-    limits = {QuotaKind[kind.upper()]: value for kind, value in quotas.items()}
-    return replace(base or state(), quotas=Quotas({QuotaEntity(user="anonymous"): limits}))
 
 
 def records(size: int = BYTES) -> bytes:
