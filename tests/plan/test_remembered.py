@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from itertools import islice
 
 from ha_core.model.access import AclOperation, ResourceType
@@ -55,7 +54,6 @@ def test_tables_that_are_gone_take_no_room_of_others() -> None:
         for name in range(10):
             kept(room, passing, f"{number}-{name}")
         del passing
-        gc.collect()
     assert list(stays) == ["stays"]
 
 
