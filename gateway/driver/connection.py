@@ -86,34 +86,37 @@ class ClientConnection:
         self._want()
 
     def _client_readable(self) -> None:
-        session, host = self.session, self.host
-        if session.snapshot is not host.snapshot:
-            self.follow()
-        if self.ended:
-            return
-        if session.reading is not None and self._splice_to_broker():
-            return
-        kept = _carried(session.carry) if session.carry else 0
         try:
-            count = self.client.sock.recv_into(self._room(kept))
-        except BlockingIOError:
-            return
-        except OSError:
-            count = 0
-        self.used_at = now = clock.now()
-        if count == 0:
-            self._client_gone()
-            return
-        host.counts.bytes_from_clients += count
-        if kept == 0 and session.flows and not session.throttling.timed:
-            passed = fast_path.requests(session, BUFFER, count, now)
-            if passed:
-                self._pass_to_broker(passed)
-                if passed == count or self.ended:
-                    return
-                count -= passed
-                BUFFER[:count] = _VIEW[passed : passed + count]
-        self._receive(kept + count)
+            session, host = self.session, self.host
+            if session.snapshot is not host.snapshot:
+                self.follow()
+            if self.ended:
+                return
+            if session.reading is not None and self._splice_to_broker():
+                return
+            kept = _carried(session.carry) if session.carry else 0
+            try:
+                count = self.client.sock.recv_into(self._room(kept))
+            except BlockingIOError:
+                return
+            except OSError:
+                count = 0
+            self.used_at = now = clock.now()
+            if count == 0:
+                self._client_gone()
+                return
+            host.counts.bytes_from_clients += count
+            if kept == 0 and session.flows and not session.throttling.timed:
+                passed = fast_path.requests(session, BUFFER, count, now)
+                if passed:
+                    self._pass_to_broker(passed)
+                    if passed == count or self.ended:
+                        return
+                    count -= passed
+                    BUFFER[:count] = _VIEW[passed : passed + count]
+            self._receive(kept + count)
+        except Exception:
+            self._failed()
 
     def _splice_to_broker(self) -> bool:
         """What has come of the rest of a long request goes on inside the kernel. False: it has to come by here."""
@@ -221,44 +224,47 @@ class ClientConnection:
             self._want()
 
     def _upstream_readable(self, broker: BrokerChannel) -> None:
-        session, host = self.session, self.host
-        if session.snapshot is not host.snapshot:
-            self.follow()
-        upstream = session.upstreams.get(broker.lane)
-        if upstream is None or broker.channel is None:
-            return
-        self.used_at = began_at = clock.now()
-        if upstream.answer is not None and self._splice_to_client(broker, upstream, began_at):
-            return
-        kept = _carried(upstream.carry) if upstream.carry else 0
-        room = _VIEW[kept:] if kept else _VIEW
-        if began_at >= session.shared.lease.valid_until:
-            room = room[:UNLEASED_READ_BYTES]
         try:
-            count = broker.channel.sock.recv_into(room)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            self._lost(broker, error)
-            return
-        if count == 0:
-            self._lost(broker, "the broker closed the connection")
-            return
-        host.counts.bytes_from_brokers += count
-        passed = 0
-        if kept == 0 and self.client.reading and not session.throttling.timed:
-            # By a clock that is read behind the answer (`ConnectionState.stands`): the process may have been stopped.
-            passed = fast_path.answers(session, upstream, BUFFER, count, clock.now())
-            if passed:
-                self._pass_to_client(passed)
-                count -= passed
-                BUFFER[:count] = _VIEW[passed : passed + count]
-        if count and not self.ended:
-            self._feed(session.receive_upstream, broker.lane, BUFFER, kept + count)
-        if not self.ended:
-            host.progressed(self)
-            if broker.outdated:
-                self._renew(broker)
+            session, host = self.session, self.host
+            if session.snapshot is not host.snapshot:
+                self.follow()
+            upstream = session.upstreams.get(broker.lane)
+            if upstream is None or broker.channel is None:
+                return
+            self.used_at = began_at = clock.now()
+            if upstream.answer is not None and self._splice_to_client(broker, upstream, began_at):
+                return
+            kept = _carried(upstream.carry) if upstream.carry else 0
+            room = _VIEW[kept:] if kept else _VIEW
+            if began_at >= session.shared.lease.valid_until:
+                room = room[:UNLEASED_READ_BYTES]
+            try:
+                count = broker.channel.sock.recv_into(room)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._lost(broker, error)
+                return
+            if count == 0:
+                self._lost(broker, "the broker closed the connection")
+                return
+            host.counts.bytes_from_brokers += count
+            passed = 0
+            if kept == 0 and self.client.reading and not session.throttling.timed:
+                # By a clock that is read behind the answer (`ConnectionState.stands`): the process may have stopped.
+                passed = fast_path.answers(session, upstream, BUFFER, count, clock.now())
+                if passed:
+                    self._pass_to_client(passed)
+                    count -= passed
+                    BUFFER[:count] = _VIEW[passed : passed + count]
+            if count and not self.ended:
+                self._feed(session.receive_upstream, broker.lane, BUFFER, kept + count)
+            if not self.ended:
+                host.progressed(self)
+                if broker.outdated:
+                    self._renew(broker)
+        except Exception:
+            self._failed()
 
     def _splice_to_client(self, broker: BrokerChannel, upstream: Upstream, now: float) -> bool:
         """What has come of the rest of a long answer goes on inside the kernel. False: it has to come by here, as what
@@ -398,9 +404,7 @@ class ClientConnection:
         try:
             commands = event(*arguments, decided_at)
         except Exception:
-            # The session's state is unknown now. Whatever it was, it must not take other connections with it.
-            _log.exception("%r failed", self.session)
-            self.end(Cause.FAULT)
+            self._failed()
             return
         counts = self.host.counts
         gone = False
@@ -433,6 +437,13 @@ class ClientConnection:
         if life.parts and not isinstance(life, Open):
             self._end_later(life.cause, life.detail)
         self._want()
+
+    def _failed(self) -> None:
+        """The session's state is unknown now, and what was read may be lost. Whatever it was, it must not take other
+        connections with it."""
+        _log.exception("%r failed", self.session)
+        self.host.pipe.drop()
+        self.end(Cause.FAULT)
 
     def _to_upstream(self, command: ToUpstream) -> None:
         broker = self.brokers.get(command.lane)

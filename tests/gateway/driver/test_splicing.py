@@ -15,7 +15,9 @@ import pytest
 from gateway import clock
 from gateway.driver import splicing
 from gateway.driver.splicing import LEAST_BYTES, Pipe
+from gateway.session import fast_path
 from gateway.session.commands import Cause
+from gateway.session.reading import HalfSent
 from gateway.session.snapshot import Lease
 from ha_core.wire import encode, encode_request, encode_response
 from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request
@@ -255,6 +257,27 @@ async def test_nor_is_the_rest_of_a_long_one(host: Loopback) -> None:
         # Then no more of it is given
         await host.until(lambda: host.without_lease == [host.connection])
         assert nothing_comes(host.sock)
+
+
+@pytest.mark.parametrize(("where", "least"), [("requests", 1 << 30), ("answers", 1 << 30), ("rest_went", LEAST_BYTES)])
+def test_a_fault_of_the_fast_path_ends_its_connection_and_no_other_one(where: str, least: int) -> None:
+    @played
+    async def scenario(host: Loopback) -> None:
+        # Given a client in the middle of a long request
+        broker = await asked(host, request(1))
+        host.sock.send(request(2, LONG)[:100_000])
+        await host.until(lambda: isinstance(host.connection.session.reading, HalfSent))
+        # When something goes wrong where nothing should
+        fault = patch.object(fast_path, where, side_effect=RuntimeError)
+        with fault, patch.object(splicing, "LEAST_BYTES", least):
+            host.sock.send(LONG[:70_000])
+            broker.send(answer(1))
+            # Then its connection ends, since bytes of it may be lost
+            await host.until(lambda: host.causes == [Cause.FAULT])
+        # And nothing of it is left for others
+        assert host.pipe.held == 0
+
+    scenario()
 
 
 def nothing_comes(sock: socket.socket) -> bool:
