@@ -16,6 +16,7 @@ from gateway.session.flow import Flow
 from gateway.session.life import Open
 from gateway.session.pending import Passed
 from gateway.session.reading import HalfSent
+from gateway.session.requests import MAX_REQUESTS
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import BETWEEN, Upstream
 from ha_core.wire import ApiKey
@@ -41,7 +42,9 @@ def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> 
         rest_went(session, pos, now)
         if session.reading is not None:
             return pos
-    while end - pos >= _HEAD_BYTES:
+    for _ in range(MAX_REQUESTS):
+        if end - pos < _HEAD_BYTES:
+            break
         size, api_key, _, correlation_id = _HEAD(buf, pos)
         frame_end = pos + 4 + size
         if api_key == _PRODUCE:

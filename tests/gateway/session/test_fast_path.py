@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gateway.session import fast_path
 from gateway.session.pending import InFlight
 from gateway.session.reading import HalfSent
+from gateway.session.requests import MAX_REQUESTS
 from ha_core.model import Fence, Topic
 from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.plan.quotas import Quotas
@@ -276,3 +277,16 @@ def test_an_answer_that_is_to_say_how_long_its_client_was_throttled_is_held_whol
         assert not talk.to_client, talk.fast
         talk.broker_sends(EAST, data[20:])
         assert talk.to_client == data
+
+
+def test_no_more_requests_are_passed_within_one_event_than_others_can_wait_for() -> None:
+    # Given a gateway that lets clients have many requests under way, and one that sends them all at once
+    talk = Talk(state())
+    talk.session.shared = talk.session.shared._replace(max_in_flight=10_000)
+    body = encode(FETCH, 12, "request", fetch())
+    talk.send(encode_request(FETCH, 12, 0, "app", body))
+    data = bytearray(b"".join(encode_request(FETCH, 12, 1 + number, "app", body) for number in range(1000)))
+    # When they have come
+    passed = fast_path.requests(talk.session, data, len(data), talk.now)
+    # Then some of them go at once
+    assert passed == MAX_REQUESTS * len(data) // 1000
