@@ -24,6 +24,8 @@ PROPERTIES = (
     "tests.wire.test_fetch:test_a_damaged_fetch_response_has_the_same_outcome_in_any_chunks",
     "tests.wire.test_produce:test_a_damaged_produce_request_is_scanned_or_refused",
     "tests.wire.test_produce:test_a_damaged_produce_response_is_patched_or_refused",
+    "tests.wire.test_likeness:test_a_damaged_produce_that_is_like_another_is_read_as_one_of_the_same_topic",
+    "tests.wire.test_likeness:test_a_damaged_fetch_that_is_like_another_is_read_as_one_of_the_same_topic",
     "tests.wire.test_records:test_a_damaged_batch_is_walked_or_refused",
     "tests.wire.test_sasl:test_other_bytes_than_a_token_are_refused",
     "tests.wire.test_sasl_scram:test_no_message_makes_a_parser_fail_otherwise_than_by_its_error",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from struct import Struct
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ha_core.wire import RemoteProtocolError, encode, encode_request, read_request_header
 from ha_core.wire.fetch import scan_fetch_request
 from ha_core.wire.likeness import FetchLike, ProduceLike
 from ha_core.wire.produce import scan_produce
 from tests.gateway.session.messages import FETCH, PRODUCE, fetch, produce
+from tests.wire.samples import damaged, seeds
 
 SIZE = Struct(">i")
 TOO_LONG = b"\x80\x80\x80\x80\x80\x01"
@@ -100,3 +104,50 @@ def test_what_is_like_a_fetch_names_no_more_than_a_fetch_may() -> None:
         scan_fetch_request(more, body.body_at, len(more), 12)
     # Then it is not like that one
     assert like is None or not like.matches(more, 0, len(more))
+
+
+def damaged_frame(frame: bytearray, chance: random.Random) -> bytearray:
+    """The same request with some of its bytes changed behind the correlation id, under its true size."""
+    return sized(frame[:12] + damaged(bytes(frame[12:]), chance))
+
+
+@given(seeds, st.sampled_from([3, 8, 9]), st.integers(1, 40))
+@settings(deadline=None, max_examples=400)
+def test_a_damaged_produce_that_is_like_another_is_read_as_one_of_the_same_topic(
+    seed: int, version: int, size: int
+) -> None:
+    # Given a request that is like one before, but for damage
+    chance = random.Random(seed)
+    like = of_produce(written(version, b"r" * 30))
+    assert like is not None
+    frame = damaged_frame(written(version, b"x" * size), chance)
+    if len(frame) < 12:
+        return
+    records = like.matches(frame, 0, len(frame), len(frame))
+    if records:
+        # When it is taken for that, then reading it says the same
+        header = read_request_header(frame, 4, len(frame))
+        assert header is not None
+        scan = scan_produce(frame, 0, len(frame), version, header.body_at, len(frame))
+        assert scan is not None
+        ((topic, _, at, length),) = scan.partitions
+        assert (scan.complete, scan.acks, scan.transactional_id, topic, at) == (True, -1, None, b"orders", records)
+        assert length > 0
+
+
+@given(seeds, st.sampled_from([9, 11, 12]), st.sampled_from([(0, -1), (77, 3)]), st.integers(0, 3))
+@settings(deadline=None, max_examples=400)
+def test_a_damaged_fetch_that_is_like_another_is_read_as_one_of_the_same_topic(
+    seed: int, version: int, epoch: tuple[int, int], partitions: int
+) -> None:
+    chance = random.Random(seed)
+    like = of_fetch(read(version, *range(min(partitions, 1)), epoch=epoch))
+    assert like is not None
+    frame = damaged_frame(read(version, *range(partitions), epoch=epoch), chance)
+    if len(frame) >= 12 and like.matches(frame, 0, len(frame)):
+        header = read_request_header(frame, 4, len(frame))
+        assert header is not None
+        scan = scan_fetch_request(frame, header.body_at, len(frame), version)
+        assert scan.topics == [b"orders"] * min(partitions, 1)
+        assert (scan.session_id, scan.session_epoch > 0) == (epoch[0], epoch[1] > 0)
+        assert scan.replica_id == -1
