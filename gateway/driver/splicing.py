@@ -13,8 +13,9 @@ from contextlib import suppress
 
 LEAST_BYTES = 64 << 10
 """For less, a copy through user space costs no more than the two system calls of a second way."""
-_PIPE_BYTES = 1 << 20
-"""Of an unprivileged process, as far as it may."""
+_PIPE_BYTES = 256 << 10
+"""As much as is read at once elsewhere: a receiver that takes nothing more has so much kept for it. Four times as much
+would cost a quarter less processor time for each byte."""
 
 
 class Pipe:
