@@ -161,11 +161,14 @@ def test_a_gateway_whose_id_another_process_has_taken_says_so_once_and_is_back_w
 ) -> None:
     # Given a gateway whose node has gone, as after a long stop, and another process that has made it again
     registration = session.store.register_gateway(gateway(0))
+    until(lambda: not registration._wake.is_set(), "has looked")  # by then it would make the node anew
+    time.sleep(RETRY_S)
     other.remove("/gateways/gw-1")
     twin = other.store.register_gateway(gateway(7))
     # When the first one goes on, for several looks
     with caplog.at_level(logging.ERROR, "ha_core.store.gateways"):
         registration.update(gateway(1))
+        until(lambda: bool(caplog.messages), "complained")
         time.sleep(RETRY_S * 5)
     # Then it has said so once, and has changed nothing
     (said,) = caplog.messages
