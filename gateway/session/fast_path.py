@@ -67,7 +67,7 @@ def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> 
 def rest(session: ConnectionState, now: float) -> int:
     """How many bytes are missing of a request whose beginning was sent: so many may go after it as they come, unseen.
     0: there is no such request, or they may not."""
-    half, lease = session.reading, session.shared.lease
+    half, session.now = session.reading, now
     if (
         type(half) is not HalfSent
         or type(session.life) is not Open
@@ -75,8 +75,7 @@ def rest(session: ConnectionState, now: float) -> int:
         or session.unacknowledged
         or half.later
         or half.lane is not session.here
-        or now >= lease.valid_until
-        or (half.basis[0] != lease.generation and half.basis[1] != session.snapshot.view.revision)
+        or not session.stands(half.basis)
     ):
         return 0
     return half.missing
@@ -160,22 +159,26 @@ def _pass(session: ConnectionState, flow: Flow, size: int, correlation_id: int, 
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
+def _answers_pass(session: ConnectionState) -> bool:
+    """Whether the client is there, and nothing of it or of another broker waits for an answer to have gone."""
+    life, upstreams = session.life, session.upstreams
+    return (
+        type(life) is Open
+        and life.connected
+        and session.waits_for is None
+        and (len(upstreams) == 1 or not any(one.blocked for one in upstreams.values()))
+    )
+
+
 def rest_of_answer(session: ConnectionState, upstream: Upstream, now: float) -> int:
     """How many bytes are missing of an answer that has begun to go to the client: so many may follow it, unseen. 0:
     there is none, or they may not, or something may have to go behind it."""
-    life, lease, answer, queue = session.life, session.shared.lease, upstream.answer, session.queue
+    answer, queue, session.now = upstream.answer, session.queue, now
     if (
         type(answer) is not Streaming
-        or type(life) is not Open
-        or not life.connected
-        or session.waits_for is not None
-        or (len(session.upstreams) > 1 and any(one.blocked for one in session.upstreams.values()))
+        or not _answers_pass(session)
         or (len(queue) > 1 and type(queue[1]) is not Passed)
-    ):
-        return 0
-    basis = answer.basis
-    if basis is not None and (
-        now >= lease.valid_until or (basis[0] != lease.generation and basis[1] != session.snapshot.view.revision)
+        or not (answer.basis is None or session.stands(answer.basis))
     ):
         return 0
     return answer.missing
@@ -202,15 +205,9 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
         rest_of_answer_went(session, upstream, pos, now)
         if pos == end:
             return end
-    life, lease, queue, owed = session.life, session.shared.lease, session.queue, upstream.queue
-    if (
-        type(life) is not Open
-        or not life.connected
-        or session.waits_for is not None
-        or (len(session.upstreams) > 1 and any(one.blocked for one in session.upstreams.values()))
-    ):
+    if not _answers_pass(session):
         return pos
-    revision, throttling = session.snapshot.view.revision, session.throttling
+    lease, queue, owed, throttling = session.shared.lease, session.queue, upstream.queue, session.throttling
     session.now = now
     while end - pos >= _ANSWER_BYTES and owed:
         size, correlation_id = _ANSWER(buf, pos)
@@ -222,7 +219,7 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             or not 4 <= size <= session.shared.limits.max_response_bytes
             or pending.due_at > now
             or now >= lease.valid_until
-            or (pending.basis is not None and pending.basis[0] != lease.generation and pending.basis[1] != revision)
+            or not (pending.basis is None or session.stands(pending.basis))
             or (
                 throttling.quotas is not None
                 and (pending.request.throttle_ms or throttling.charges(pending.request, now) is not None)
