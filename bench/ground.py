@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stack.harness import Stack
-from stack.processes import die_with_parent
+from stack.processes import run
 
 CLUSTERS = {"east": "3.9.2", "west": "4.3.1"}
 ROOT = "/switchyard"
@@ -92,16 +92,8 @@ def switch(stack: Stack, scope: str, origin: str, target: str, how: Sequence[str
 def load(do: str, timeout_s: float, **parameters: Any) -> dict[str, Any]:
     """Run `bench.load` in a process of its own and return its answer; raises BenchError."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.load", json.dumps({"do": do, **parameters})],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-            cwd=Path(__file__).parent.parent,
-            preexec_fn=die_with_parent(),
-        )
+        words = [sys.executable, "-m", "bench.load", json.dumps({"do": do, **parameters})]
+        done = run(words, timeout_s, cwd=Path(__file__).parent.parent)
     except subprocess.TimeoutExpired as error:
         raise BenchError(f"{do} {parameters} did not end within {timeout_s:.0f} s") from error
     if done.returncode != 0:

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.ground import BenchError
 from stack.jars import kafka_jars
 from stack.java import find_java
-from stack.processes import die_with_parent
+from stack.processes import run
 
 VERSION = "4.3.1"
 TIMEOUT_S = 180.0
@@ -59,15 +59,7 @@ def _run(tool: str, arguments: list[str], bootstrap: str, settings: Mapping[str,
         command += [f"-Dlog4j2.configurationFile={log4j}", "-cp", path, f"org.apache.kafka.tools.{tool}"]
         command += ["--bootstrap-server", bootstrap, *arguments, "--command-config", str(properties)]
         try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT_S,
-                check=False,
-                preexec_fn=die_with_parent(),
-            )
+            done = run(command, TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             raise BenchError(f"{tool} at {bootstrap} did not end within {TIMEOUT_S:.0f} s") from error
     if done.returncode != 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from bench.mirror_maker import DEFAULTS, mirror_maker, tuned
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from stack.harness import Stack
-from stack.processes import die_with_parent
+from stack.processes import run
 
 PARTITIONS = 4
 _COMMAND_S = 120.0
@@ -80,15 +79,7 @@ class Ground:
 def command(stack: Stack, *words: str) -> None:
     """Runs `switchyard`. :raises BenchError: it did not succeed."""
     name = str(Path(sys.executable).with_name("switchyard"))
-    done = subprocess.run(
-        [name, *words, "--reason", "benchmark", "--yes", "--zookeeper", stack.zookeeper],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_COMMAND_S,
-        check=False,
-        preexec_fn=die_with_parent(),
-    )
+    done = run([name, *words, "--reason", "benchmark", "--yes", "--zookeeper", stack.zookeeper], _COMMAND_S)
     if done.returncode != 0:
         raise BenchError(f"switchyard {' '.join(words)} failed:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
 

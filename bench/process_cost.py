@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
+
+from stack.processes import descendants, identity
 
 _PROC = Path("/proc")
 
 
 def tree(pid: int) -> list[int]:
     """The process and its descendants. :raises ProcessLookupError: it does not run."""
-    children = defaultdict(list)
-    for folder in _PROC.iterdir():
-        if folder.name.isdigit() and (text := _read(folder / "stat")):
-            children[int(text.rpartition(")")[2].split()[1])].append(int(folder.name))
-    if not (_PROC / str(pid)).exists():
+    if identity(pid) is None:
         raise ProcessLookupError(f"no process {pid}")
-    found = [pid]
-    for one in found:
-        found.extend(children[one])
-    return found
+    return [pid, *descendants(pid)]
 
 
 def cpu_ns(pid: int) -> int:

@@ -24,7 +24,7 @@ from xml.sax.saxutils import quoteattr
 from stack.errors import StackError
 from stack.java import SHORT_LIVED, Java, find_java, trust_arguments
 from stack.layout import cache_dir
-from stack.processes import die_with_parent
+from stack.processes import run
 
 Say = Callable[[str], None]
 _LOCKS = Path(__file__).resolve().parent
@@ -163,15 +163,7 @@ def _ivy(dependencies: list[str], work: Path, pattern: str, read_poms: bool, jav
     arguments += ["-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml"), "-settings", str(work / "settings.xml")]
     arguments += ["-confs", "jars", "-retrieve", pattern]
     try:
-        done = subprocess.run(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_FETCH_TIMEOUT_S,
-            check=False,
-            preexec_fn=die_with_parent(),
-        )
+        done = run(arguments, _FETCH_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise StackError(
             f"the jars did not arrive within {_FETCH_TIMEOUT_S:.0f} s: start again on a better network"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stack.errors import StackError
 from stack.layout import cache_dir
-from stack.processes import die_with_parent
+from stack.processes import run
 
 _MARKER = ".complete"
 _FETCH_TIMEOUT_S = 300.0
@@ -53,16 +53,7 @@ def _install(project: Path, folder: Path) -> None:
         shutil.copy(project / name, folder)
     npm = _wheel() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     try:
-        done = subprocess.run(
-            [str(node()), str(npm), *_INSTALL],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_FETCH_TIMEOUT_S,
-            check=False,
-            preexec_fn=die_with_parent(),
-        )
+        done = run([str(node()), str(npm), *_INSTALL], _FETCH_TIMEOUT_S, cwd=folder)
     except subprocess.TimeoutExpired as error:
         raise StackError(
             f"the packages of {project.name} did not arrive within {_FETCH_TIMEOUT_S:.0f} s: start again on a better"

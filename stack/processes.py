@@ -11,9 +11,11 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -81,6 +83,26 @@ def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
             os._exit(1)
 
     return prepare
+
+
+def run(
+    command: Sequence[str], timeout_s: float, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A program without input, to its end, whatever its exit code; it does not outlive this thread.
+
+    :raises subprocess.TimeoutExpired: it took longer, and was killed.
+    """
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        preexec_fn=die_with_parent(),
+    )
 
 
 def adopt_orphans() -> None:
