@@ -180,11 +180,14 @@ class ConnectionState:
         self.routes_by_client.clear()
         self.flows = ()
 
+    def unlimited(self, request: Request) -> bool:
+        """Whether it uses up no quota: those that do are counted one by one, and leave no flow."""
+        return self.throttling.charges(request, self.now) is None
+
     def remember(self, flow: Flow) -> None:
-        """A request was passed. One that uses up a quota is remembered of none: each is counted anew. Nor is what named
-        too many topics of a fetch session: the next one ends it."""
+        """A request was passed. One that named too many topics of a fetch session is not remembered: the next ends it."""
         fetch_session = self.fetch_session
-        if self.throttling.charges(flow.request, self.now) is None and not (fetch_session and fetch_session.ends):
+        if not (fetch_session and fetch_session.ends):
             known = [one for one in self.flows if one.fetch_session in (None, fetch_session)]
             self.flows = (flow, *known[: MAX_FLOWS - 1])
 

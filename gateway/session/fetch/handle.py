@@ -61,7 +61,9 @@ def reads_here(session: ConnectionState, request: Request) -> bool:
 
 
 def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: list[bytes]) -> None:
-    like = FetchLike.of(request.buf, request.start, request.body_at, request.end, request.api_version, len(topics))
+    like = None
+    if session.unlimited(request):
+        like = FetchLike.of(request.buf, request.start, request.body_at, request.end, request.api_version, len(topics))
     in_session, reads = scan.session_epoch >= 0, tuple(topics)
     if in_session:
         if session.fetch_session is None:

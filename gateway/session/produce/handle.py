@@ -104,10 +104,11 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics:
     if scan.acks == 0:
         session.send_unacknowledged(session.broker, request.frame, topics, scan.complete)
         return None
-    end = request.end
-    like = ProduceLike.of(request.buf, request.start, end, end + request.missing, request.api_version, scan)
-    if like is not None:
-        session.remember(Flow(like, request, session.entry, tuple(topics)))
+    if session.unlimited(request):
+        end = request.end
+        like = ProduceLike.of(request.buf, request.start, end, end + request.missing, request.api_version, scan)
+        if like is not None:
+            session.remember(Flow(like, request, session.entry, tuple(topics)))
     pending = Passed(request, tuple(topics) if scan.complete else None)
     session.pass_on(pending, session.broker, request.frame)
     return pending
