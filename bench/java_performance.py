@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import tempfile
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.ground import BenchError
-from stack.jars import kafka_jars
+from stack.jars import class_path, kafka_jars
 from stack.java import find_java
 from stack.processes import run
 
@@ -54,7 +53,7 @@ def _run(tool: str, arguments: list[str], bootstrap: str, settings: Mapping[str,
         log4j.write_text("rootLogger.level = off\n", "utf-8")
         properties = Path(folder, "client.properties")
         properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8")
-        path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
+        path = class_path(jars)
         command = [java.binary, "-Xmx512m", "-XX:+UseSerialGC", "--enable-native-access=ALL-UNNAMED"]
         command += [f"-Dlog4j2.configurationFile={log4j}", "-cp", path, f"org.apache.kafka.tools.{tool}"]
         command += ["--bootstrap-server", bootstrap, *arguments, "--command-config", str(properties)]

@@ -6,14 +6,13 @@ name of its own: its copy, its offsets and its syncs are then others than those 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.copiers import Program, program
-from stack.jars import kafka_jars
+from stack.jars import class_path, kafka_jars
 from stack.java import find_java
 from stack.zookeeper_part import LOG4J2
 
@@ -86,13 +85,12 @@ def mirror_maker(
     (home / "mm2.properties").write_text("".join(f"{key} = {value}\n" for key, value in properties.items()), "utf-8")
     (home / "log4j2.properties").write_text(LOG4J2, "utf-8")
     java = find_java()
-    jars = sorted(kafka_jars(VERSION, java, lambda _: None).glob("*.jar"))
     command = (
         java.binary,
         *settings.java.split(),
         f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",
         "-cp",
-        os.pathsep.join(map(str, jars)),
+        class_path(kafka_jars(VERSION, java, lambda _: None)),
         "org.apache.kafka.connect.mirror.MirrorMaker",
         str(home / "mm2.properties"),
     )

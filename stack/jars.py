@@ -71,6 +71,11 @@ def pyspark_jars() -> Path:
     return Path(package.origin).parent / "jars"
 
 
+def class_path(folder: Path) -> str:
+    """Of all jars in a folder, as Java wants it."""
+    return os.pathsep.join(map(str, sorted(folder.glob("*.jar"))))
+
+
 def kafka_jars(version: str, java: Java, say: Say) -> Path:
     """The folder with the verified jars of one version, fetched when this machine has none yet.
 

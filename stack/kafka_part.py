@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stack.jars import class_path
 from stack.java import SHORT_LIVED, Java
 from stack.parts import LOOPBACK, Command, NotReadyError, listens
 from stack.tls import StackTls
@@ -197,7 +198,7 @@ class BrokerPart:
         yield f"-Dlog4j.configuration=file:{self.home / 'log4j.properties'}"  # Kafka 3: reload4j
         yield f"-Dlog4j2.configurationFile={self.home / 'log4j2.properties'}"  # Kafka 4: log4j 2
         yield "-cp"
-        yield os.pathsep.join(str(jar) for jar in sorted(self.jars.glob("*.jar")))
+        yield class_path(self.jars)
 
     @property
     def _properties(self) -> Path:

@@ -7,7 +7,6 @@ counter, and their histories say so (`lists_sends`).
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import tempfile
@@ -35,7 +34,7 @@ from stack.history.events import (
     Started,
     Stopped,
 )
-from stack.jars import kafka_jars
+from stack.jars import class_path, kafka_jars
 from stack.java import SHORT_LIVED, find_java
 from stack.processes import die_with_parent
 
@@ -213,7 +212,7 @@ def _java(folder: str) -> list[str]:
         "utf-8",
     )
     small = ["-Xmx128m", *SHORT_LIVED, "--enable-native-access=ALL-UNNAMED"]
-    path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
+    path = class_path(jars)
     return [java.binary, *small, f"-Dlog4j2.configurationFile={log4j}", "-cp", path]
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from typing import NamedTuple
 
-from stack.jars import kafka_jars
+from stack.jars import class_path, kafka_jars
 from stack.java import SHORT_LIVED, find_java
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -33,7 +32,7 @@ def tool(version: str, name: str, bootstrap: str, *arguments: str, timeout_s: fl
     """Runs a tool of this version of Kafka to its end."""
     java = find_java()
     jars = kafka_jars(version, java, lambda _text: None)
-    path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
+    path = class_path(jars)
     small = ["-Xmx256m", *SHORT_LIVED]
     command = [java.binary, *small, "-cp", path, name, *arguments, "--bootstrap-server", bootstrap]
     if name == TRANSACTIONS:  # its options stand before what it is to do
