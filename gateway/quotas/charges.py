@@ -16,7 +16,9 @@ from ha_core.plan.quotas import Quota, Quotas, Scope
 MAX_REQUEST_S = 1.0
 """Of time that requests took: as a broker bounds it."""
 MAX_METERS = 100_000
-"""A client chooses its client id, and a default quota has a meter for each: above that all is forgotten."""
+MAX_METERS_OF_USER = 10_000
+"""A client chooses its client id, and a default quota has a meter for each. Above that the user's own oldest one is
+forgotten: who makes up ids begins anew for himself alone."""
 
 
 class Tally:
@@ -113,12 +115,14 @@ class Meters:
         """:param shares: with other gateways."""
         self._shares = Shares("") if shares is None else shares
         self._meters: WeakValueDictionary[Scope, Meter] = WeakValueDictionary()
-        self._kept: dict[Scope, Charge] = {}
+        self._kept: dict[str | None, dict[Scope, Charge]] = {}
+        """By user, the longest kept first."""
+        self._count = 0
         self.throttled: dict[Scope, Charge] = {}
         self.used = {kind: Tally() for kind in QuotaKind}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return self._count
 
     def charges(self, quotas: Quotas, identity: Identity, now: float) -> Charges | None:
         """None: nothing counts for this client."""
@@ -130,28 +134,37 @@ class Meters:
 
     def keep(self, charge: Charge) -> None:
         """It has something to remember."""
-        if len(self._kept) >= MAX_METERS:
-            for kept in self._kept.values():
-                kept.meter.kept = False
-            self._kept.clear()
-        self._kept[charge.scope] = charge
+        of_user = self._kept.setdefault(charge.scope.user, {})
+        if len(of_user) >= MAX_METERS_OF_USER:
+            self._forget(next(iter(of_user.values())))
+        elif self._count >= MAX_METERS:
+            self._forget(next(iter(next(iter(self._kept.values())).values())))
+        self._kept.setdefault(charge.scope.user, {})[charge.scope] = charge
+        self._count += 1
         charge.meter.kept = True
 
     def share(self) -> None:
         """Shares have changed."""
         own, first = self._shares.own, self._shares.first
-        for charge in self._kept.values():
+        for charge in self.kept():
             share = own.get(charge.scope.key)
             charge.meter.settle(first if share is None else share, share is not None)
 
     def kept(self) -> tuple[Charge, ...]:
-        return tuple(self._kept.values())
+        return tuple(charge for of_user in self._kept.values() for charge in of_user.values())
 
     def forget_idle(self, now: float) -> None:
         for charge in self.kept():
             if charge.meter.idle(now):
-                del self._kept[charge.scope]
-                charge.meter.kept = False
+                self._forget(charge)
+
+    def _forget(self, charge: Charge) -> None:
+        of_user = self._kept[charge.scope.user]
+        del of_user[charge.scope]
+        if not of_user:
+            del self._kept[charge.scope.user]
+        self._count -= 1
+        charge.meter.kept = False
 
     def _bytes(self, quotas: Quotas, kind: QuotaKind, user: str, instance: str, now: float) -> Bytes | None:
         rest = self._charge(quotas.of(kind, user, instance), now)
