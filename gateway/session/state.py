@@ -185,7 +185,7 @@ class ConnectionState:
         return self.throttling.charges(request, self.now) is None
 
     def remember(self, flow: Flow) -> None:
-        """A request was passed. One that named too many topics of a fetch session is not remembered: the next ends it."""
+        """A request was passed. One with too many topics of a fetch session is not remembered: the next one ends it."""
         fetch_session = self.fetch_session
         if not (fetch_session and fetch_session.ends):
             known = [one for one in self.flows if one.fetch_session in (None, fetch_session)]
