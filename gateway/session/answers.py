@@ -7,7 +7,7 @@ from struct import Struct
 from gateway.session import exchange
 from gateway.session.arriving import Arriving, Dropping, Gathering, Holding, Patching, Streaming
 from gateway.session.commands import Drop, Refresh, ToClient
-from gateway.session.pending import Discarded, Gathered, InFlight, Passed, Patched
+from gateway.session.pending import Discarded, Gathered, InFlight, Passed, Patched, Shifted
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import Upstream
 from ha_core.wire import ApiKey, RemoteProtocolError
@@ -74,6 +74,8 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
             read = throttling.begins(pending, view[pos:], 4 + size, session.now)
         if pending.request.throttle_ms and pending.request.api_key == ApiKey.PRODUCE:
             return Holding(4 + size, pending=pending)
+    if isinstance(pending, Shifted):
+        return Holding(4 + size, pending=pending)
     if session.queue[0] is not pending or pending.due_at > session.now:
         return None
     if pending.request.api.told_leased and _waits_for_lease(session):

@@ -4,7 +4,7 @@ Streaming    goes to the client as it comes
 Patching     the same, with offsets patched on the way (fetch)
 Gathering    is collected whole for an exchange
     .dropped()   Dropping
-Holding      is collected whole, and goes to the client later, or with something said in it
+Holding      is collected whole, and goes to the client later, or with something changed in it
 Dropping     goes nowhere
 """
 
@@ -87,7 +87,8 @@ class Holding(Dropping):
         return stop
 
     def ready(self) -> Ready:
-        return Ready(self.pending.request, self.frame, basis=self.pending.basis, told=self.pending)
+        pending = self.pending
+        return Ready(pending.request, pending.answered(self.frame), basis=pending.basis, told=pending)
 
 
 Arriving = Dropping | Patching

@@ -12,19 +12,25 @@ from __future__ import annotations
 from struct import Struct
 
 from gateway.session.arriving import Streaming
-from gateway.session.flow import Flow
+from gateway.session.fetch.here import patch
+from gateway.session.flow import Change, Flow
 from gateway.session.life import Open
-from gateway.session.pending import Passed
+from gateway.session.pending import Discarded, Passed, Patched, Pending, Shifted
 from gateway.session.reading import HalfSent
 from gateway.session.requests import MAX_REQUESTS
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import BETWEEN, Upstream
-from ha_core.wire import ApiKey
+from ha_core.wire import ApiKey, RemoteProtocolError
+from ha_core.wire.fetch import FetchPatcher, TopicEntries
 from ha_core.wire.likeness import FetchLike, ProduceLike
 
+_INT = Struct(">i").unpack_from
 _HEAD, _HEAD_BYTES = Struct(">ihhi").unpack_from, 12
 _ANSWER, _ANSWER_BYTES = Struct(">ii").unpack_from, 8
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
+_NONE = None, None
+_IN_ORDER = frozenset((Passed, Patched, Shifted))
+"""Their answers go when they come, and nothing goes behind them."""
 
 
 # -- requests ---------------------------------------------------------------------------------------------------------
@@ -48,13 +54,15 @@ def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> 
         size, api_key, _, correlation_id = _HEAD(buf, pos)
         frame_end = pos + 4 + size
         if api_key == _PRODUCE:
-            flow = _like_produce(session, buf, pos, end, frame_end, now)
+            flow, change = _like_produce(session, buf, pos, end, frame_end, now)
         elif api_key == _FETCH and frame_end <= end:
-            flow = _like_fetch(session, buf, pos, frame_end)
+            flow, change = _like_fetch(session, buf, pos, frame_end)
         else:
             break
-        if flow is None or not _pass(session, flow, size, correlation_id, frame_end - end, now):
+        if flow is None or not _pass(session, flow, change, size, correlation_id, frame_end - end, now):
             break
+        if change is not None:
+            change.write(buf)
         if flow.rack[1]:
             rack_at, rack_bytes = frame_end - flow.rack[0], flow.rack[1]
             buf[rack_at : rack_at + rack_bytes] = b"-" * rack_bytes
@@ -94,32 +102,53 @@ def rest_went(session: ConnectionState, count: int, now: float) -> None:
 
 def _like_produce(
     session: ConnectionState, buf: bytearray, at: int, end: int, frame_end: int, now: float
-) -> Flow | None:
-    order = session.shared.producer_order
-    if order.earliest and order.watches(now):
-        return None
+) -> tuple[Flow | None, Change | None]:
+    if session.shared.producer_order.earliest:
+        return _NONE  # the long way knows whether any of them still counts
     for flow in session.flows:
-        if type(flow.like) is ProduceLike and flow.like.matches(buf, at, end, frame_end):
-            together = session.only_produce or not (session.queue or session.unacknowledged)
-            return flow if together else None
-    return None
+        like = flow.like
+        if type(like) is ProduceLike and (records := like.matches(buf, at, end, frame_end)):
+            if not session.only_produce and (session.queue or session.unacknowledged):
+                return _NONE
+            if flow.mapped is None:
+                return flow, None
+            stop, (partition,) = frame_end - like.after_records, _INT(buf, at + like.partition_at)
+            change = flow.mapped.settles(buf, partition, records, min(end, stop), stop, session.shared, now)
+            return _NONE if change is None else (flow, change)
+    return _NONE
 
 
-def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: int) -> Flow | None:
+def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: int) -> tuple[Flow | None, Change | None]:
     if session.unacknowledged:
-        return None
+        return _NONE
     for pending in session.queue:
-        if type(pending) is not Passed or pending.lane is not session.here:
-            return None
+        if (type(pending) is not Passed and type(pending) is not Shifted) or pending.lane is not session.here:
+            return _NONE
     for flow in session.flows:
-        if type(flow.like) is FetchLike and flow.like.matches(buf, at, frame_end):
+        like = flow.like
+        if type(like) is FetchLike and (found := like.entries(buf, at, frame_end)) is not None:
             known = session.fetch_session
-            same = flow.fetch_session is known and (known is None or len(known.topics) == len(flow.reads))
-            return flow if same else None
-    return None
+            if flow.fetch_session is not known or (known is not None and len(known.topics) != len(flow.reads)):
+                return _NONE
+            if flow.routes is None:
+                return flow, None
+            if session.queue:
+                return _NONE  # whether it may overtake what is under way is for `turns` to say
+            version, body_at = flow.request.api_version, at + like.body_at
+            change = patch(buf, body_at, version, flow.reads, (TopicEntries(*found),), flow.routes, session.gaps)
+            return _NONE if change is None else (flow, change)
+    return _NONE
 
 
-def _pass(session: ConnectionState, flow: Flow, size: int, correlation_id: int, missing: int, now: float) -> bool:
+def _pass(
+    session: ConnectionState,
+    flow: Flow,
+    change: Change | None,
+    size: int,
+    correlation_id: int,
+    missing: int,
+    now: float,
+) -> bool:
     """Counts it as sent to the port's broker. False: something is out of the ordinary."""
     shared, lane, queue, entry = session.shared, session.here, session.queue, session.entry
     lease = shared.lease
@@ -139,7 +168,7 @@ def _pass(session: ConnectionState, flow: Flow, size: int, correlation_id: int, 
     session.now = now
     session.headers_read += 1
     request = flow.request.again(correlation_id)
-    pending = Passed(request, flow.topics, reads=flow.reads)
+    pending = Passed(request, flow.topics, reads=flow.reads) if change is None else change.pending(request)
     pending.lane = lane
     pending.revision = revision = session.snapshot.view.revision
     if flow.topics:
@@ -152,7 +181,7 @@ def _pass(session: ConnectionState, flow: Flow, size: int, correlation_id: int, 
         pending.in_session = flow.fetch_session is not None
     queue.append(pending)
     upstream.queue.append(pending)
-    shared.counts.requests[request.api_key, "passed"] += 1
+    shared.counts.requests[request.api_key, pending.outcome] += 1
     return True
 
 
@@ -177,7 +206,7 @@ def rest_of_answer(session: ConnectionState, upstream: Upstream, now: float) -> 
     if (
         type(answer) is not Streaming
         or not _answers_pass(session)
-        or (len(queue) > 1 and type(queue[1]) is not Passed)
+        or (len(queue) > 1 and type(queue[1]) not in _IN_ORDER)
         or not (answer.basis is None or session.stands(answer.basis))
     ):
         return 0
@@ -213,7 +242,7 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
         size, correlation_id = _ANSWER(buf, pos)
         pending, after = owed[0], pos + 4 + size
         if (
-            type(pending) is not Passed
+            type(pending) not in _IN_ORDER
             or queue[0] is not pending
             or pending.request.correlation_id != correlation_id
             or not 4 <= size <= session.shared.limits.max_response_bytes
@@ -227,11 +256,28 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
         ):
             break
         if after > end:
+            if type(pending) is not Passed:
+                break
             upstream.answer = Streaming(after - end, pending.basis)
             return end
-        if len(queue) > 1 and type(queue[1]) is not Passed:
+        if len(queue) > 1 and type(queue[1]) not in _IN_ORDER:
+            break
+        if type(pending) is not Passed and not _patch(pending, buf, pos, after):
             break
         owed.popleft()
         queue.popleft()
         pos = after
     return pos
+
+
+def _patch(pending: Pending | Discarded, buf: bytearray, at: int, end: int) -> bool:
+    """Patches a whole answer. False: the long way says what it is, or what is wrong with it."""
+    if type(pending) is Shifted:
+        return pending.like is not None and pending.like.shift(buf, at, end, pending.shifts)
+    if type(pending) is Patched:
+        patcher = FetchPatcher(pending.request.api_version, end - at - 4, pending.shifts)
+        try:
+            return patcher.feed(buf, at + 4, end) == end
+        except RemoteProtocolError:
+            return False
+    return False

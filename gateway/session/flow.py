@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gateway.session.entry import Entry
 from gateway.session.fetch.fetch_session import FetchSession
+from gateway.session.pending import Passed
+from gateway.session.produce.settled import SettledTopic
 from gateway.session.request import Request
+from gateway.session.routes import Routes
 from ha_core.wire.likeness import FetchLike, ProduceLike
 
 MAX_FLOWS = 4
 """That are remembered of a connection: it writes to a few topics, or reads with and without news."""
+
+
+class Change(Protocol):
+    """What is written into a request that goes where its map says, and whose answer is patched."""
+
+    def pending(self, request: Request) -> Passed: ...
+    def write(self, buf: bytearray) -> None: ...
 
 
 class Flow(NamedTuple):
@@ -23,8 +33,12 @@ class Flow(NamedTuple):
     entry: Entry
     topics: tuple[bytes, ...] = ()
     """That it writes to."""
+    mapped: SettledTopic | None = None
+    """What it writes to, where that is mapped."""
     reads: tuple[bytes, ...] = ()
     """That it waits for."""
     fetch_session: FetchSession | None = None
+    routes: Routes | None = None
+    """Of what it reads, where that is mapped."""
     rack: tuple[int, int] = (0, 0)
     """Where its rack id begins, from its end, and how long it is."""

@@ -1,6 +1,6 @@
 """Requests that the client waits for, in its order: a class per kind, whose methods are its legal next states.
 
-    Passed, Patched   one broker's answer streams through
+    Passed, Patched   one broker's answer streams through; that of a Shifted is short, and patched when it is whole
         .abandoned()      Ready, and Discarded in the broker's queue
     Gathered          an exchange with one or more brokers makes the answer
         .ready()          Ready
@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 from gateway.session.commands import BrokerLane
 from gateway.session.request import Request
 from ha_core.wire.fetch import FetchShift
+from ha_core.wire.likeness import ProduceAnswerLike
+from ha_core.wire.produce import patch_produce_response
 
 Basis = tuple[int, int]
 """What a forwarded request rests on: generation of the lease, revision of the state. If neither is the same when the
@@ -178,6 +180,10 @@ class Passed(InFlight):
     reads: tuple[bytes, ...] = ()
     in_session: bool = False
 
+    def answered(self, frame: bytearray) -> bytearray:
+        """Its whole answer, as the client gets it."""
+        return frame
+
     def abandoned(self, frame: bytes) -> tuple[Ready, Discarded]:
         """It is answered without its broker, which has not begun to."""
         return Ready(self.request, frame), Discarded(self.request)
@@ -189,6 +195,23 @@ class Patched(Passed):
 
     outcome = "mapped"
     shifts: Mapping[tuple[bytes, int], FetchShift] = field(kw_only=True)
+
+
+@dataclass(slots=True, eq=False)
+class Shifted(Passed):
+    """The same, with offsets patched when it is there (produce).
+
+    :ivar shifts: what is added to the base offsets of partitions.
+    :ivar like: how its answer looks if it was written, where that is known.
+    """
+
+    outcome = "mapped"
+    shifts: Mapping[tuple[bytes, int], int] = field(kw_only=True)
+    like: ProduceAnswerLike | None = field(default=None, kw_only=True)
+
+    def answered(self, frame: bytearray) -> bytearray:
+        patch_produce_response(frame, self.request.api_version, self.shifts, 4)
+        return frame
 
 
 @dataclass(slots=True, eq=False)

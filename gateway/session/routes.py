@@ -19,6 +19,7 @@ from ha_core.plan.remembered import Remembered, Room
 from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
 from ha_core.plan.rights import Verdicts
 from ha_core.wire import APIS, ApiKey
+from ha_core.wire.fetch import FetchShift
 
 _UNBOUND = UserBindings(user="anybody")
 
@@ -45,6 +46,17 @@ _WRITES, _READS = (
 """Of produce and fetch."""
 
 
+class Live(NamedTuple):
+    """The end of a partition of a mapped topic, where it is read through this port.
+
+    :ivar since: client offsets from here on are read there, whatever was found out about older ones.
+    """
+
+    key: tuple[bytes, int]
+    since: int
+    shift: FetchShift
+
+
 class GroupRoute(NamedTuple):
     coordinator: BrokerLane | None
     """Where the group's requests go: the port's own broker where its cluster coordinates the group, else the
@@ -61,7 +73,7 @@ class Routes:
     """Verdicts, cached by name: a new snapshot makes a new object."""
 
     __slots__ = (
-        "_groups", "_room", "_topics", "_writers", "closed", "here", "identity", "plain", "port", "snapshot",
+        "_groups", "_lives", "_room", "_topics", "_writers", "closed", "here", "identity", "plain", "port", "snapshot",
         "verdicts",
     )  # fmt: skip
 
@@ -83,6 +95,7 @@ class Routes:
         self.here = port.lane
         self._topics: Remembered[bytes, TopicRoute] = Remembered()
         self._writers: Remembered[Partition, Extent | Refusal] = Remembered()
+        self._lives: Remembered[tuple[bytes, int], Live | None] = Remembered()
         self._groups: Remembered[bytes, GroupRoute] = Remembered()
         self._room = Room() if room is None else room
         self.closed = self._closes(port.cluster, Refusal.NO_BROKER)
@@ -179,6 +192,22 @@ class Routes:
                 found = Refusal.CROSSING if topic.withheld(partition) else extent
             self._room.keep(self._writers, topic.name, key, found)
         return found
+
+    def live(self, name: bytes, partition: int) -> Live | None:
+        """Where newest records of a mapped topic are read; None where a look at all of its extents is needed."""
+        key = (name, partition)
+        if key in self._lives:
+            return self._lives[key]
+        live, topic = None, self.topic(name).topic
+        if topic is not None and not topic.damaged(partition) and not topic.crosses(partition):
+            extents = topic.extents(partition)
+            extent, only = extents[-1], len(extents) == 1
+            if self.here is not None and extent.cluster == self.here.cluster:
+                # Whoever comes from an older extent begins at the start, where records may be missing.
+                since = extent.start if only else extent.start + 1
+                live = Live(key, since, FetchShift(extent.shift, log_start_unknown=not only))
+        self._room.keep(self._lives, name, key, live)
+        return live
 
     def leader(self, cluster: str, topic: str, partition: int) -> BrokerLane | None:
         """Who can be asked for a partition in a cluster now."""

@@ -1,7 +1,7 @@
 """What the gateway looks at in a fetch request, and patches in an answer while it is forwarded, chunk by chunk."""
 
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as struct_error
@@ -19,6 +19,8 @@ _LONG = Struct(">q")
 _TWO_LONGS = Struct(">qq")
 _TWO_INTS = Struct(">ii")
 _VERSIONS = (4, 12)
+_SESSION_AT = 17
+"""In the body: id and epoch of the fetch session."""
 _FLEXIBLE = 12
 _MAX_OFFSET = (1 << 63) - 1
 _MAX_STRING = 32_767
@@ -26,8 +28,16 @@ _MAX_STRING = 32_767
 MAX_CARRY_BYTES = _MAX_STRING + 16
 
 
+class TopicEntries(NamedTuple):
+    """Where the partitions of a topic are: so many entries, one behind the other."""
+
+    at: int
+    partitions: int
+
+
 class FetchScan(NamedTuple):
-    """session_id 0 and session_epoch -1 (no session) before version 7.
+    """session_id 0 and session_epoch -1 (no session) before version 7. entries: of each topic; None if one has tags.
+    forgets: whether topics are taken out of the fetch session.
 
     A rack id (`rack_at`, `rack_bytes`; no bytes before version 11) lets a broker send the consumer to a replica by the
     broker's own node id. Overwriting it with other bytes of that length keeps the consumer at the leader.
@@ -37,6 +47,8 @@ class FetchScan(NamedTuple):
     session_id: int
     session_epoch: int
     topics: list[bytes]
+    entries: list[TopicEntries] | None
+    forgets: bool
     rack_at: int
     rack_bytes: int
 
@@ -100,40 +112,75 @@ class _Cursor:
 
 def _read(cursor: _Cursor) -> FetchScan:
     (replica_id,) = _INT.unpack_from(cursor.buf, cursor.at)
-    cursor.at += 17  # and times, sizes, isolation
+    cursor.at += _SESSION_AT  # and times, sizes, isolation
     session_id, session_epoch = 0, -1
     if cursor.version >= 7:
         session_id, session_epoch = _TWO_INTS.unpack_from(cursor.buf, cursor.at)
         cursor.at += 8
     topics = []
+    entries: list[TopicEntries] | None = []
     for _ in range(cursor.count(2)):
         topics.append(cursor.name())
-        _pass_partitions(cursor)
+        found = _pass_partitions(cursor)
+        entries = None if entries is None or found is None else [*entries, found]
         cursor.tags()
+    forgotten = 0
     if cursor.version >= 7:
-        for _ in range(cursor.count(2)):
+        forgotten = cursor.count(2)
+        for _ in range(forgotten):
             cursor.string()
             numbers = cursor.count(4)
             cursor.at += 4 * numbers
             cursor.tags()
     rack_at, rack_bytes = cursor.string() if cursor.version >= 11 else (0, 0)
     cursor.tags()
-    return FetchScan(replica_id, session_id, session_epoch, topics, rack_at, rack_bytes)
+    return FetchScan(replica_id, session_id, session_epoch, topics, entries, forgotten > 0, rack_at, rack_bytes)
 
 
-def _pass_partitions(cursor: _Cursor) -> None:
+def _pass_partitions(cursor: _Cursor) -> TopicEntries | None:
+    """None: one has tags."""
     version = cursor.version
     # partition, (epoch), offset, (epoch of the last fetched), (start of the log), size
     fixed = 16 + 4 * (version >= 9) + 4 * cursor.tagged + 8 * (version >= 5)
     count = cursor.count(fixed)
+    found = TopicEntries(cursor.at, count)
     if not cursor.tagged:
         cursor.at += count * fixed
-        return
+        return found
     buf, at = cursor.buf, cursor.at
     for _ in range(count):
         at += fixed
         at = at + 1 if buf[at] == 0 else skip_tags(buf, at, cursor.end)
     cursor.at = at
+    return found if at == found.at + count * (fixed + 1) else None
+
+
+def leave_session(buf: bytearray, body_at: int, version: int) -> None:
+    """Lets a full fetch be one outside of any fetch session."""
+    if version >= 7:
+        _TWO_INTS.pack_into(buf, body_at + _SESSION_AT, 0, -1)
+
+
+class FetchEntries:
+    """The partitions of a fetch request of one version, without tags: what each asks for, read and written in place."""
+
+    def __init__(self, version: int) -> None:
+        has_epoch, tagged = version >= 9, version >= _FLEXIBLE
+        tail = 4 + 8 * (version >= 5) + tagged  # the start of a follower's log, the size, and tags
+        self._offset = Struct(f">i{'4x' if has_epoch else ''}q{'4x' if tagged else ''}{tail}x")
+        self.bytes = self._offset.size
+        """Of each."""
+        self._write = Struct(">iqi" if tagged else ">iq" if has_epoch else ">q").pack_into
+        self._epochs, self._last_epochs = (-1,) * has_epoch, (-1,) * tagged
+
+    def read(self, buf: bytearray, at: int, count: int) -> Iterator[tuple[int, int]]:
+        """(partition, offset) of each."""
+        return self._offset.iter_unpack(memoryview(buf)[at : at + count * self.bytes])
+
+    def write(self, buf: bytearray, at: int, offset: int) -> None:
+        """Lets the entry at `at` ask for another offset, and of no epoch: those that the client knows are not the
+        cluster's."""
+        self._write(buf, at + 4, *self._epochs, offset, *self._last_epochs)
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
@@ -213,7 +260,7 @@ Walk = Generator[int, Feed, int]
 def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift], read: Counter[bytes] | None) -> Walk:
     """The frame as a coroutine: it yields how far it is, and is sent (buffer, position, end) from there on.
 
-    An empty tagged section, the usual one, is passed here without the cost of another coroutine.
+    What is empty, as most of it is, is passed here without the cost of another coroutine.
     """
     tagged = version >= _FLEXIBLE
     fixed = 30 if version >= 5 else 22  # partition, error, high watermark, last stable offset, log start offset
@@ -239,7 +286,10 @@ def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift], read: Co
             if shift:
                 _patch_partition(b, p + 6, version, shift)
             p += fixed
-            aborted, (b, p, end) = yield from _count(b, p, end, tagged)
+            if tagged and p < end and b[p] < 2:
+                aborted, p = 0, p + 1
+            else:
+                aborted, (b, p, end) = yield from _count(b, p, end, tagged)
             for _ in range(aborted):
                 while end - p < 16:
                     b, p, end = yield p
@@ -254,7 +304,10 @@ def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift], read: Co
                 while end - p < 4:
                     b, p, end = yield p
                 p += 4
-            size, (b, p, end) = yield from _count(b, p, end, tagged)
+            if tagged and p < end and b[p] < 2:
+                size, p = 0, p + 1
+            else:
+                size, (b, p, end) = yield from _count(b, p, end, tagged)
             if read is not None:
                 read[name] += size
             while size > 0:

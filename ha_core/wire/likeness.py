@@ -9,15 +9,22 @@ Positions are those of the frame: its size is at 0, the API key at 4, the correl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from struct import Struct
 
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.limits import DEFAULT_LIMITS
 from ha_core.wire.produce import ProduceScan
-from ha_core.wire.varint import read_uvarint
+from ha_core.wire.varint import read_uvarint, write_uvarint
 
 _AFTER_CORRELATION = 12
 _INT = Struct(">i").unpack_from
+_LONG = Struct(">q")
+_BODY = 8
+"""Of an answer, behind its size and correlation id: tags of the header, if there are any, belong to it here."""
+_WRITTEN, _WRITTEN_BYTES = Struct(">ihq").unpack_from, 30
+"""What an answer says of a partition: its number, error, base offset, time and the start of its log."""
+_MAX_OFFSET = (1 << 63) - 1
 _PRODUCE_FLEXIBLE = 9
 _FETCH_FLEXIBLE = 12
 _MAX_PARTITIONS = DEFAULT_LIMITS.max_partitions
@@ -30,13 +37,16 @@ _SHORTEST_PARTITION = 4 + 5
 class ProduceLike:
     """Produce requests of one partition of the same topic, whichever, with the same header, acks and time-out."""
 
-    __slots__ = ("begin", "head", "tagged")
+    __slots__ = ("after_records", "begin", "head", "partition_at", "tagged")
 
     def __init__(self, head: bytes, begin: bytes, tagged: bool) -> None:
         """:param head: API key and version. :param begin: from behind the correlation id up to the partition."""
         self.head = head
         self.begin = begin
         self.tagged = tagged
+        self.partition_at = _AFTER_CORRELATION + len(begin)
+        self.after_records = 3 if tagged else 0
+        """Bytes: the tags of partition, topic and request."""
 
     @classmethod
     def of(
@@ -83,16 +93,76 @@ class ProduceLike:
         return records if sound else 0
 
 
+class ProduceAnswerLike:
+    """Answers to produce requests of one partition of a topic, whichever, that was written, and about which nothing
+    more is said."""
+
+    __slots__ = ("_begin", "_end", "_size", "_tagged", "_topic")
+
+    def __init__(self, topic: bytes, begin: bytes, end: bytes, size: int, tagged: bool) -> None:
+        """:param begin: from behind the correlation id up to the partition. :param end: from behind the start of the
+        log up to the time that the client is to wait. :param size: of the whole frame."""
+        self._topic, self._begin, self._end, self._size, self._tagged = topic, begin, end, size, tagged
+
+    @classmethod
+    def of(cls, topic: bytes, version: int) -> ProduceAnswerLike | None:
+        """None for old versions, whose answers do not say where the log starts."""
+        if version < 5:
+            return None
+        if version >= _PRODUCE_FLEXIBLE:
+            begin = b"\0\2" + write_uvarint(len(topic) + 1) + topic + b"\2"
+            end = b"\1\0\0\0"  # no errors of records, no message, no tags of partition and topic
+        else:
+            begin = b"\0\0\0\1" + len(topic).to_bytes(2, "big") + topic + b"\0\0\0\1"
+            end = b"\0\0\0\0\xff\xff" if version >= 8 else b""
+        tagged = version >= _PRODUCE_FLEXIBLE
+        size = _BODY + len(begin) + _WRITTEN_BYTES + len(end) + (5 if tagged else 4)
+        return cls(topic, begin, end, size, tagged)
+
+    def shift(self, buf: bytearray, at: int, end: int, shifts: Mapping[tuple[bytes, int], int]) -> bool:
+        """Does to the answer from `at` to `end` what `patch_produce_response` does. False: it is not like these, and
+        stands as it did."""
+        if end - at != self._size or not buf.startswith(self._begin, at + _BODY):
+            return False
+        at += _BODY + len(self._begin)
+        partition, error, base = _WRITTEN(buf, at)
+        if error or not buf.startswith(self._end, at + _WRITTEN_BYTES) or (self._tagged and buf[end - 1]):
+            return False
+        delta = shifts.get((self._topic, partition))
+        if delta is not None:
+            shifted = base + delta
+            if base < 0 or not 0 <= shifted <= _MAX_OFFSET:
+                return False
+            _LONG.pack_into(buf, at + 6, shifted)
+            _LONG.pack_into(buf, at + 22, -1)
+        return True
+
+
+STANDING = 1, 0x7FFF_FFFF
+"""Epochs of a fetch session that stands (KIP-227)."""
+OUTSIDE = -1, -1
+"""Of a fetch outside of any session."""
+FULL = -1, 0
+"""The same, or the first of its session."""
+
+
 class FetchLike:
     """Fetches of any partitions of one topic, or of none that is named (KIP-227), with the same header and settings.
 
-    :ivar incremental: of a fetch session that stands; if not, outside of one.
+    :ivar epochs: of the fetch session, the least and the highest.
     """
 
-    __slots__ = ("begin", "entry_bytes", "head", "incremental", "tagged", "tail", "topic")
+    __slots__ = ("begin", "body_at", "entry_bytes", "epochs", "head", "tagged", "tail", "topic")
 
     def __init__(
-        self, head: bytes, begin: bytes, topic: bytes, tail: bytes, entry_bytes: int, tagged: bool, incremental: bool
+        self,
+        head: bytes,
+        begin: bytes,
+        topic: bytes,
+        tail: bytes,
+        entry_bytes: int,
+        tagged: bool,
+        epochs: tuple[int, int],
     ) -> None:
         """:param begin: from behind the correlation id up to the session's epoch.
         :param topic: from behind that up to the count of partitions; of none, up to the end.
@@ -101,27 +171,30 @@ class FetchLike:
         self.head, self.begin, self.topic, self.tail = head, begin, topic, tail
         self.entry_bytes = entry_bytes
         self.tagged = tagged
-        self.incremental = incremental
+        self.epochs = epochs
+        self.body_at = _AFTER_CORRELATION + len(begin) - 17 - 4
+        """In the frame."""
 
     @classmethod
-    def of(cls, buf: bytearray, start: int, body_at: int, end: int, version: int, topics: int) -> FetchLike | None:
+    def of(
+        cls, buf: bytearray, start: int, body_at: int, end: int, version: int, topics: int, epochs: tuple[int, int]
+    ) -> FetchLike | None:
         """What is like the request at `start`, which was read and names so many topics; None where it is of no common
-        kind: of an old version, several topics, tags, very long, or the first of its session."""
+        kind: of an old version, several topics, tags, or very long.
+
+        :param epochs: of the fetch session that others may have; this one has one of them.
+        """
         if version < 9 or topics > 1:
             return None
         tagged = version >= _FETCH_FLEXIBLE
         epoch_at = body_at + 17 + 4
-        session_id, epoch = _INT(buf, epoch_at - 4)[0], _INT(buf, epoch_at)[0]
-        incremental = session_id != 0 and epoch > 0
-        if not incremental and (session_id, epoch) != (0, -1):
-            return None
         at = epoch_at + 4
         entry_bytes = 33 if tagged else 28
         head, begin = bytes(buf[start + 4 : start + 8]), bytes(buf[start + _AFTER_CORRELATION : epoch_at])
         if topics == 0:
             if end - start > _MAX_BYTES:
                 return None
-            return cls(head, begin, bytes(buf[at:end]), b"", 0, tagged, incremental)
+            return cls(head, begin, bytes(buf[at:end]), b"", 0, tagged, epochs)
         if tagged:
             if buf[at] != 2:  # one topic, and longer than it need be
                 return None
@@ -138,39 +211,41 @@ class FetchLike:
         if tagged and any(buf[entries_at + entry_bytes - 1 : tail_at : entry_bytes]):
             return None
         tail = bytes(buf[tail_at:end])
-        return cls(head, begin, bytes(buf[at:count_at]), tail, entry_bytes, tagged, incremental)
+        return cls(head, begin, bytes(buf[at:count_at]), tail, entry_bytes, tagged, epochs)
 
-    def matches(self, buf: bytearray, at: int, end: int) -> bool:
-        """Whether the request at `at`, all of which has come, is like it."""
+    def entries(self, buf: bytearray, at: int, end: int) -> tuple[int, int] | None:
+        """Position and count of the partitions of the request at `at`, all of which has come; None: it is not like
+        it."""
         epoch_at = at + _AFTER_CORRELATION
         if not (buf.startswith(self.begin, epoch_at) and buf.startswith(self.head, at + 4)):
-            return False
+            return None
         epoch_at += len(self.begin)
         count_at = epoch_at + 4
         if not buf.startswith(self.topic, count_at, end):
-            return False
+            return None
         count_at += len(self.topic)
-        (epoch,) = _INT(buf, epoch_at)
-        if epoch <= 0 if self.incremental else epoch != -1:
-            return False
+        least, highest = self.epochs
+        if not least <= _INT(buf, epoch_at)[0] <= highest:
+            return None
         if not self.entry_bytes:
-            return count_at == end
+            return (end, 0) if count_at == end else None
         tail_at = end - len(self.tail)
         if self.tagged:
             if tail_at <= count_at:
-                return False
+                return None
             try:
                 count, entries_at = read_uvarint(buf, count_at)
             except RemoteProtocolError:
-                return False
+                return None
             count -= 1
         else:
             if tail_at < count_at + 4:
-                return False
+                return None
             (count,), entries_at = _INT(buf, count_at), count_at + 4
-        return (
+        sound = (
             0 < count <= _MAX_PARTITIONS
             and entries_at + count * self.entry_bytes == tail_at
             and buf.startswith(self.tail, tail_at, end)
             and not (self.tagged and any(buf[entries_at + self.entry_bytes - 1 : tail_at : self.entry_bytes]))
         )
+        return (entries_at, count) if sound else None

@@ -177,21 +177,22 @@ def _after_tags(buf: Any, p: int, end: int, frame_end: int, more: int = 0) -> in
         raise (_NotYetError if more or end >= frame_end else _LastTagsError) from None
 
 
-def patch_produce_response(frame: bytearray, version: int, shift: Mapping[tuple[bytes, int], int]) -> int:
+def patch_produce_response(frame: bytearray, version: int, shift: Mapping[tuple[bytes, int], int], at: int = 0) -> int:
     """Adds the shift of its (topic, partition) to every base offset in place; returns how many were changed.
 
-    frame: the answer without its size. A base offset of -1 says that there is none and stays. The log start offset of
-    a shifted partition becomes -1 (unknown): the log that it speaks of begins in another cluster.
+    frame: the answer, which begins at `at`, without its size. A base offset of -1 says that there is none and stays.
+    The log start offset of a shifted partition becomes -1 (unknown): the log that it speaks of begins in another
+    cluster.
     """
     if not _FIRST <= version <= _LAST:
         raise RemoteProtocolError(f"Produce version {version}: {_FIRST} to {_LAST} are read")
     try:
-        p = response_body_at(ApiKey.PRODUCE, version, frame, 0)
+        p = response_body_at(ApiKey.PRODUCE, version, frame, at)
         changed, p = _patch_answer(frame, p, version, shift)
     except (struct_error, _NotYetError):
-        raise RemoteProtocolError(f"produce response of {len(frame)} bytes ends inside a field") from None
+        raise RemoteProtocolError(f"produce response of {len(frame) - at} bytes ends inside a field") from None
     if p != len(frame):
-        raise RemoteProtocolError(f"produce response of {len(frame)} bytes: its fields take {p}")
+        raise RemoteProtocolError(f"produce response of {len(frame) - at} bytes: its fields take {p - at}")
     return changed
 
 

@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ha_core.wire import ApiKey, RemoteProtocolError, decode, encode, encode_response
-from ha_core.wire.fetch import MAX_CARRY_BYTES, FetchPatcher, FetchShift, scan_fetch_request
+from ha_core.wire.fetch import (
+    MAX_CARRY_BYTES,
+    FetchEntries,
+    FetchPatcher,
+    FetchShift,
+    leave_session,
+    scan_fetch_request,
+)
 from ha_core.wire.records import shift_batches
 from ha_core.wire.schemas import SCHEMAS
 from tests.wire.samples import batch, cut_lists, damaged, legacy, message, seeds
@@ -34,6 +41,33 @@ def test_a_fetch_request_is_scanned_as_the_codec_reads_it(version: int, seed: in
     assert scan[:3] == tuple(found[name] for name in ("replica_id", "session_id", "session_epoch"))
     assert buf[scan.rack_at : scan.rack_at + scan.rack_bytes] == found["rack_id"].encode()
     assert scan.topics == [t["topic"].encode() for t in found["topics"]]
+
+
+@given(st.sampled_from(VERSIONS), seeds)
+@settings(max_examples=200, deadline=None)
+def test_the_partitions_of_a_fetch_request_are_read_and_written_where_they_stand(version: int, seed: int) -> None:
+    # Given a request without tags
+    found = message(SCHEMAS[1].fields("request"), version, random.Random(seed))
+    body = bytearray(encode(ApiKey.FETCH, version, "request", {k: v for k, v in found.items() if k != "_tags"}))
+    scan, asked = scan_fetch_request(body, 0, len(body), version), decode(ApiKey.FETCH, version, "request", body)
+    if scan.entries is None:
+        return
+    # When its partitions are read where the scan has found them
+    entries = FetchEntries(version)
+    read = [list(entries.read(body, at, partitions)) for at, partitions in scan.entries]
+    # Then they are what the codec reads
+    assert read == [[(p["partition"], p["fetch_offset"]) for p in t["partitions"]] for t in asked["topics"]]
+    # And when other offsets are written there, and it is to be outside of any session
+    for at, partitions in scan.entries:
+        for number in range(partitions):
+            entries.write(body, at + number * entries.bytes, 1_000 + number)
+    leave_session(body, 0, version)
+    # Then nothing else has changed
+    for topic in asked["topics"]:
+        for number, partition in enumerate(topic["partitions"]):
+            partition |= {"fetch_offset": 1_000 + number, "current_leader_epoch": -1, "last_fetched_epoch": -1}
+    asked |= {"session_id": 0, "session_epoch": -1}
+    assert decode(ApiKey.FETCH, version, "request", body) == asked
 
 
 @given(st.sampled_from(VERSIONS), seeds)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.wire import RemoteProtocolError, encode, encode_request, read_request_header
+from ha_core.wire import RemoteProtocolError, encode, encode_request, encode_response, read_request_header
 from ha_core.wire.fetch import scan_fetch_request
-from ha_core.wire.likeness import FetchLike, ProduceLike
-from ha_core.wire.produce import scan_produce
+from ha_core.wire.likeness import OUTSIDE, STANDING, FetchLike, ProduceAnswerLike, ProduceLike
+from ha_core.wire.produce import patch_produce_response, scan_produce
 from tests.gateway.session.messages import FETCH, PRODUCE, fetch, produce
 from tests.wire.samples import damaged, seeds
 
@@ -47,7 +47,8 @@ def of_fetch(frame: bytearray) -> FetchLike | None:
     header = read_request_header(frame, 4, len(frame))
     assert header is not None
     scan = scan_fetch_request(frame, header.body_at, len(frame), header.api_version)
-    return FetchLike.of(frame, 0, header.body_at, len(frame), header.api_version, len(scan.topics))
+    epochs = STANDING if scan.session_epoch > 0 else OUTSIDE
+    return FetchLike.of(frame, 0, header.body_at, len(frame), header.api_version, len(scan.topics), epochs)
 
 
 def sized(frame: bytes | bytearray) -> bytearray:
@@ -67,7 +68,7 @@ def test_a_length_that_is_no_number_is_like_nothing() -> None:
     countless = sized(start + SIZE.pack(-1) + reader.topic + TOO_LONG + bytes(32) + reader.tail)
     # Then whoever reads it refuses it
     assert not like.matches(torn, 0, len(torn), len(torn))
-    assert not reader.matches(countless, 0, len(countless))
+    assert reader.entries(countless, 0, len(countless)) is None
 
 
 @pytest.mark.parametrize("version", [3, 7, 8, 9])
@@ -103,7 +104,7 @@ def test_what_is_like_a_fetch_names_no_more_than_a_fetch_may() -> None:
     with pytest.raises(RemoteProtocolError, match="elements"):
         scan_fetch_request(more, body.body_at, len(more), 12)
     # Then it is not like that one
-    assert like is None or not like.matches(more, 0, len(more))
+    assert like is None or like.entries(more, 0, len(more)) is None
 
 
 def damaged_frame(frame: bytearray, chance: random.Random) -> bytearray:
@@ -144,10 +145,56 @@ def test_a_damaged_fetch_that_is_like_another_is_read_as_one_of_the_same_topic(
     like = of_fetch(read(version, *range(min(partitions, 1)), epoch=epoch))
     assert like is not None
     frame = damaged_frame(read(version, *range(partitions), epoch=epoch), chance)
-    if len(frame) >= 12 and like.matches(frame, 0, len(frame)):
+    if len(frame) >= 12 and (found := like.entries(frame, 0, len(frame))) is not None:
         header = read_request_header(frame, 4, len(frame))
         assert header is not None
         scan = scan_fetch_request(frame, header.body_at, len(frame), version)
         assert scan.topics == [b"orders"] * min(partitions, 1)
         assert (scan.session_id, scan.session_epoch > 0) == (epoch[0], epoch[1] > 0)
         assert scan.replica_id == -1
+        # and finds the partitions where the pattern does
+        assert scan.entries is not None
+        assert scan.entries == [found] * min(partitions, 1)
+
+
+def answered(version: int, chance: random.Random) -> bytearray:
+    """What a broker says to a produce, nearly always of one partition that was written."""
+    entry: dict[str, Any] = {"index": chance.randrange(2)}
+    entry |= {"error_code": 0, "base_offset": chance.choice([0, 7, 1 << 62, -1])}
+    entry |= {"log_append_time_ms": -1, "log_start_offset": chance.choice([0, 5])}
+    if chance.random() < 0.1:
+        entry |= chance.choice([{"error_code": 6}, {"error_message": "why"}])
+    topics = [{"name": chance.choice(["orders"] * 9 + ["other"]), "partition_responses": [entry]}]
+    body = {"responses": topics * chance.choice([1] * 9 + [2]), "throttle_time_ms": chance.choice([0, 50])}
+    return bytearray(encode_response(PRODUCE, version, 7, encode(PRODUCE, version, "response", body)))
+
+
+@given(seeds, st.integers(3, 9), st.sampled_from([0, 3, -7, 1 << 62]))
+@settings(deadline=None, max_examples=400)
+def test_an_answer_of_the_usual_kind_is_shifted_as_any_other(seed: int, version: int, delta: int) -> None:
+    # Given how answers look that say that a batch was written, and one that may be damaged
+    chance = random.Random(seed)
+    like = ProduceAnswerLike.of(b"orders", version)
+    frame = answered(version, chance)
+    if chance.random() < 0.3:
+        frame = sized(frame[:8] + damaged(bytes(frame[8:]), chance))
+    as_it_was, shifts = bytes(frame), {(b"orders", 0): delta} if delta else {}
+    # When it is shifted as one of them
+    shifted = like is not None and like.shift(frame, 0, len(frame), shifts)
+    # Then either it is what reading it makes of it, or it stands as it did
+    if not shifted:
+        assert frame == as_it_was
+        return
+    expected = bytearray(as_it_was)
+    patch_produce_response(expected, version, shifts, 4)
+    assert frame == expected
+
+
+@pytest.mark.parametrize("version", range(5, 10))
+def test_the_usual_answer_is_of_the_usual_kind(version: int) -> None:
+    entry = {"index": 0, "error_code": 0, "base_offset": 7, "log_append_time_ms": -1, "log_start_offset": 0}
+    body = {"responses": [{"name": "orders", "partition_responses": [entry]}], "throttle_time_ms": 3}
+    frame = bytearray(encode_response(PRODUCE, version, 7, encode(PRODUCE, version, "response", body)))
+    like = ProduceAnswerLike.of(b"orders", version)
+    assert like is not None
+    assert like.shift(frame, 0, len(frame), {(b"orders", 0): 93})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.session import answers, exchange, rights
 from gateway.session.commands import BrokerLane, Refresh
 from gateway.session.fetch.fetch_session import FetchSession
+from gateway.session.fetch.here import PatchedFetch, patch
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
 from gateway.session.flow import Flow
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
@@ -15,7 +16,7 @@ from gateway.session.state import ConnectionState
 from ha_core.model import View
 from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.fetch import FetchScan, scan_fetch_request
-from ha_core.wire.likeness import FetchLike
+from ha_core.wire.likeness import FULL, OUTSIDE, STANDING, FetchLike
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
 
 CROSSING_WAIT_MS = 20
@@ -35,7 +36,7 @@ def fetch(session: ConnectionState, request: Request) -> None:
     scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
     routes = session.routes(request.client_id)
     if scan.replica_id >= 0:
-        _read(session, request, routes)
+        _read(session, request, routes, scan)
         return
     incremental = scan.session_id != 0 and scan.session_epoch > 0
     if not incremental:
@@ -51,7 +52,7 @@ def fetch(session: ConnectionState, request: Request) -> None:
         session.fetch_session = None
         session.reply(request, _empty(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     else:
-        _read(session, request, routes)
+        _read(session, request, routes, scan)
 
 
 def reads_here(session: ConnectionState, request: Request) -> bool:
@@ -62,34 +63,55 @@ def reads_here(session: ConnectionState, request: Request) -> bool:
 
 def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: list[bytes]) -> None:
     like = None
-    if session.unlimited(request):
-        like = FetchLike.of(request.buf, request.start, request.body_at, request.end, request.api_version, len(topics))
+    if scan.session_id != 0 and scan.session_epoch > 0:
+        like = _like(session, request, scan, STANDING)
+    elif (scan.session_id, scan.session_epoch) == (0, -1):
+        like = _like(session, request, scan, OUTSIDE)
     in_session, reads = scan.session_epoch >= 0, tuple(topics)
     if in_session:
         if session.fetch_session is None:
             session.fetch_session = FetchSession()
         session.fetch_session.add(topics)
         reads = tuple(session.fetch_session.topics)
-    if scan.rack_bytes:
-        # KIP-392: a broker would send this consumer to a replica by its own node id, which is no virtual node.
-        request.buf[scan.rack_at : scan.rack_at + scan.rack_bytes] = b"-" * scan.rack_bytes
+    _keep_at_leader(request, scan)
     if session.throttling.quotas is not None:
         session.throttling.cut_fetch(request, reads, session.now)
     if like is not None:
-        rack = (request.end - scan.rack_at, scan.rack_bytes)
-        session.remember(Flow(like, request, session.entry, (), reads, session.fetch_session, rack))
+        known, rack = session.fetch_session, (request.end - scan.rack_at, scan.rack_bytes)
+        session.remember(Flow(like, request, session.entry, reads=reads, fetch_session=known, rack=rack))
     session.pass_on(Passed(request, reads=reads, in_session=in_session), session.broker, request.frame)
+
+
+def _like(session: ConnectionState, request: Request, scan: FetchScan, epochs: tuple[int, int]) -> FetchLike | None:
+    """What others are like that go as this one does; None where each has to be looked at."""
+    if not session.unlimited(request):
+        return None
+    return FetchLike.of(
+        request.buf, request.start, request.body_at, request.end, request.api_version, len(scan.topics), epochs
+    )
+
+
+def _keep_at_leader(request: Request, scan: FetchScan) -> None:
+    """KIP-392: a broker would send this consumer to a replica by its own node id, which is no virtual node."""
+    if scan.rack_bytes:
+        request.buf[scan.rack_at : scan.rack_at + scan.rack_bytes] = b"-" * scan.rack_bytes
 
 
 def _empty(error: ErrorCode) -> Message:
     return {"error_code": int(error), "session_id": 0, "responses": []}
 
 
-def _read(session: ConnectionState, request: Request, routes: Routes) -> None:
+def _read(session: ConnectionState, request: Request, routes: Routes, scan: FetchScan) -> None:
     """Reads topics of which at least one is mapped, or elsewhere, or refuses all of them."""
+    if scan.entries is not None and not scan.forgets and scan.replica_id < 0 and session.here is not None:
+        named, version = tuple(scan.topics), request.api_version
+        patched = patch(request.buf, request.body_at, version, named, scan.entries, routes, session.gaps)
+        if patched is not None:
+            _pass_patched(session, request, routes, scan, patched)
+            return
     message = request.decode()
-    named = [topic["topic"].encode() for topic in message["topics"]]
-    if (most := session.throttling.most_bytes(request, named, session.now)) is not None:
+    asked = [topic["topic"].encode() for topic in message["topics"]]
+    if (most := session.throttling.most_bytes(request, asked, session.now)) is not None:
         message["max_bytes"] = min(message["max_bytes"], most)
     plan = FetchPlan(message, routes, session.gaps, session.shared.copies, session.now)
     if plan.refused:
@@ -113,6 +135,20 @@ def _read(session: ConnectionState, request: Request, routes: Routes) -> None:
         session.pass_on(pending, lane, request.rewritten(part))
         return
     exchange.begin(session, request, _gather(session, request, message, plan), leased=plan.live)
+
+
+def _pass_patched(
+    session: ConnectionState, request: Request, routes: Routes, scan: FetchScan, patched: PatchedFetch
+) -> None:
+    reads = patched.reads
+    if len(scan.topics) == 1 and scan.session_id == 0 and (like := _like(session, request, scan, FULL)) is not None:
+        rack = (request.end - scan.rack_at, scan.rack_bytes)
+        session.remember(Flow(like, request, session.entry, reads=reads, routes=routes, rack=rack))
+    patched.write(request.buf)
+    _keep_at_leader(request, scan)
+    if session.throttling.quotas is not None:
+        session.throttling.cut_fetch(request, reads, session.now)
+    session.pass_on(patched.pending(request), session.broker, request.frame)
 
 
 def _gather(session: ConnectionState, request: Request, message: Message, plan: FetchPlan) -> Exchange:

@@ -272,13 +272,13 @@ def _still_read(view: View, key: Partition, read: Read | None) -> bool:
     :param read: None: the topic had no map.
     """
     topic = view.topics.get(key[0])
+    if topic is None or not topic.mapped:
+        return read is None
     if read is None:
-        return topic is None or not topic.mapped
+        return False
     if read.extent.end is not None:
         return stands(view, key, read.extent)
-    return topic is not None and any(
-        extent.end is None and extent.same_stay(read.extent) for extent in topic.extents(key[1])
-    )
+    return any(extent.end is None and extent.same_stay(read.extent) for extent in topic.extents(key[1]))
 
 
 # -- the answer -----------------------------------------------------------------------------------------------------

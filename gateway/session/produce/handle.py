@@ -8,8 +8,9 @@ from gateway.rights import missing
 from gateway.session import exchange, rights, streaming
 from gateway.session.commands import Cause
 from gateway.session.flow import Flow
-from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send
+from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send, Shifted
 from gateway.session.produce.producer_order import Key
+from gateway.session.produce.settled import SettledTopic
 from gateway.session.produce.split import batches_at_cuts, split
 from gateway.session.produce.verdict import Judgement, batch_of_each, judge_head
 from gateway.session.reading import HalfSent
@@ -18,7 +19,7 @@ from gateway.session.request import Request, text
 from gateway.session.state import ConnectionState
 from ha_core.wire import RemoteProtocolError
 from ha_core.wire.likeness import ProduceLike
-from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
+from ha_core.wire.produce import ProduceScan, scan_produce
 from ha_core.wire.records import IN_TRANSACTION
 
 
@@ -104,11 +105,8 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics:
     if scan.acks == 0:
         session.send_unacknowledged(session.broker, request.frame, topics, scan.complete)
         return None
-    if session.unlimited(request):
-        end = request.end
-        like = ProduceLike.of(request.buf, request.start, end, end + request.missing, request.api_version, scan)
-        if like is not None:
-            session.remember(Flow(like, request, session.entry, tuple(topics)))
+    if (like := _like(session, request, scan)) is not None:
+        session.remember(Flow(like, request, session.entry, tuple(topics)))
     pending = Passed(request, tuple(topics) if scan.complete else None)
     session.pass_on(pending, session.broker, request.frame)
     return pending
@@ -119,8 +117,16 @@ def _write(verdict: Judgement, scan: ProduceScan) -> InFlight | None:
     session, request = verdict.session, verdict.request
     _notice(session, request, scan, verdict.local)
     session.throttling.wrote(request, scan, session.now)
-    if scan.acks != 0:
+    if scan.acks != 0 and (verdict.local or verdict.openers):
         return exchange.begin(session, request, _written(verdict), verdict.topics)
+    if scan.acks != 0:
+        settled = None
+        if scan.transactional_id is None and (like := _like(session, request, scan)) is not None:
+            settled = SettledTopic(verdict.topics[0], session.routes(request.client_id), request.api_version)
+            session.remember(Flow(like, request, session.entry, verdict.topics, settled))
+        pending = Shifted(request, verdict.topics, shifts=verdict.shifts, like=settled.like if settled else None)
+        session.pass_on(pending, session.broker, verdict.frame())
+        return pending
     session.send_unacknowledged(session.broker, verdict.frame(), verdict.topics, complete=True)
     if verdict.refusals:
         _leave_unanswered(session, verdict.refusals[0])
@@ -128,13 +134,17 @@ def _write(verdict: Judgement, scan: ProduceScan) -> InFlight | None:
 
 
 def _written(verdict: Judgement) -> Exchange:
-    request, lane = verdict.request, verdict.session.broker
+    lane = verdict.session.broker
     frame = (yield Send({lane: verdict.frame()}))[lane]
-    if verdict.local or verdict.openers:
-        return Answer(request.answer(verdict.merged(frame)))
-    answer = frame[4:]
-    patch_produce_response(answer, request.api_version, verdict.shifts)
-    return Answer(frame[:4] + answer)
+    return Answer(verdict.request.answer(verdict.merged(frame)))
+
+
+def _like(session: ConnectionState, request: Request, scan: ProduceScan) -> ProduceLike | None:
+    """What others are like that go as this one does; None where each has to be looked at."""
+    if not session.unlimited(request):
+        return None
+    end = request.end
+    return ProduceLike.of(request.buf, request.start, end, end + request.missing, request.api_version, scan)
 
 
 def _notice(session: ConnectionState, request: Request, scan: ProduceScan, local: Collection[Key] = ()) -> None:

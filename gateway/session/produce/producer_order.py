@@ -43,7 +43,7 @@ class ProducerOrder:
         self.earliest: dict[tuple[Key, int], _Refused] = {}
         """Of those that were refused."""
         self._until = 0.0
-        self._under_way: dict[tuple[Key, int], dict[tuple[int, int], float]] = {}
+        self.under_way: dict[tuple[Key, int], dict[tuple[int, int], float]] = {}
         """(epoch, base sequence) of what crosses a cut → when it departed last."""
 
     def watches(self, now: float) -> bool:
@@ -85,20 +85,20 @@ class ProducerOrder:
     def departed(self, key: Key, batch: Batch, now: float) -> None:
         """The batch goes to one cluster, and maybe to another one afterwards."""
         if _ordered(batch):
-            if len(self._under_way) >= MAX_REMEMBERED:
-                self._under_way = {
-                    place: sent for place, sent in self._under_way.items() if now - max(sent.values()) <= LOST_S
+            if len(self.under_way) >= MAX_REMEMBERED:
+                self.under_way = {
+                    place: sent for place, sent in self.under_way.items() if now - max(sent.values()) <= LOST_S
                 }
-            place = self._under_way.setdefault((key, batch.producer_id), {})
+            place = self.under_way.setdefault((key, batch.producer_id), {})
             place[batch.producer_epoch, batch.base_sequence] = now
 
     def arrived(self, key: Key, batch: Batch) -> None:
         """It is answered. What never is, because its connection broke, arrives by a retry, or is forgotten."""
-        place = self._under_way.get((key, batch.producer_id))
+        place = self.under_way.get((key, batch.producer_id))
         if place is not None:
             place.pop((batch.producer_epoch, batch.base_sequence), None)
             if not place:
-                del self._under_way[key, batch.producer_id]
+                del self.under_way[key, batch.producer_id]
 
     def admit_to_target(self, key: Key, batch: Batch, now: float) -> bool:
         """Lets a batch go straight to the target. False: one that has to come first is on its way across the cut.
@@ -117,13 +117,13 @@ class ProducerOrder:
         return _earlier(self._crossing(key, batch, now), batch)
 
     def _crossing(self, key: Key, batch: Batch, now: float) -> dict[tuple[int, int], float]:
-        place = self._under_way.get((key, batch.producer_id)) if self._under_way else None
+        place = self.under_way.get((key, batch.producer_id)) if self.under_way else None
         if place is None:
             return {}
         for lost in [sent for sent, at in place.items() if now - at > LOST_S]:
             del place[lost]
         if not place:
-            del self._under_way[key, batch.producer_id]
+            del self.under_way[key, batch.producer_id]
         return place
 
 

@@ -11,6 +11,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from gateway.session.produce.producer_order import Key
+from ha_core.model import LastSequences
+from ha_core.model.producer import is_gateway_id
+from ha_core.wire.records import Batch
+from ha_core.wire.sequences import at_or_before, last_sequence
+
 MAX_WAIT_S = 5.0
 """From the first retry on: a cluster that is gone must not keep its producers waiting."""
 MAX_REMEMBERED = 10_000
@@ -59,3 +65,18 @@ class Recalled:
             self._found.clear()
         self._since.pop(wanted, None)
         self._found[wanted] = Missing.NEVER if offset is None else offset
+
+
+def last_of(sequences: LastSequences | None, partition: int, batch: Batch) -> tuple[int, int] | None:
+    """(epoch, last sequence) of its producer in earlier terms."""
+    return None if sequences is None else sequences.partitions.get(partition, {}).get(batch.producer_id)
+
+
+def find_held(sequences: LastSequences | None, key: Key, batch: Batch) -> Held | None:
+    """The batch, if an earlier term holds it: no cut runs through one."""
+    last = last_of(sequences, key[1], batch) if is_gateway_id(batch.producer_id) else None
+    count = max(batch.records_count, batch.last_offset_delta + 1)
+    epoch, sequence = batch.producer_epoch, batch.base_sequence
+    if last is None or last[0] != epoch or not at_or_before(last_sequence(sequence, count), last[1]):
+        return None
+    return Held(*key, batch.producer_id, epoch, sequence, batch.records_count, batch.base_timestamp)

@@ -12,18 +12,16 @@ from typing import Any, NamedTuple
 
 from gateway.session.commands import Inquire, LookUp
 from gateway.session.produce.producer_order import Key
-from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Missing
+from gateway.session.produce.recalled import UNKNOWN_OFFSET, Missing, find_held, last_of
 from gateway.session.produce.terms import opens
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
-from ha_core.model import LastSequences
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode, RemoteProtocolError
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
-from ha_core.wire.sequences import at_or_before, last_sequence
 
 Batches = Mapping[Key, Batch | None]
 """Of a whole request, by partition; None where it names no records."""
@@ -60,7 +58,7 @@ def judge_head(session: ConnectionState, request: Request, scan: ProduceScan, ro
     if (
         batch is None
         or route.no_produce is not None
-        or _held(route.sequences, (topic, partition), batch)  # from the first look on, time to look it up runs
+        or find_held(route.sequences, (topic, partition), batch)  # from the first look on, time to look it up runs
         or (route.topic is not None and route.topic.crosses(partition))
     ):
         return None
@@ -131,7 +129,7 @@ class Judgement:
         name, partition = key
         route = routes.topic(name)
         topic, sequences = route.topic, route.sequences
-        held = None if batch is None else _held(sequences, key, batch)
+        held = None if batch is None else find_held(sequences, key, batch)
         if batch is not None and not order.admit(key, batch, now):
             if held is not None and recalled.offset(held, now) is Missing.NOT_YET:
                 self.session.emit(LookUp(held))  # while it waits
@@ -156,7 +154,7 @@ class Judgement:
             # Where the origin could not be asked what it had, nobody knows what has to come first.
             asked = sequences is not None and sequences.terms.get(partition) == extent.term
             if asked and shared.terms.watched(key, extent.term, batch.producer_id, now):
-                if not opens(batch, _last(sequences, partition, batch)):
+                if not opens(batch, last_of(sequences, partition, batch)):
                     self.session.emit(Inquire(extent.cluster, text(name), partition))
                     return Refusal.NEW_TERM
                 self.openers[key] = (extent.term, batch.producer_id)
@@ -221,21 +219,6 @@ class Judgement:
         outcome = self.local.get(key, Refusal.NO_LEADER)  # where the broker left it out
         error, offset = (outcome.code(self.request.api), -1) if isinstance(outcome, Refusal) else outcome
         return {"index": key[1], "error_code": int(error), "base_offset": offset}
-
-
-def _last(sequences: LastSequences | None, partition: int, batch: Batch) -> tuple[int, int] | None:
-    """(epoch, last sequence) of its producer in earlier terms."""
-    return None if sequences is None else sequences.partitions.get(partition, {}).get(batch.producer_id)
-
-
-def _held(sequences: LastSequences | None, key: Key, batch: Batch) -> Held | None:
-    """The batch, if an earlier term holds it: no cut runs through one."""
-    last = _last(sequences, key[1], batch) if is_gateway_id(batch.producer_id) else None
-    count = max(batch.records_count, batch.last_offset_delta + 1)
-    epoch, sequence = batch.producer_epoch, batch.base_sequence
-    if last is None or last[0] != epoch or not at_or_before(last_sequence(sequence, count), last[1]):
-        return None
-    return Held(*key, batch.producer_id, epoch, sequence, batch.records_count, batch.base_timestamp)
 
 
 def acknowledged(answer: Message) -> set[Key]:

@@ -1,0 +1,71 @@
+"""Fetches of mapped topics that the port's broker answers alone, as nearly all do: patched where they stand.
+
+`FetchPlan` decides what is read where. Here is only said of which fetches it would send all to the port's broker, and
+offsets are written into their bytes. Of all others it is said that they need a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gateway.session.fetch.plan import Gap
+from gateway.session.pending import Patched
+from gateway.session.request import Request, text
+from gateway.session.routes import Routes
+from ha_core.plan.facts import Partition
+from ha_core.wire.fetch import FetchEntries, FetchShift, TopicEntries, leave_session
+
+_ENTRIES = {version: FetchEntries(version) for version in range(4, 13)}
+
+
+class PatchedFetch(NamedTuple):
+    """What becomes of a full fetch.
+
+    :ivar offsets: by the position of their entry, those that the broker is asked for.
+    :ivar shifts: what is done to its answer.
+    """
+
+    body_at: int
+    version: int
+    reads: tuple[bytes, ...]
+    offsets: Sequence[tuple[int, int]]
+    shifts: Mapping[tuple[bytes, int], FetchShift]
+
+    def pending(self, request: Request) -> Patched:
+        return Patched(request, reads=self.reads, shifts=self.shifts)
+
+    def write(self, buf: bytearray) -> None:
+        """What changed since the last answer (KIP-227) would be of no use where that was for other offsets."""
+        leave_session(buf, self.body_at, self.version)
+        write = _ENTRIES[self.version].write
+        for at, offset in self.offsets:
+            write(buf, at, offset)
+
+
+def patch(
+    buf: bytearray,
+    body_at: int,
+    version: int,
+    topics: tuple[bytes, ...],
+    entries: Sequence[TopicEntries],
+    routes: Routes,
+    gaps: Mapping[Partition, Gap],
+) -> PatchedFetch | None:
+    """How a fetch of these topics is patched; None: it needs a plan."""
+    entry, offsets, shifts = _ENTRIES[version], list[tuple[int, int]](), dict[tuple[bytes, int], FetchShift]()
+    for topic, (first_at, partitions) in zip(topics, entries, strict=True):
+        route = routes.topic(topic)
+        if route.no_fetch is not None or route.mirror is not None:
+            return None
+        if route.topic is None:
+            continue
+        at = first_at
+        for partition, offset in entry.read(buf, first_at, partitions):
+            live = routes.live(topic, partition)
+            if live is None or offset < live.since or (gaps and (text(topic), partition) in gaps):
+                return None
+            offsets.append((at, offset - live.shift.delta))
+            shifts[live.key] = live.shift
+            at += entry.bytes
+    return PatchedFetch(body_at, version, topics, offsets, shifts)

@@ -1,0 +1,111 @@
+"""Mapped partitions of which nothing is left to decide: a batch goes there as the one before it did.
+
+`Judgement` decides. Here is only said of which batches it would decide the same: no earlier term holds them, they open
+none, and nothing else has to come first. Of all others it is said that they have to be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gateway.session.pending import Shifted
+from gateway.session.produce.producer_order import Key
+from gateway.session.produce.recalled import find_held
+from gateway.session.request import Request
+from gateway.session.routes import Routes
+from gateway.session.shared import Shared
+from ha_core.model import Extent, LastSequences
+from ha_core.model.producer import is_gateway_id, upstream_id
+from ha_core.wire.likeness import ProduceAnswerLike
+from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
+
+_MAX_PARTITIONS = 1_000
+"""Of one flow. More are judged one by one."""
+
+
+class Settled(NamedTuple):
+    """A partition that is written through the port's broker, and whose cut does not lie ahead.
+
+    :ivar like: how answers look.
+    :ivar shifts: what is added to offsets in them.
+    :ivar sequences: what earlier terms hold of its topic.
+    :ivar asked: whether the origin was asked for that when the term began: then producers have to open it.
+    """
+
+    key: Key
+    term: int
+    like: ProduceAnswerLike | None
+    shifts: Mapping[Key, int]
+    sequences: LastSequences | None
+    asked: bool
+
+    def producer_id(self, batch: Batch, shared: Shared, now: float) -> int | None:
+        """Under which the batch goes; None: it has to be judged."""
+        producer_id, term = batch.producer_id, self.term
+        if term == 0 or not is_gateway_id(producer_id):
+            return producer_id
+        if find_held(self.sequences, self.key, batch) is not None:
+            return None
+        if self.asked and shared.terms.watched(self.key, term, producer_id, now):
+            return None
+        return upstream_id(producer_id, term)
+
+
+class Goes(NamedTuple):
+    """What is to be done with a batch.
+
+    :ivar producer_id: under which it goes.
+    """
+
+    settled: Settled
+    batch: Batch
+    producer_id: int
+
+    def pending(self, request: Request) -> Shifted:
+        settled = self.settled
+        return Shifted(request, (settled.key[0],), shifts=settled.shifts, like=settled.like)
+
+    def write(self, buf: bytearray) -> None:
+        if self.producer_id != self.batch.producer_id:
+            rewrite_producer_id(buf, self.batch.at, self.producer_id)
+
+
+class SettledTopic:
+    """The partitions of a mapped topic, through one port, on one snapshot."""
+
+    __slots__ = ("_name", "_partitions", "_routes", "like")
+
+    def __init__(self, name: bytes, routes: Routes, version: int) -> None:
+        self._name, self._routes = name, routes
+        self._partitions: dict[int, Settled | None] = {}
+        self.like = ProduceAnswerLike.of(name, version)
+
+    def settles(
+        self, buf: bytearray, partition: int, at: int, end: int, stop: int, shared: Shared, now: float
+    ) -> Goes | None:
+        """How the records of a partition, from `at` to `stop`, go; before `end` they have come. None: they have to be
+        judged."""
+        known = self._partitions
+        settled = known[partition] if partition in known else self._find(partition)
+        if settled is None or shared.producer_order.under_way:
+            return None
+        batch = first_batch(buf, at, end, stop)
+        if batch is None or batch.records_count < 0 or batch.last_offset_delta < 0:
+            return None
+        producer_id = settled.producer_id(batch, shared, now)
+        return None if producer_id is None else Goes(settled, batch, producer_id)
+
+    def _find(self, partition: int) -> Settled | None:
+        routes, name = self._routes, self._name
+        route = routes.topic(name)
+        if route.no_produce is not None or route.topic is None or route.topic.crosses(partition):
+            return None
+        extent = routes.writer(route.topic, partition)
+        if not isinstance(extent, Extent) or len(self._partitions) >= _MAX_PARTITIONS:
+            return None
+        key, sequences = (name, partition), route.sequences
+        asked = sequences is not None and sequences.terms.get(partition) == extent.term
+        shifts = {key: extent.shift} if extent.shift else {}
+        settled = self._partitions[partition] = Settled(key, extent.term, self.like, shifts, sequences, asked)
+        return settled

@@ -1,0 +1,111 @@
+"""A fetch of mapped topics that one broker answers is patched where it stands, as a plan would have written it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.copies import Copies
+from gateway.session.fetch.here import patch
+from gateway.session.fetch.plan import FetchPlan, Gap
+from gateway.session.snapshot import Port
+from ha_core.model import Crossing, Extent, Fence, Topic
+from ha_core.model.extent import append, identity
+from ha_core.plan.facts import Partition
+from ha_core.wire import decode, encode
+from ha_core.wire.fetch import scan_fetch_request
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, fetch, fetched, moved, state
+from tests.gateway.session.talk import EAST, Talk
+
+
+def mapped(name: str, chance: random.Random) -> Topic | None:
+    """A topic of two partitions that has moved a few times, or none."""
+    if chance.random() < 0.1:
+        return None
+    partitions: dict[int, tuple[Extent, ...]] = {}
+    writer = "east"
+    for number in range(2):
+        extents, writer, cut = identity("west"), "west", 0
+        for _ in range(chance.choice([0, 1, 1, 2, 3])):
+            writer = "east" if writer == "west" else "west"
+            cut += chance.randrange(30)
+            extents = append(extents, writer, cut, chance.randrange(60))
+        if len(extents) > 1 and chance.random() < 0.1:
+            extents = (extents[0].model_copy(update={"ignored": True}), *extents[1:])
+        partitions[number] = extents
+    crossing = chance.choice([None] * 8 + [Crossing(operation="m", state="open")])
+    fence = chance.choice([None] * 8 + [Fence(operation="op")])
+    return Topic(name=name, writer=writer, partitions=partitions, crossing=crossing, fence=fence)
+
+
+@given(st.integers(0, 1 << 32), st.integers(4, 12))
+@settings(deadline=None, max_examples=500)
+def test_a_fetch_that_is_patched_where_it_stands_is_what_a_plan_makes_of_it(seed: int, version: int) -> None:
+    # Given two topics that have moved to and fro, and a reader of both
+    chance = random.Random(seed)
+    topics = [topic for name in ("orders", "other") if (topic := mapped(name, chance)) is not None]
+    talk = Talk(state(*topics), Port(chance.choice(["east", "west"]), 1))
+    routes = talk.session.routes("app")
+    named = [(name, number, chance.randrange(120)) for name in ("orders", "other") for number in range(2)]
+    gaps = {("orders", 0): Gap(named[0][2], 90)} if chance.random() < 0.1 else dict[Partition, Gap]()
+    body = bytearray(encode(FETCH, version, "request", fetch(*named, session=chance.choice([(0, 0), (0, -1)]))))
+    message, scan = decode(FETCH, version, "request", body), scan_fetch_request(body, 0, len(body), version)
+    plan = FetchPlan(message, routes, gaps, Copies(), talk.now)
+    # When its fetch needs no plan
+    assert scan.entries is not None
+    patched = patch(body, 0, version, tuple(scan.topics), scan.entries, routes, gaps)
+    if patched is None:
+        return
+    # Then a plan sends all of it to the port's broker, for open extents, and reads nothing else
+    assert list(plan.parts) == [talk.session.here]
+    assert not any((plan.local, plan.closed, plan.copies, plan.both))
+    assert not any(read.opens or read.extent.end is not None for read in plan.reads.values())
+    # and asks for the same, and does the same to the answer
+    patched.write(body)
+    (parts,) = plan.parts.values()
+    sent = decode(FETCH, version, "request", body)["topics"]
+    asked = {(topic["topic"], one["partition"]): one for topic in sent for one in topic["partitions"]}
+    assert asked == {(name, p["partition"]): _spoken(p, version) for name, entries in parts.items() for p in entries}
+    assert patched.shifts == plan.shifts()
+
+
+def _spoken(entry: dict[str, Any], version: int) -> dict[str, Any]:
+    """As the version can say it."""
+    spoken = encode(FETCH, version, "request", {"topics": [{"topic": "t", "partitions": [entry]}]})
+    ((found,),) = [topic["partitions"] for topic in decode(FETCH, version, "request", spoken)["topics"]]
+    return found  # type: ignore[no-any-return]
+
+
+def test_many_fetches_need_no_plan() -> None:
+    # Given as many as above
+    found = 0
+    for seed in range(300):
+        chance = random.Random(seed)
+        topics = [topic for name in ("orders", "other") if (topic := mapped(name, chance)) is not None]
+        talk = Talk(state(*topics), Port("east", 1))
+        named = [("orders", 0, chance.randrange(120))]
+        body = bytearray(encode(FETCH, 12, "request", fetch(*named)))
+        scan = scan_fetch_request(body, 0, len(body), 12)
+        assert scan.entries is not None
+        found += patch(body, 0, 12, (b"orders",), scan.entries, talk.session.routes("app"), {}) is not None
+    # Then that is said of many of them
+    assert found > 50
+
+
+def test_an_answer_whose_topic_has_lost_its_map_meanwhile_and_is_fenced_anew_ends_nothing() -> None:
+    # Given a reader at a cut that lies ahead, who asks both clusters
+    crossing = moved().model_copy(update={"writer": "east", "crossing": Crossing(operation="m", state="open")})
+    talk = Talk(state(crossing), Port("east", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
+    (request,) = talk.asked(EAST)
+    # When its topic has a fence and no map by the time of the answer
+    talk.follow(state(Topic(name="orders", fence=Fence(operation="op")), revision=2))
+    talk.answer(EAST, request, fetched(("orders", 0, 60, batch(50))))
+    # Then the reader is told nothing of what was read, and goes on
+    (answer,) = talk.answers()
+    assert not answer["responses"][0]["partitions"][0]["records"]
+    assert talk.closed is None
