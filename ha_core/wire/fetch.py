@@ -17,6 +17,7 @@ _SHORT = Struct(">h").unpack_from
 _INT = Struct(">i")
 _LONG = Struct(">q")
 _TWO_LONGS = Struct(">qq")
+_THREE_LONGS = Struct(">qqq")
 _TWO_INTS = Struct(">ii")
 _VERSIONS = (4, 12)
 _SESSION_AT = 17
@@ -304,8 +305,9 @@ def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift], read: Co
                 while end - p < 4:
                     b, p, end = yield p
                 p += 4
-            if tagged and p < end and b[p] < 2:
-                size, p = 0, p + 1
+            if tagged and end - p >= 5:
+                size, p = read_uvarint(b, p)
+                size = size - 1 if size else 0
             else:
                 size, (b, p, end) = yield from _count(b, p, end, tagged)
             if read is not None:
@@ -346,10 +348,17 @@ def _moved(offset: int, delta: int) -> int:
 
 def _patch_partition(b: Any, p: int, version: int, shift: FetchShift) -> None:
     high, stable = _TWO_LONGS.unpack_from(b, p)
-    _TWO_LONGS.pack_into(b, p, _moved(high, shift.delta), _moved(stable, shift.delta))
-    if version >= 5:
-        start = -1 if shift.log_start_unknown else _moved(_LONG.unpack_from(b, p + 16)[0], shift.delta)
-        _LONG.pack_into(b, p + 16, start)
+    delta = shift.delta
+    if 0 <= high + delta <= _MAX_OFFSET and high == stable >= 0:  # as nearly always
+        high = stable = high + delta
+    else:
+        high, stable = _moved(high, delta), _moved(stable, delta)
+    if version < 5:
+        _TWO_LONGS.pack_into(b, p, high, stable)
+    elif shift.log_start_unknown:
+        _THREE_LONGS.pack_into(b, p, high, stable, -1)
+    else:
+        _THREE_LONGS.pack_into(b, p, high, stable, _moved(_LONG.unpack_from(b, p + 16)[0], delta))
 
 
 def _count(b: Any, p: int, end: int, tagged: bool) -> Generator[int, Feed, tuple[int, Feed]]:

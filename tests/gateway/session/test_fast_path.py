@@ -292,7 +292,7 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(place, attribute, counted)
     # When some plays are played
-    for seed in range(60):
+    for seed in range(100):
         play = Play(seed)
         for kind, what in events(play.chance, 60):
             play.happens(kind, what)
