@@ -261,13 +261,15 @@ Walk = Generator[int, Feed, int]
 def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift], read: Counter[bytes] | None) -> Walk:
     """The frame as a coroutine: it yields how far it is, and is sent (buffer, position, end) from there on.
 
-    What is empty, as most of it is, is passed here without the cost of another coroutine.
+    What is empty or short, as most of it is, is passed here without the cost of another coroutine.
     """
     tagged = version >= _FLEXIBLE
     fixed = 30 if version >= 5 else 22  # partition, error, high watermark, last stable offset, log start offset
     b, p, end = yield 0
     head = 4
-    if tagged:
+    if tagged and end - p > 4 and b[p + 4] == 0:
+        p, head = p + 5, 0
+    elif tagged:
         while end - p < head:
             b, p, end = yield p
         b, p, end = yield from _tags(b, p + 4, end, None)
@@ -276,10 +278,20 @@ def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift], read: Co
     while end - p < head:
         b, p, end = yield p
     p += head
-    topics, (b, p, end) = yield from _count(b, p, end, tagged)
+    if tagged and p < end and 0 < b[p] < 128:
+        topics, p = b[p] - 1, p + 1
+    else:
+        topics, (b, p, end) = yield from _count(b, p, end, tagged)
     for _ in range(topics):
-        name, (b, p, end) = yield from _name(b, p, end, tagged)
-        partitions, (b, p, end) = yield from _count(b, p, end, tagged)
+        if tagged and p < end and 0 < b[p] < 128 and end - p >= b[p]:
+            name_at, p = p + 1, p + b[p]
+            name = bytes(b[name_at:p])
+        else:
+            name, (b, p, end) = yield from _name(b, p, end, tagged)
+        if tagged and p < end and 0 < b[p] < 128:
+            partitions, p = b[p] - 1, p + 1
+        else:
+            partitions, (b, p, end) = yield from _count(b, p, end, tagged)
         for _ in range(partitions):
             while end - p < fixed:
                 b, p, end = yield p
