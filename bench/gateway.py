@@ -2,7 +2,8 @@
 
 `--path NAME=HOST:PORT[,PID]` names one: a bootstrap address, and the process that is charged with all that it has
 started. The first path is what the others are compared with. Without any, two clusters and a gateway are started here,
-and the paths are direct and through the gateway, to a topic that never moved and to one that did (mapped).
+and the paths are direct and through the gateway, to a topic that never moved and to one that did (mapped);
+then the same with TLS, which the gateway ends.
 
 Throughput is by Kafka's own tools; latency and the cost of a request by whole requests with pauses between them, since
 caches are cold between real ones.
@@ -10,20 +11,25 @@ caches are cold between real ones.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path as Folder
 from statistics import median
 from typing import Any, NamedTuple
 
 from bench.figures import Outcome, Table, number, paired_ratio, spread, turns
-from bench.ground import BenchError, Say, Scale, create_topic, direct, load, switch, up
+from bench.ground import CLUSTERS, BenchError, Say, Scale, create_topic, direct, load, switch, up
 from bench.java_performance import consumed_mb_s, produced_mb_s
 from bench.process_cost import cpu_ns, rss_bytes
+from bench.tls_sides import BROKER_TLS, CLUSTER, sides
+from stack.harness import Stack
 
 KIB = 1024
 ROUNDS = (6, 1)
 VOLUME_BYTES = (400_000_000, 20_000_000)
 """Of one run of a tool."""
+FIRST = 50
 SAMPLES = (2_000, 100)
 """Requests of a kind to each path in a round, one in flight."""
 PAUSE_S = 0.001
@@ -36,6 +42,8 @@ class Path(NamedTuple):
     """A way to a topic.
 
     :ivar base: the path that it is compared with; None: it is one.
+    :ivar offset: of a record that is read again and again.
+    :ivar ca_file: the authority of its certificate; None: it speaks no TLS.
     """
 
     name: str
@@ -43,6 +51,16 @@ class Path(NamedTuple):
     pid: int | None
     topic: str
     base: str | None
+    offset: int = 0
+    ca_file: str | None = None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Of Kafka's tools."""
+        if self.ca_file is None:
+            return {}
+        trusted = {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ca_file}
+        return {"security.protocol": "SSL", **trusted}
 
 
 def parse(texts: Sequence[str], topic: str) -> list[Path]:
@@ -64,21 +82,41 @@ def run(scale: Scale, say: Say) -> Outcome:
         paths = parse(scale.paths, f"bench-{int(time.time())}")
         create_topic(paths[0].bootstrap, paths[0].topic, 1)
         return _measured(paths, scale, say)
-    with up(1, say) as stack:
-        create_topic(direct(stack, "west"), "plain", 1)
-        create_topic(direct(stack, "east"), "carried", 1)
-        say("a topic moves, so that it is mapped")
-        switch(stack, "topic:carried", "east", "west")
-        pid = int(stack.gateways[0]["pid"])
-        return _measured(
-            [
-                Path("direct", direct(stack, "west"), None, "plain", None),
-                Path("gateway", stack.bootstrap, pid, "plain", "direct"),
-                Path("gateway, mapped", stack.bootstrap, pid, "carried", "direct"),
-            ],
-            scale,
-            say,
-        )
+    with up(1, say) as stack, tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
+        plain = _measured(_paths(stack, "west", "", direct(stack, "west"), None, say), scale, say)
+        with sides(stack, Folder(folder), say, proxied=False) as found:
+            broker = next(side for side in found if side.name == BROKER_TLS)
+            paths = _paths(stack, CLUSTER, ", TLS", broker.bootstrap, str(broker.ca_file), say)
+            enciphered = _measured(paths, scale, say)
+    return Outcome({"plain": plain.figures, "tls": enciphered.figures}, (*plain.tables, *enciphered.tables))
+
+
+def _paths(stack: Stack, cluster: str, name: str, broker: str, ca_file: str | None, say: Say) -> list[Path]:
+    """Direct and through the gateway, to a topic that has always been in a cluster and to one that came there."""
+    pid, stays, comes = int(stack.gateways[0]["pid"]), f"stays-{cluster}", f"comes-{cluster}"
+    (other,) = CLUSTERS.keys() - {cluster}
+    create_topic(direct(stack, cluster), stays, 1)
+    create_topic(direct(stack, other), comes, 1)
+    _write_first(direct(stack, other), comes)
+    say(f"a topic moves to {cluster}, so that it is mapped")
+    switch(stack, f"topic:{comes}", other, cluster)
+    base = Path(f"direct{name}", broker, None, stays, None, 0, ca_file)
+    return [
+        base,
+        Path(f"gateway{name}", stack.bootstrap, pid, stays, base.name, 0, ca_file),
+        Path(f"gateway, mapped{name}", stack.bootstrap, pid, comes, base.name, FIRST + 1, ca_file),
+    ]
+
+
+def _write_first(bootstrap: str, topic: str) -> None:
+    """Records before a topic moves: behind them offsets of the cluster and of clients differ."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 3})
+    for written in range(FIRST):
+        producer.produce(topic, b"%d" % written)
+    if left := producer.flush(30):
+        raise BenchError(f"{left} of {FIRST} records were not written to {topic} at {bootstrap} in 30 s")
 
 
 def _measured(paths: Sequence[Path], scale: Scale, say: Say) -> Outcome:
@@ -110,7 +148,7 @@ def _throughput(paths: Sequence[Path], kind: str, scale: Scale, say: Say) -> dic
     for round_number, order in enumerate(turns([path.name for path in paths], 1 + scale.pick(*ROUNDS))):
         for path in (next(one for one in paths if one.name == name) for name in order):
             before = cpu_ns(path.pid) if path.pid is not None else 0
-            rate = tool(path.bootstrap, path.topic, records, KIB)
+            rate = tool(path.bootstrap, path.topic, records, KIB, path.settings)
             if round_number > 0:
                 found[path.name]["mb_s"].append(rate)
                 if path.pid is not None:
@@ -146,6 +184,8 @@ def _calls(
                 record_bytes=size,
                 pause_s=PAUSE_S,
                 seed=scale.seed,
+                offset=path.offset,
+                ca_file=path.ca_file,
             )
             taken[path.name] += asked["seconds"]
             if path.pid is not None:

@@ -32,19 +32,21 @@ def requests(
     record_bytes: int,
     pause_s: float,
     seed: int,
+    offset: int = 0,
     ca_file: str | None = None,
 ) -> dict[str, Any]:
     """Seconds of `samples` requests from sending to answer, and how many were asked in all: `{"seconds", "asked"}`.
 
     :param target: bootstrap address and topic.
-    :param kind: `produce`, one record to partition 0; or `fetch`, the first batch of it.
+    :param kind: `produce`, one record to partition 0; or `fetch`, the batch at `offset` of it.
     :param connections: that take turns.
     :raises OSError: the path is gone. :raises ValueError: an answer is that to another request, or an error.
     """
     bootstrap, topic = target
-    make_body = _produce_body if kind == "produce" else _fetch_body
     api, version = (ApiKey.PRODUCE, PRODUCE_VERSION) if kind == "produce" else (ApiKey.FETCH, FETCH_VERSION)
-    frame = bytearray(encode_request(api, version, 0, "bench", make_body(topic, record_bytes, seed)))
+    produces = kind == "produce"
+    body = _produce_body(topic, record_bytes, seed) if produces else _fetch_body(topic, record_bytes, offset)
+    frame = bytearray(encode_request(api, version, 0, "bench", body))
     taken: list[float] = []
     with ExitStack() as stack:
         address = broker_of(bootstrap, topic, ca_file)
@@ -104,11 +106,11 @@ def _produce_body(topic: str, record_bytes: int, seed: int) -> bytes:
     return encode(ApiKey.PRODUCE, PRODUCE_VERSION, "request", message)
 
 
-def _fetch_body(topic: str, record_bytes: int, _seed: int) -> bytes:
+def _fetch_body(topic: str, record_bytes: int, offset: int) -> bytes:
     part = {
         "partition": 0,
         "current_leader_epoch": -1,
-        "fetch_offset": 0,
+        "fetch_offset": offset,
         "last_fetched_epoch": -1,
         "log_start_offset": -1,
         "partition_max_bytes": record_bytes,

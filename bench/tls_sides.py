@@ -61,9 +61,10 @@ class _Ports:
 
 
 @contextmanager
-def sides(stack: Stack, folder: Path, say: Say) -> Iterator[list[Side]]:
+def sides(stack: Stack, folder: Path, say: Say, proxied: bool = True) -> Iterator[list[Side]]:
     """Every side there is; what is not installed is said and left out.
 
+    :param proxied: whether proxies are among them.
     :param stack: with one cluster of one broker and one gateway; both are started anew.
     """
     authority = Authority(folder)
@@ -72,7 +73,7 @@ def sides(stack: Stack, folder: Path, say: Say) -> Iterator[list[Side]]:
     with ExitStack() as ends:
         ends.callback(block.close)
         own = block.take()
-        proxies = {name: _Ports(block.take(), block.take()) for name in installed(say)}
+        proxies = {name: _Ports(block.take(), block.take()) for name in (installed(say) if proxied else ())}
         _give_listeners(stack, own, proxies, certificate)
         _speak_tls(stack, certificate)
         yield [
