@@ -29,7 +29,7 @@ class Judged(Protocol):
 class Judges:
     def __init__(self, loop: asyncio.AbstractEventLoop, accounts: KnownAccounts) -> None:
         self._loop, self._accounts = loop, accounts
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="judge")
+        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="judge")
         self.waiting = 0
 
     def ask(self, connection: Judged, question: Question) -> None:
@@ -39,11 +39,11 @@ class Judges:
             self._loop.call_soon(connection.judged, _TOO_MANY)
             return
         self.waiting += 1
-        work = self._loop.run_in_executor(self._pool, self._accounts.find_out, question)
+        work = self._loop.run_in_executor(self.pool, self._accounts.find_out, question)
         work.add_done_callback(lambda done: self._tell(connection, done))
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self.pool.shutdown(wait=False, cancel_futures=True)
 
     def _tell(self, connection: Judged, done: asyncio.Future[Verdict]) -> None:
         self.waiting -= 1
