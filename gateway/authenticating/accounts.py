@@ -23,7 +23,7 @@ from ha_core.wire.sasl_steps import Bearer, Candidate, KeyOf, Plain, Question, R
 
 MAX_REMEMBERED = 10_000
 STRONGEST = next(reversed(HASHES))
-"""Of users of a platform and of `switchyard users entry`, who have keys of all; so a phantom takes as long as they do."""
+"""Users of a platform, and those of `switchyard users entry`, have it: so a phantom takes as long as they do."""
 
 
 @dataclass(frozen=True, slots=True)

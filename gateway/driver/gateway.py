@@ -185,6 +185,7 @@ class Gateway:
         )
         # What connections need (`ConnectionHost`) and a part does by itself:
         self.farewell = self.clients.farewells.see_off
+        self.newcomers = self.clients.newcomers
         self.pipe = Pipe()
         self.progressed = self.drains.progressed
         self.failed = asyncio.Event()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from gateway.driver.admission import HURRY_S, Logins, Shares, share
 from gateway.driver.damped import Damped
 from gateway.driver.gateway import Gateway
 from gateway.driver.listeners import ACCEPTS_PER_TURN, Listeners
+from gateway.driver.newcomers import Newcomers
 from gateway.session.snapshot import Port
 from ha_core.wire import encode, encode_request
 from stack.memory_store import MemoryStore
@@ -58,7 +60,7 @@ def test_without_a_descriptor_left_the_listeners_rest_and_few_lines_say_so(
     # Given a listener that has clients waiting, and no descriptor for them
     monkeypatch.setattr(socket, "create_server", lambda *_, **__: Full())
     loop = Loop()
-    listeners = Listeners(loop, lambda: True, lambda *_: None, Damped())  # type: ignore[arg-type]
+    listeners = Listeners(loop, lambda: True, lambda: False, lambda *_: None, Damped())  # type: ignore[arg-type]
     listeners.listen("", 1, Port())
     # When it is looked at as long as it is read
     looks = 0
@@ -85,7 +87,7 @@ def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
             room[0] -= 1
             came.append(sock)
 
-        listeners = Listeners(asyncio.get_running_loop(), lambda: room[0] > 0, arrived, Damped())
+        listeners = Listeners(asyncio.get_running_loop(), lambda: room[0] > 0, lambda: False, arrived, Damped())
         listeners.listen("127.0.0.1", 0, Port("east", 1))
         address = next(iter(listeners._open)).getsockname()
         clients = [socket.create_connection(address) for _ in range(5)]
@@ -94,6 +96,38 @@ def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
         room[0] += 2
         await asyncio.sleep(0.2)
         assert len(came) == 5
+        listeners.close()
+        for sock in (*clients, *came):
+            sock.close()
+
+    asyncio.run(scenario())
+
+
+def test_while_many_wait_to_be_read_the_next_ones_wait_in_the_kernel_and_none_is_lost() -> None:
+    async def scenario() -> None:
+        # Given newcomers of whom as many wait as may
+        loop = asyncio.get_running_loop()
+        newcomers, came, read = Newcomers(loop), list[socket.socket](), list[int]()
+
+        def arrived(sock: socket.socket, _place: Port, _host: str) -> None:
+            number = len(came)
+            came.append(sock)
+            if newcomers.admits(lambda: read.append(number)):
+                read.append(number)
+
+        while not newcomers.busy:
+            newcomers.admits(lambda: time.sleep(0.001))
+        # When more of them connect
+        listeners = Listeners(loop, lambda: True, lambda: newcomers.busy, arrived, Damped())
+        listeners.listen("127.0.0.1", 0, Port("east", 1))
+        address = next(iter(listeners._open)).getsockname()
+        clients = [socket.create_connection(address) for _ in range(40)]
+        await asyncio.sleep(0)
+        # Then they are taken, and read, when those before them were
+        assert not came
+        await asyncio.sleep(0.3)
+        assert len(came) == len(clients)
+        assert read == [*range(len(clients))]
         listeners.close()
         for sock in (*clients, *came):
             sock.close()

@@ -10,6 +10,7 @@ import socket
 import time
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -107,10 +108,37 @@ def test_a_wrong_proof_is_refused_after_its_delay_while_others_are_served(mechan
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_login_that_has_to_wait_for_its_turn_goes_on_and_others_are_served_meanwhile(
+    mechanism: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as gateway:
+            good = await asyncio.to_thread(connect, gateway, profile(mechanism, tmp_path))
+            # Given others, who are read before it and take a second
+            order: list[str] = []
+            slow, last = partial(time.sleep, 0.025), partial(order.append, "the others")
+            for other in (*[slow] * 40, last):
+                if gateway.newcomers.admits(other):
+                    other()
+            # When it logs in
+            login = asyncio.create_task(asyncio.to_thread(connect, gateway, profile(mechanism, tmp_path)))
+            login.add_done_callback(lambda _: order.append("the login"))
+            # Then who is in waits for none of them, and it comes in behind them
+            assert await asyncio.to_thread(good.call, ApiKey.METADATA, {"topics": []})
+            assert order == []
+            (await login).close()
+            assert order == ["the others", "the login"]
+            good.close()
+
+    asyncio.run(scenario())
+
+
 IN_THE_OPEN = {"old": "in the open"}
+MIXED = IN_THE_OPEN | entry("alice", PASSWORD, 4096)
 
 
-@pytest.mark.parametrize(("users", "judged"), [(IN_THE_OPEN, False), (IN_THE_OPEN | entry("alice", PASSWORD, 4096), True)])
+@pytest.mark.parametrize(("users", "judged"), [(IN_THE_OPEN, False), (MIXED, True)])
 def test_while_others_wait_for_their_verdict_a_wrong_password_does_not_tell_who_exists(
     users: Mapping[str, Any], judged: bool, tmp_path: Path
 ) -> None:
