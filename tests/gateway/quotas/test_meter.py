@@ -130,6 +130,10 @@ def test_where_others_may_have_used_all_of_a_quota_the_share_may_be_used_but_not
     assert max(steady.take(27.0, 90.0, 60.0 + second) for second in range(1, 31)) < 0.1
     # and not ten seconds' worth at once
     assert eager.take(90.0, 90.0, 60.5) > 2.0
+    # and what is owed is not forgotten
+    owed_s = eager.owed_s(61.0)
+    eager.presume(61.0)
+    assert eager.owed_s(61.0) == pytest.approx(owed_s)
 
 
 def test_a_meter_is_idle_when_there_is_nothing_to_remember() -> None:
