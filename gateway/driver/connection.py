@@ -85,12 +85,10 @@ class ClientConnection:
         self._wake: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._going_on = False
-        self._queues = False
-        """It is read when its turn comes: it has not logged in."""
         self._want()
 
-    def _client_readable(self, in_turn: bool = False) -> None:
-        if not (in_turn or self.session.entry.entered or self._admitted()):
+    def _client_readable(self) -> None:
+        if not (self.session.entry.entered or self.host.newcomers.may_be_read()):
             return
         try:
             session, host = self.session, self.host
@@ -123,21 +121,6 @@ class ClientConnection:
             self._receive(kept + count)
         except Exception:
             self._failed()
-
-    def _admitted(self) -> bool:
-        """Whether a client that has not logged in is read now; if not, it is in its turn."""
-        if self.host.newcomers.admits(self._turn_has_come):
-            return True
-        self._queues = True
-        self.client.want(False)
-        return False
-
-    def _turn_has_come(self) -> None:
-        self._queues = False
-        if not self.ended:
-            self._want()
-            if self.client.reading:
-                self._client_readable(in_turn=True)
 
     def _splice_to_broker(self) -> bool:
         """What has come of the rest of a long request goes on inside the kernel. False: it has to come by here."""
@@ -558,7 +541,7 @@ class ClientConnection:
             # Not at once: others have their turn in between.
             self._going_on = True
             self.host.loop.call_soon(self._go_on)
-        self.client.want(told and not (clogged or session.paused or self._queues))
+        self.client.want(told and not (clogged or session.paused))
         free = not self.client.pending or not told
         for broker in self.brokers.values():
             if broker.channel is not None:

@@ -10,7 +10,6 @@ import socket
 import time
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -109,27 +108,20 @@ def test_a_wrong_proof_is_refused_after_its_delay_while_others_are_served(mechan
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_login_that_has_to_wait_for_its_turn_goes_on_and_others_are_served_meanwhile(
-    mechanism: str, tmp_path: Path
-) -> None:
+def test_logins_that_come_at_once_are_read_in_turn_and_all_come_in(mechanism: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as gateway:
-            good = await asyncio.to_thread(connect, gateway, profile(mechanism, tmp_path))
-            # Given others, who are read before it and take a second
-            order: list[str] = []
-            slow, last = partial(time.sleep, 0.025), partial(order.append, "the others")
-            for other in (*[slow] * 40, last):
-                if gateway.newcomers.admits(other):
-                    other()
-            # When it logs in
-            login = asyncio.create_task(asyncio.to_thread(connect, gateway, profile(mechanism, tmp_path)))
-            login.add_done_callback(lambda _: order.append("the login"))
-            # Then who is in waits for none of them, and it comes in behind them
-            assert await asyncio.to_thread(good.call, ApiKey.METADATA, {"topics": []})
-            assert order == []
-            (await login).close()
-            assert order == ["the others", "the login"]
-            good.close()
+            # Given turns of the loop in which one of them is read
+            gateway.newcomers.slice_s = 0.0
+            account = profile(mechanism, tmp_path)
+            # When many log in at once
+            logins = [asyncio.to_thread(connect, gateway, account) for _ in range(30)]
+            connections = await asyncio.gather(*logins)
+            # Then all are in
+            assert all(open_.session.entry.user == "alice" for open_ in gateway.clients.open)
+            assert len(gateway.clients.open) == len(connections)
+            for connection in connections:
+                connection.close()
 
     asyncio.run(scenario())
 
