@@ -48,6 +48,8 @@ class Blueprint:
     clusters: tuple[KafkaCluster, ...]
     users: Mapping[str, str]
     service_password: str | None
+    phantom_secret: str | None = field(default=None, repr=False)
+    """Of the gateways' SCRAM."""
     tls: StackTls | None = None
     brokers: list[BrokerPart] = field(default_factory=list)
     gateways: list[GatewayPart] = field(default_factory=list)
@@ -159,6 +161,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
         clusters=clusters,
         users=users,
         service_password=service_password,
+        phantom_secret=secrets.token_urlsafe(32) if sasl else None,
         tls=tls,
     )
     for cluster in clusters:
@@ -256,6 +259,7 @@ def _gateway(number: int, blueprint: Blueprint) -> GatewayPart:
         users=blueprint.users,
         service_user=SERVICE_USER,
         service_password=blueprint.service_password,
+        phantom_secret=blueprint.phantom_secret,
         tls=blueprint.tls,
         record_facts_s=spec.record_facts_s,
         platform=blueprint.platform,

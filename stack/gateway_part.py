@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from ha_core.wire.sasl import PLAIN
+from ha_core.wire.sasl_scram import HASHES
 from stack.kafka_part import SERVICE_MECHANISM
 from stack.parts import LOOPBACK, REGISTRATION, Command, get_json
 from stack.platform_part import PlatformPart
@@ -32,6 +34,8 @@ class GatewayPart:
     users: Mapping[str, str]
     service_user: str
     service_password: str | None
+    phantom_secret: str | None = field(default=None, repr=False)
+    """Of SCRAM, the same at all gateways; None: nobody has to log in."""
     tls: StackTls | None = None
     record_facts_s: int = 0
     platform: PlatformPart | None = None
@@ -88,6 +92,12 @@ class GatewayPart:
             "record_facts_s": self.record_facts_s,
             "log": {"level": "info"},
         }
+        if self.phantom_secret is not None:
+            phantoms = self.home / "phantoms"
+            _write_private(phantoms, self.phantom_secret)
+            # Over TLS no password goes over the line, not even over this one.
+            mechanisms = HASHES if self.tls is not None else (PLAIN, *HASHES)
+            config["authentication"] |= {"mechanisms": [*mechanisms], "phantom_secret_file": str(phantoms)}
         if self.tls is not None:
             config["tls"] = {
                 "certificate_file": str(self.tls.gateway.certificate),
@@ -96,13 +106,6 @@ class GatewayPart:
                 "client_certificates": "optional",
                 "client_ca_file": str(self.tls.authority),
                 "principal_rules": [CLIENT_RULE],
-            }
-            # No password goes over the line, not even over this one.
-            phantoms = self.home / "phantoms"
-            _write_private(phantoms, self.tls.phantom_secret)
-            config["authentication"] |= {
-                "mechanisms": ["SCRAM-SHA-256", "SCRAM-SHA-512"],
-                "phantom_secret_file": str(phantoms),
             }
             account = {"username": self.service_user, "password_file": str(self.home / "service-password")}
             config["zookeeper"] |= {"tls": self.tls.as_client, **account}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ha_core.wire.tls_files import TlsFiles
@@ -23,7 +22,6 @@ class StackTls:
     :ivar authority: the authority's certificate.
     :ivar service: what gateways, commands and jobs show to brokers and to ZooKeeper.
     :ivar clients: user → what he may show to the gateways.
-    :ivar phantom_secret: of the gateways' SCRAM; all have the same.
     """
 
     authority: Path
@@ -32,7 +30,6 @@ class StackTls:
     gateway: Certificate
     service: Certificate
     clients: Mapping[str, Certificate]
-    phantom_secret: str = field(repr=False)
 
     @classmethod
     def make(cls, folder: Path, service_user: str, users: Collection[str]) -> StackTls:
@@ -44,7 +41,6 @@ class StackTls:
             gateway=authority.issue("gateway", _HOSTS),
             service=authority.issue(service_user),
             clients={user: authority.issue(user, organisation=CLIENTS, file=f"client-{user}") for user in users},
-            phantom_secret=secrets.token_urlsafe(32),
         )
 
     @property

@@ -1,7 +1,9 @@
 """Answers what a login asks: is this the password, which key has this user, whose token is this?
 
 Nothing that an answer takes, or says, tells whether a user exists: one that does not has a key all the same
-(`Phantoms`), and a password is tried against that one, too.
+(`Phantoms`), and a password is tried against that one, too. A wrong password takes the same way whosever it is, how
+many others wait there included: at once where every password is kept as it is, else beside the loop, also for a user
+whose own is kept so.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from threading import Lock
 
 from gateway.authenticating.phantoms import Phantoms
 from gateway.authenticating.tokens import Tokens
-from ha_core.wire.sasl_scram import HASHES, SCRAM_SHA_256, fits
+from ha_core.wire.sasl_scram import HASHES, fits
 from ha_core.wire.sasl_steps import Bearer, Candidate, KeyOf, Plain, Question, Reply, ScramKey, Verdict
 
 MAX_REMEMBERED = 10_000
+STRONGEST = next(reversed(HASHES))
+"""Users of a platform, and those of `switchyard users entry`, have it: so a phantom takes as long as they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +45,17 @@ class Account:
 class KnownAccounts:
     """`reply` on the event loop, `find_out` in any thread."""
 
-    def __init__(self, find: Callable[[str], Account | None], phantoms: Phantoms, tokens: Tokens | None = None) -> None:
-        """:param find: the account of a user."""
-        self._find, self._phantoms, self._tokens = find, phantoms, tokens
+    def __init__(
+        self,
+        find: Callable[[str], Account | None],
+        phantoms: Phantoms,
+        tokens: Tokens | None = None,
+        in_the_open: bool = False,
+    ) -> None:
+        """:param find: the account of a user.
+        :param in_the_open: whether every account has its password as it is.
+        """
+        self._find, self._phantoms, self._tokens, self._in_the_open = find, phantoms, tokens, in_the_open
         self._right = _Right()
 
     def reply(self, question: Question) -> Reply | None:
@@ -65,7 +77,7 @@ class KnownAccounts:
             return Verdict(None, "no tokens are taken") if self._tokens is None else self._tokens.verify(question.token)
         account = self._find(question.user)
         kept = None if account is None else account.strongest
-        mechanism, key = kept or (SCRAM_SHA_256, self._phantoms.key(SCRAM_SHA_256, question.user))
+        mechanism, key = kept or (STRONGEST, self._phantoms.key(STRONGEST, question.user))
         right = fits(mechanism, key, question.password)
         if not (right and kept):
             return _wrong(question.user)
@@ -76,9 +88,13 @@ class KnownAccounts:
         account = self._find(claim.user)
         if account is not None and account.password is not None:
             given, wanted = (hashlib.sha256(text.encode()).digest() for text in (claim.password, account.password))
-            return Verdict(claim.user) if hmac.compare_digest(given, wanted) else _wrong(claim.user)
-        kept = None if account is None else account.strongest
-        return Verdict(claim.user) if kept is not None and self._right.holds(claim, kept[1]) else None
+            right = hmac.compare_digest(given, wanted)
+        else:
+            kept = None if account is None else account.strongest
+            right = kept is not None and self._right.holds(claim, kept[1])
+        if right:
+            return Verdict(claim.user)
+        return _wrong(claim.user) if self._in_the_open else None
 
 
 def _wrong(user: str) -> Verdict:

@@ -22,12 +22,13 @@ def known_accounts(
 
     :param find: the account of a user; None: the configuration has them.
     """
+    in_the_open = find is None and all(account.password is not None for account in said.users.values())
     find = find or said.users.get
     # Where no SCRAM is offered nobody is shown a salt: any secret will do.
     phantoms = Phantoms(said.phantom_secret or secrets.token_bytes(32), said.iterations)
     oauth = said.oauth
     if oauth is None:
-        return KnownAccounts(find, phantoms), None
+        return KnownAccounts(find, phantoms, in_the_open=in_the_open), None
     jwks = Jwks(said.jwks, oauth.refresh_s)
     expected = Expected(
         issuer=oauth.issuer,
@@ -37,7 +38,7 @@ def known_accounts(
         user_claim=oauth.user_claim,
         skew_s=oauth.clock_skew_s,
     )
-    return KnownAccounts(find, phantoms, Tokens(expected, jwks.find)), jwks
+    return KnownAccounts(find, phantoms, Tokens(expected, jwks.find), in_the_open), jwks
 
 
 def authentication(said: config.Authentication, accounts: KnownAccounts) -> Authentication:

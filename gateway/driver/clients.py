@@ -17,6 +17,7 @@ from gateway.driver.damped import Damped
 from gateway.driver.farewell import Farewells, part
 from gateway.driver.handshakes import Arrived, Handshakes
 from gateway.driver.listeners import Listeners
+from gateway.driver.newcomers import Newcomers
 from gateway.driver.rounds import Rounds
 from gateway.session.brake import network
 from gateway.session.commands import Cause
@@ -51,7 +52,8 @@ class Clients:
         self.logins = Logins[ClientConnection](config.limits.max_logins, config.limits.login_ms / 1000)
         self._shares = Shares()
         self._damped = Damped()
-        self.listeners = Listeners(loop, self._has_room, self._arrived, self._damped)
+        self.newcomers = Newcomers(loop)
+        self.listeners = Listeners(loop, self._has_room, lambda: self.newcomers.busy, self._arrived, self._damped)
         self._named_elsewhere = 2 * config.follows("users")
         """Users whom the platform may name: as with certificates."""
         self._certified = 0 if config.tls is None or not config.tls.principal_rules else 2

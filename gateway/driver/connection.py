@@ -20,6 +20,7 @@ from gateway import clock
 from gateway.counts import Counts
 from gateway.driver import splicing
 from gateway.driver.channel import BUFFER, BrokerChannel, channel
+from gateway.driver.newcomers import Newcomers
 from gateway.session import fast_path
 from gateway.session.commands import BrokerLane, Cause, Close, Command, Drop, Shut, ToClient, ToUpstream, Wake, Wish
 from gateway.session.life import Open, Over
@@ -54,6 +55,7 @@ class ConnectionHost(Protocol):
     snapshot: Snapshot
     """The newest."""
     pipe: splicing.Pipe
+    newcomers: Newcomers
 
     async def open(self, lane: BrokerLane) -> BrokerSocket: ...
     def fulfil(self, connection: ClientConnection, wish: Wish) -> None: ...
@@ -86,6 +88,8 @@ class ClientConnection:
         self._want()
 
     def _client_readable(self) -> None:
+        if not (self.session.entry.entered or self.host.newcomers.may_be_read()):
+            return
         try:
             session, host = self.session, self.host
             if session.snapshot is not host.snapshot:

@@ -160,7 +160,7 @@ class Gateway:
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
         self.sightings = Sightings(store.record_usage)
         self.members = Membership(config, store, self.sightings, self._record)
-        self.sharing = Sharing(config.id, store, self.meters, shares, self._sharing_gateways)
+        self.sharing = Sharing(config.id, store, self.meters, shares, lambda: len(self.members.peers), self._limited)
         self.drains = Drains(self.loop, self.members.report)
         users = None if self.platform is None else self.platform.accounts
         accounts, self.jwks = known_accounts(config.authentication, None if users is None else users.find)
@@ -185,6 +185,7 @@ class Gateway:
         )
         # What connections need (`ConnectionHost`) and a part does by itself:
         self.farewell = self.clients.farewells.see_off
+        self.newcomers = self.clients.newcomers
         self.pipe = Pipe()
         self.progressed = self.drains.progressed
         self.failed = asyncio.Event()
@@ -221,7 +222,7 @@ class Gateway:
         if self.rules is not None:
             self._spawn(self.rules.keep())
         self.quotas.begin()
-        self._spawn(self.quotas.keep(), self.sharing.keep())
+        self._spawn(self.quotas.keep())
         if self.settings is not None:
             self._spawn(self.settings.keep())
         await self._loaded.wait()
@@ -232,6 +233,9 @@ class Gateway:
         with suppress(TimeoutError):
             await asyncio.wait_for(self.upstream.refresh(), FIRST_LOOK_S)
         await recall(self.upstream, self.store)
+        await self.quotas.known(FIRST_LOOK_S)
+        await self.sharing.begin()
+        self._spawn(self.sharing.keep())
         await self._allocated()
         await self.nodes.ensure(
             (name, broker) for name, known in self.upstream.topology.clusters.items() for broker in known.brokers
@@ -356,8 +360,8 @@ class Gateway:
         self.snapshot = replace(self.snapshot, quotas=quotas)
         self.following.begin(self.clients.open)
 
-    def _sharing_gateways(self) -> int:
-        return 0 if self.snapshot.quotas is None else len(self.members.peers)
+    def _limited(self) -> bool:
+        return self.snapshot.quotas is not None
 
     def follow_settings(self, settings: Settings) -> None:
         """Others are in force: from the next request on."""

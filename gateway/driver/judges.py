@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -18,6 +21,7 @@ _log = logging.getLogger(__name__)
 
 THREADS = 2
 MAX_WAITING = 512
+NICE = 10
 _TOO_MANY = Verdict(None, f"{MAX_WAITING} logins wait for their verdict already", unsure=True)
 _FAULT = Verdict(None, "the claim could not be judged", unsure=True)
 
@@ -26,10 +30,16 @@ class Judged(Protocol):
     def judged(self, reply: Reply) -> None: ...
 
 
+def _yield_to_the_loop() -> None:
+    """Lets the event loop have a processor before this thread: on Linux threads have a priority each."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
 class Judges:
     def __init__(self, loop: asyncio.AbstractEventLoop, accounts: KnownAccounts) -> None:
         self._loop, self._accounts = loop, accounts
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="judge")
+        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="judge", initializer=_yield_to_the_loop)
         self.waiting = 0
 
     def ask(self, connection: Judged, question: Question) -> None:
@@ -39,11 +49,11 @@ class Judges:
             self._loop.call_soon(connection.judged, _TOO_MANY)
             return
         self.waiting += 1
-        work = self._loop.run_in_executor(self._pool, self._accounts.find_out, question)
+        work = self._loop.run_in_executor(self.pool, self._accounts.find_out, question)
         work.add_done_callback(lambda done: self._tell(connection, done))
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self.pool.shutdown(wait=False, cancel_futures=True)
 
     def _tell(self, connection: Judged, done: asyncio.Future[Verdict]) -> None:
         self.waiting -= 1

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 BACKLOG = 4096
 """With the default of 100, a reconnect storm gets 364 connections a second in, with retried SYNs, not 12,000."""
-ACCEPTS_PER_TURN = 64
+ACCEPTS_PER_TURN = 16
 PAUSE_S = 0.05
 EXHAUSTED_PAUSE_S = 0.5
 
@@ -30,11 +30,14 @@ class Listeners:
         self,
         loop: asyncio.AbstractEventLoop,
         has_room: Callable[[], bool],
+        busy: Callable[[], bool],
         arrived: Callable[[socket.socket, Port, str], None],
         damped: Damped,
     ) -> None:
-        """:param arrived: told socket, listener and the address of the client."""
-        self._loop, self._has_room, self._arrived, self._damped = loop, has_room, arrived, damped
+        """:param busy: whether those that have come are enough for this turn of the loop, which has work left then.
+        :param arrived: told socket, listener and the address of the client.
+        """
+        self._loop, self._has_room, self._busy, self._arrived, self._damped = loop, has_room, busy, arrived, damped
         self._open: dict[socket.socket, Port] = {}
         self._resuming: asyncio.TimerHandle | None = None
 
@@ -63,6 +66,8 @@ class Listeners:
 
     def _accept(self, listener: socket.socket, place: Port) -> None:
         for _ in range(ACCEPTS_PER_TURN):
+            if self._busy():
+                return
             if not self._has_room():
                 self._pause(PAUSE_S)
                 return

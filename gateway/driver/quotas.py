@@ -9,6 +9,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gateway import clock
@@ -73,10 +74,16 @@ class FollowingQuotas:
         self._states = States()
         self._resolving = threading.Lock()
         self._throttled: dict[Scope, Charge] = {}
+        self._known = asyncio.Event()
         self.unreadable: dict[str, str] = {}
 
     def begin(self) -> None:
         self._watcher = self._store.watch_quotas(self._read)
+
+    async def known(self, most_s: float) -> None:
+        """Until what there is has been read, or it has taken too long."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._known.wait(), most_s)
 
     def close(self) -> None:
         if self._watcher is not None:
@@ -124,6 +131,7 @@ class FollowingQuotas:
                 _log.warning("quota not in force as it is now: %s", why)
         self.unreadable = dict(found.unreadable)
         self._resolve()
+        self._loop.call_soon_threadsafe(self._known.set)
 
     def _resolve(self) -> None:
         with self._resolving:

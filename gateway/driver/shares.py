@@ -3,6 +3,9 @@ shared (`gateway/quotas/sharing`).
 
 Nothing is written or read where nobody is limited, or where there is one gateway. What nobody uses any more is told
 until the others have forgotten it.
+
+A gateway that has heard nothing for `LOST_S`, because it stood still or ZooKeeper was away for it, has lost its lease
+and forwarded nothing: its clients would find ten seconds' worth unused, while those of others have used all of it.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from ha_core.store.store import Store
 _log = logging.getLogger(__name__)
 
 EVERY_S = 1.0
+LOST_S = 5.0
+PATIENCE_S = 3.0
+"""For who lives, at the start."""
 QUIET_TOLD = 30
 """How often the same is told again: others know rates by what is told, and each time forget a quarter of them
 (`sharing.NEWEST`). After one time more they would keep for ever what nobody uses any more, and its share with it."""
@@ -37,15 +43,35 @@ _Uses = Mapping[str, tuple[float, float]]
 
 
 class Sharing:
-    def __init__(self, own_id: str, store: Store, meters: Meters, shares: Shares, gateways: Callable[[], int]) -> None:
-        """:param gateways: how many live; 0: nobody is limited."""
-        self._own_id, self._store, self._meters, self._shares, self._gateways = own_id, store, meters, shares, gateways
+    def __init__(
+        self,
+        own_id: str,
+        store: Store,
+        meters: Meters,
+        shares: Shares,
+        gateways: Callable[[], int],
+        limited: Callable[[], bool],
+    ) -> None:
+        """:param gateways: how many live; 0: nobody knows yet.
+        :param limited: whether there are quotas.
+        """
+        self._own_id, self._store, self._meters, self._shares = own_id, store, meters, shares
+        self._gateways, self._limited = gateways, limited
         self._since = secrets.token_hex(8)
         self._registration: Registration[QuotaUse] | None = None
         self._told: _Uses = {}
         self._quiet = 0
         """How often the same has been told."""
         self._complained = False
+        self._heard_at = clock.now()
+        shares.begin_anew()
+
+    async def begin(self) -> None:
+        """The first round, as soon as it is known who lives."""
+        until = clock.now() + PATIENCE_S
+        while not self._gateways() and clock.now() < until:  # noqa: ASYNC110 - at the start only
+            await asyncio.sleep(0.02)
+        await self.look()
 
     async def keep(self) -> None:
         """For ever."""
@@ -56,9 +82,12 @@ class Sharing:
     async def look(self) -> None:
         """One round."""
         gateways = self._gateways()
-        if gateways < 2:
-            self._shares.alone()
+        if not gateways:
+            return
+        if gateways == 1 or not self._limited():
+            self._shares.alone(gateways)
         else:
+            self._begin_anew_if_lost()
             try:
                 await self._tell()
                 heard = await asyncio.to_thread(self._store.quota_uses)
@@ -69,7 +98,15 @@ class Sharing:
                 return
             self._complained = False
             self._shares.learn([_telling(one) for one in heard], gateways)
+        self._heard_at = clock.now()
         self._meters.share()
+
+    def _begin_anew_if_lost(self) -> None:
+        now = clock.now()
+        if now - self._heard_at >= LOST_S:
+            self._heard_at = now  # as long as it is away, once each while: what is presumed is forgotten, too
+            self._shares.begin_anew()
+            self._meters.presume(now)
 
     async def _tell(self) -> None:
         now = clock.now()

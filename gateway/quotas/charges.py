@@ -150,6 +150,11 @@ class Meters:
             share = own.get(charge.scope.key)
             charge.meter.settle(first if share is None else share, share is not None)
 
+    def presume(self, now: float) -> None:
+        """What others have used is not known any more."""
+        for charge in self.kept():
+            charge.meter.presume(now)
+
     def kept(self) -> tuple[Charge, ...]:
         return tuple(charge for of_user in self._kept.values() for charge in of_user.values())
 

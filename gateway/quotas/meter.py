@@ -119,6 +119,12 @@ class Meter:
                     sample[_USED] *= factor
         self.share, self.settled = share, known
 
+    def presume(self, now: float) -> None:
+        """In the last ten seconds all of the quota may have been used elsewhere. What is owed is owed still."""
+        self._total_s = FULL_S + self.owed_s(now)
+        self._samples = deque([[now - FULL_S, now, self._total_s]])
+        self._seeded_until, self.settled = now, False
+
     def idle(self, now: float) -> bool:
         """Whether to forget it would change nothing."""
         self._expire(now)

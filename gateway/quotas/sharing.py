@@ -11,6 +11,8 @@ are as these amounts. All gateways read the same and come to the same shares.
 - The rest is for those whose clients wait, by how much waits there; or, where nobody waits, for all alike.
 - Who is in none of this yet has an equal share for the second or two until he is (`Shares.first`), and begins as if
   what others use had been used here (`Shares.seed_s`).
+- A gateway that begins, or has heard nothing for a while, takes it that others have used all: or each start would let
+  through what may be used after a pause, ten seconds' worth, beside what the others use.
 
 While nobody can tell anything, because ZooKeeper is away, the last shares stay.
 """
@@ -29,6 +31,9 @@ NEWEST = 0.25
 """How much the newest second counts, of rates: who waits for seconds uses something now and then only."""
 STEP = 0.3
 """So much of the way a share goes in a second."""
+HEARINGS = 4
+"""How often others are heard until it is known at which rates they use what: they tell as soon as they have seen this
+gateway, and a rate is what lies between two tellings."""
 SETTLED = 1e-3
 """Amounts below that, in seconds of a quota, are none."""
 
@@ -73,16 +78,22 @@ class Shares:
         self._elsewhere: dict[str, float] = {}
         self._shares: dict[str, dict[str, float]] = {}
         """Key → gateway → share."""
+        self._unheard = 0
         self.own: Mapping[str, float] = {}
         self.first = 1.0
 
-    def alone(self) -> None:
-        """There is no other gateway."""
-        self._followed, self._elsewhere, self._shares, self.own, self.first = {}, {}, {}, {}, 1.0
+    def alone(self, gateways: int = 1) -> None:
+        """Nobody uses anything elsewhere; `gateways`: that might."""
+        self._followed, self._elsewhere, self._shares, self.own = {}, {}, {}, {}
+        self._unheard, self.first = 0, 1.0 / max(gateways, 1)
+
+    def begin_anew(self) -> None:
+        """What others use is not known (any more)."""
+        self._unheard = HEARINGS
 
     def seed_s(self, key: str) -> float:
         """How many seconds of the quota have been used elsewhere in each ten."""
-        return 10.0 * min(self._elsewhere.get(key, 0.0), 1.0)
+        return 10.0 * (1.0 if self._unheard else min(self._elsewhere.get(key, 0.0), 1.0))
 
     def learn(self, tellings: Iterable[Telling], gateways: int) -> None:
         """What those tell that live; `gateways`: how many there are."""
@@ -95,6 +106,7 @@ class Shares:
             elif telling.at_s > known.last.at_s:
                 _follow(known, telling)
         self.first = 1.0 / max(gateways, len(told), 1)
+        self._unheard = max(0, self._unheard - 1)
         self._divide()
 
     def _divide(self) -> None:

@@ -81,20 +81,22 @@ def create_topic(stack: Stack, name: str) -> None:
         admin.create_topics([TopicSpec(name, 1, 1)])
 
 
-def gateway_connection(stack: Stack, number: int, user: str, password: str) -> BlockingConnection:
+def gateway_connection(
+    stack: Stack, number: int, user: str, password: str, mechanism: str = "PLAIN"
+) -> BlockingConnection:
     """To the gateway of that number, from 0, and no other one.
 
     :raises AuthenticationRefusedError: the account was not taken.
     """
     host, port = stack.gateways[number]["bootstrap"].rsplit(":", 1)
     return BlockingConnection(
-        f"gateway {number}", host, int(port), SecurityProfile("PLAIN", user, password), Deadline.after(30)
+        f"gateway {number}", host, int(port), SecurityProfile(mechanism, user, password), Deadline.after(30)
     )
 
 
-def logs_in(stack: Stack, number: int, user: str, password: str) -> bool:
+def logs_in(stack: Stack, number: int, user: str, password: str, mechanism: str = "PLAIN") -> bool:
     try:
-        gateway_connection(stack, number, user, password).close()
+        gateway_connection(stack, number, user, password, mechanism).close()
     except AuthenticationRefusedError:
         return False
     return True

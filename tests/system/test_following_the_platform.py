@@ -59,6 +59,16 @@ def test_a_user_who_is_created_logs_in_at_every_gateway_soon(stack: Stack, platf
     assert not any(logs_in(stack, number, "fresh", "another password") for number in GATEWAYS)
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_user_logs_in_by_each_mechanism_that_the_platform_keeps_keys_for(
+    stack: Stack, platform: Platform, mechanism: str
+) -> None:
+    user = f"by-{mechanism.lower()}"
+    platform.create_user(user, PASSWORD)
+    soon(lambda: all(logs_in(stack, number, user, PASSWORD, mechanism) for number in GATEWAYS), "the user logs in")
+    assert not any(logs_in(stack, number, user, "another password", mechanism) for number in GATEWAYS)
+
+
 def test_a_topic_that_is_granted_can_be_written_and_nothing_else_can(
     stack: Stack, platform: Platform, topic: str
 ) -> None:

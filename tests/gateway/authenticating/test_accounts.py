@@ -19,8 +19,9 @@ SECRET = b"the same at all gateways"
 USERS = accounts({"old": "in the open", **entry("alice", "wonder", 4096)})
 
 
-def known(users: dict[str, Account] | None = None) -> KnownAccounts:
-    return KnownAccounts((USERS if users is None else users).get, Phantoms(SECRET, 4096))
+def known(users: dict[str, Account] | None = None, in_the_open: bool = False) -> KnownAccounts:
+    found = (USERS if users is None else users).get
+    return KnownAccounts(found, Phantoms(SECRET, 4096), in_the_open=in_the_open)
 
 
 def candidate(of: KnownAccounts, user: str, mechanism: str = SCRAM_SHA_512) -> Candidate:
@@ -54,11 +55,25 @@ def test_a_user_with_a_password_in_the_open_has_no_key_and_is_as_unknown_to_scra
     assert not candidate(known(), "old").known
 
 
-@pytest.mark.parametrize(("password", "right"), [("in the open", True), ("wrong", False)])
-def test_a_password_that_is_kept_as_it_is_is_compared_at_once(password: str, right: bool) -> None:
-    verdict = known().reply(Plain("", "old", password))
-    assert isinstance(verdict, Verdict)
-    assert (verdict.user == "old") is right
+def test_a_password_that_is_kept_as_it_is_is_known_to_be_right_at_once() -> None:
+    assert known().reply(Plain("", "old", "in the open")) == Verdict("old")
+
+
+@pytest.mark.parametrize("user", ["old", "nobody"])
+def test_where_all_passwords_are_kept_as_they_are_a_wrong_one_is_known_at_once_whosever_it_is(user: str) -> None:
+    verdict = known(accounts({"old": "in the open"}), in_the_open=True).reply(Plain("", user, "wrong"))
+    assert verdict == Verdict(None, f"user {user!r}")
+
+
+@pytest.mark.parametrize("user", ["old", "alice", "nobody"])
+def test_where_keys_are_kept_a_wrong_password_waits_for_its_turn_whosever_it_is(
+    monkeypatch: pytest.MonkeyPatch, user: str
+) -> None:
+    done, of = counted(monkeypatch), known()
+    claim = Plain("", user, "wrong")
+    assert of.reply(claim) is None
+    assert of.find_out(claim) == Verdict(None, f"user {user!r}")
+    assert done == ["sha512"]
 
 
 def test_of_a_password_in_the_open_every_gateway_makes_the_same_key_and_it_fits() -> None:
@@ -107,13 +122,6 @@ def test_a_password_that_was_changed_is_not_right_any_more() -> None:
     users |= accounts(entry("alice", "other", 4096))
     assert of.reply(Plain("", "alice", "wonder")) is None
     assert of.find_out(Plain("", "alice", "wonder")).user is None
-
-
-def test_who_does_not_exist_costs_as_much_as_who_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    done, of = counted(monkeypatch), known()
-    assert of.reply(Plain("", "nobody", "wonder")) is None
-    assert of.find_out(Plain("", "nobody", "wonder")).user is None
-    assert len(done) == 1
 
 
 def test_where_no_tokens_are_configured_none_is_taken() -> None:

@@ -11,6 +11,7 @@ from gateway import clock
 from gateway.counts import Counts
 from gateway.driver.connection import ClientConnection
 from gateway.driver.farewell import Farewells
+from gateway.driver.newcomers import Newcomers
 from gateway.driver.splicing import Pipe
 from gateway.session.commands import AwaitLease, BrokerLane, Cause, Wish
 from gateway.session.session import Session
@@ -37,6 +38,7 @@ class FakeHost:
         self.without_lease: list[ClientConnection] = []
         self.farewells = Farewells(self.loop)
         self.pipe = Pipe()
+        self.newcomers = Newcomers(self.loop)
 
     def client(self, port: Port = Port("east", 1)) -> tuple[ClientConnection, socket.socket]:  # noqa: B008 - frozen
         """A connection of the gateway and the client's end of it."""

@@ -58,7 +58,7 @@ def test_without_a_descriptor_left_the_listeners_rest_and_few_lines_say_so(
     # Given a listener that has clients waiting, and no descriptor for them
     monkeypatch.setattr(socket, "create_server", lambda *_, **__: Full())
     loop = Loop()
-    listeners = Listeners(loop, lambda: True, lambda *_: None, Damped())  # type: ignore[arg-type]
+    listeners = Listeners(loop, lambda: True, lambda: False, lambda *_: None, Damped())  # type: ignore[arg-type]
     listeners.listen("", 1, Port())
     # When it is looked at as long as it is read
     looks = 0
@@ -85,7 +85,7 @@ def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
             room[0] -= 1
             came.append(sock)
 
-        listeners = Listeners(asyncio.get_running_loop(), lambda: room[0] > 0, arrived, Damped())
+        listeners = Listeners(asyncio.get_running_loop(), lambda: room[0] > 0, lambda: False, arrived, Damped())
         listeners.listen("127.0.0.1", 0, Port("east", 1))
         address = next(iter(listeners._open)).getsockname()
         clients = [socket.create_connection(address) for _ in range(5)]
@@ -94,6 +94,29 @@ def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
         room[0] += 2
         await asyncio.sleep(0.2)
         assert len(came) == 5
+        listeners.close()
+        for sock in (*clients, *came):
+            sock.close()
+
+    asyncio.run(scenario())
+
+
+def test_while_many_wait_to_be_read_the_next_ones_wait_in_the_kernel() -> None:
+    async def scenario() -> None:
+        # Given newcomers of whom as many wait as may
+        busy, came = [True], list[socket.socket]()
+        loop, arrived = asyncio.get_running_loop(), lambda sock, _place, _host: came.append(sock)
+        listeners = Listeners(loop, lambda: True, lambda: busy[0], arrived, Damped())
+        listeners.listen("127.0.0.1", 0, Port("east", 1))
+        address = next(iter(listeners._open)).getsockname()
+        # When more of them connect
+        clients = [socket.create_connection(address) for _ in range(40)]
+        await asyncio.sleep(0.05)
+        assert not came
+        # Then they are taken when those before them were read
+        busy[0] = False
+        await asyncio.sleep(0.2)
+        assert len(came) == len(clients)
         listeners.close()
         for sock in (*clients, *came):
             sock.close()

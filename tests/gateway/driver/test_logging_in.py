@@ -9,8 +9,9 @@ import logging
 import socket
 import time
 import urllib.parse
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ import yaml
 
 from gateway.config import load
 from gateway.driver.gateway import Gateway
+from gateway.driver.judges import THREADS
 from gateway.metrics import Metrics
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
@@ -35,8 +37,8 @@ PHANTOMS = "nobody-is-to-see-this-secret"
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, **more: Any) -> AsyncIterator[Gateway]:
-    (folder / "users.yaml").write_text(yaml.safe_dump(entry("alice", PASSWORD, 4096)))
+async def running(folder: Path, users: Mapping[str, Any] | None = None, **more: Any) -> AsyncIterator[Gateway]:
+    (folder / "users.yaml").write_text(yaml.safe_dump(dict(users or entry("alice", PASSWORD, 4096))))
     (folder / "phantoms").write_text(PHANTOMS)
     (folder / "keys.json").write_bytes(key_set())
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -101,6 +103,53 @@ def test_a_wrong_proof_is_refused_after_its_delay_while_others_are_served(mechan
             assert time.monotonic() - since >= 0.4
             assert "a guess" not in str(refused.value)
             good.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_logins_that_come_at_once_are_read_in_turn_and_all_come_in(mechanism: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as gateway:
+            # Given turns of the loop in which one of them is read
+            gateway.newcomers.slice_s = 0.0
+            account = profile(mechanism, tmp_path)
+            # When many log in at once
+            logins = [asyncio.to_thread(connect, gateway, account) for _ in range(30)]
+            connections = await asyncio.gather(*logins)
+            # Then all are in
+            assert all(open_.session.entry.user == "alice" for open_ in gateway.clients.open)
+            assert len(gateway.clients.open) == len(connections)
+            for connection in connections:
+                connection.close()
+
+    asyncio.run(scenario())
+
+
+IN_THE_OPEN = {"old": "in the open"}
+MIXED = IN_THE_OPEN | entry("alice", PASSWORD, 4096)
+
+
+@pytest.mark.parametrize(("users", "judged"), [(IN_THE_OPEN, False), (MIXED, True)])
+def test_while_others_wait_for_their_verdict_a_wrong_password_does_not_tell_who_exists(
+    users: Mapping[str, Any], judged: bool, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, users, failed_delay_ms=0) as gateway:
+            # Given logins that keep everybody busy who judges passwords
+            halt = Event()
+            for _ in range(THREADS):
+                gateway.judges.pool.submit(halt.wait)
+            # When a user who exists, and one who does not, come with a wrong password
+            accounts = [SecurityProfile("PLAIN", user, "a guess") for user in ("old", "nobody")]
+            tries = [asyncio.create_task(asyncio.to_thread(connect, gateway, account)) for account in accounts]
+            await asyncio.wait(tries, timeout=0.5)
+            waiting = [one for one in tries if not one.done()]
+            halt.set()
+            outcomes = await asyncio.gather(*tries, return_exceptions=True)
+            # Then both are told at once, or both wait for their turn
+            assert len(waiting) == (len(tries) if judged else 0)
+            assert [type(one) for one in outcomes] == [AuthenticationRefusedError] * len(tries)
 
     asyncio.run(scenario())
 

@@ -146,7 +146,7 @@ async def test_gateways_hear_of_each_other_what_is_used_and_share_it() -> None:
     for name in ("gw-1", "gw-2"):
         shares = Shares(name)
         meters = Meters(shares)
-        gateways.append((Sharing(name, store.client(), meters, shares, lambda: 2), shares, meters))
+        gateways.append((Sharing(name, store.client(), meters, shares, lambda: 2, lambda: True), shares, meters))
     quotas, identity = Quotas({ALICE: BYTES}), Identity("alice", "app")
     # When one uses twice as much as the other, and time passes
     for _ in range(20):
@@ -171,7 +171,7 @@ async def test_gateways_hear_of_each_other_what_is_used_and_share_it() -> None:
 async def test_nothing_is_written_where_nobody_is_limited() -> None:
     store = MemoryStore()
     shares = Shares("gw-1")
-    sharing = Sharing("gw-1", store, Meters(shares), shares, lambda: 0)
+    sharing = Sharing("gw-1", store, Meters(shares), shares, lambda: 2, lambda: False)
     await sharing.look()
     assert store.tree.children("/quota_use") == []
 
@@ -182,7 +182,7 @@ async def test_clients_with_ids_as_long_as_they_can_be_end_no_sharing_of_quotas(
     store = MemoryStore()
     shares = Shares("gw-1")
     meters = Meters(shares)
-    sharing = Sharing("gw-1", store.client(), meters, shares, lambda: 2)
+    sharing = Sharing("gw-1", store.client(), meters, shares, lambda: 2, lambda: True)
     quotas = Quotas({QuotaEntity(None, DEFAULT): BYTES, ALICE: BYTES})
 
     def uses(identity: Identity, size: int) -> None:
@@ -218,26 +218,31 @@ class Shared:
     """Gateways that share quotas: a second passes with each round."""
 
     def __init__(self, gateways: int, quotas: Quotas, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now, self._quotas = 1_000.0, quotas
+        self.now, self._quotas, self.limited = 1_000.0, quotas, True
         monkeypatch.setattr(clock, "now", lambda: self.now)
         store = MemoryStore()
         self.shares = [Shares(f"gw-{number}") for number in range(gateways)]
         self._meters = [Meters(one) for one in self.shares]
         self._sharing = [
-            Sharing(f"gw-{number}", store.client(), self._meters[number], shares, lambda: gateways)
+            Sharing(
+                f"gw-{number}", store.client(), self._meters[number], shares, lambda: gateways, lambda: self.limited
+            )
             for number, shares in enumerate(self.shares)
         ]
 
-    def write(self, gateway: int, user: str, instance: str, size: int) -> None:
+    def write(self, gateway: int, user: str, instance: str, size: int) -> float:
+        """For how many seconds nothing more may be."""
         charges = self._meters[gateway].charges(self._quotas, Identity(user, instance), self.now)
         assert charges is not None
         assert charges.produce is not None
-        charges.produce.take(size, {}, self.now)
+        return charges.produce.take(size, {}, self.now)
 
-    async def round(self) -> None:
+    async def round(self, *still: int) -> None:
+        """:param still: gateways that stand still."""
         self.now += 1.0
-        for sharing in self._sharing:
-            await sharing.look()
+        for number, sharing in enumerate(self._sharing):
+            if number not in still:
+                await sharing.look()
         await asyncio.sleep(0.02)  # until what was told is written
 
 
@@ -259,6 +264,56 @@ async def test_a_gateway_that_clients_have_left_keeps_nothing_of_the_share_from_
         await world.round()
     # Then the quota is there, and not half of it with those who have gone
     assert world.shares[1].own[ALICES] > 0.9
+
+
+@on_a_loop
+async def test_a_gateway_that_begins_beside_others_lets_nobody_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given three gateways, at one of which a user uses his quota up
+    world = Shared(3, Quotas({ALICE: BYTES}), monkeypatch)
+    for _ in range(20):
+        world.write(0, "alice", "app", 1_000)
+        await world.round(2)
+    # When the third one has begun, and he comes there in the same second
+    await world.round()
+    # Then he may use no more there at once than at the others
+    assert world.write(2, "alice", "app", 1_000) > 2.0
+
+
+@on_a_loop
+async def test_a_gateway_that_goes_on_lets_nobody_use_what_others_have_used_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a user who uses his quota up at three gateways
+    world = Shared(3, Quotas({ALICE: BYTES}), monkeypatch)
+    for _ in range(20):
+        for number in range(3):
+            world.write(number, "alice", "app", 350)
+        await world.round()
+    # When one of them stands still for a while, and goes on
+    for _ in range(20):
+        for number in range(2):
+            world.write(number, "alice", "app", 525)
+        await world.round(2)
+    await world.round()
+    # Then he may use no more there at once than at the others
+    assert world.write(2, "alice", "app", 1_000) > 2.0
+
+
+@on_a_loop
+async def test_the_first_quota_of_a_user_may_be_used_once_and_not_once_at_each_gateway(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given three gateways without a quota
+    world = Shared(3, Quotas({ALICE: BYTES}), monkeypatch)
+    world.limited = False
+    for _ in range(10):
+        await world.round()
+    # When there is one, and the user writes at all of them in the same second
+    world.limited = True
+    waits = [world.write(number, "alice", "app", 3_000) for number in range(3)]
+    # Then ten seconds' worth goes at once, of all together
+    assert waits == [0.0] * 3
+    assert [world.write(number, "alice", "app", 1_000) > 1.0 for number in range(3)] == [True] * 3
 
 
 @on_a_loop

@@ -120,6 +120,22 @@ def test_whoever_comes_to_another_gateway_does_not_begin_anew_there() -> None:
     assert meter.take(50.0, 100.0, 50.0) == pytest.approx(1.0, abs=0.01)
 
 
+def test_where_others_may_have_used_all_of_a_quota_the_share_may_be_used_but_nothing_at_once() -> None:
+    # Given meters of a third of a quota of 90, which have stood still
+    steady, eager = Meter(0.0, share=1 / 3), Meter(0.0, share=1 / 3)
+    for meter in (steady, eager):
+        meter.take(500, 90.0, 1.0)
+        meter.presume(60.0)
+    # Then nearly all of their third can be used from then on
+    assert max(steady.take(27.0, 90.0, 60.0 + second) for second in range(1, 31)) < 0.1
+    # and not ten seconds' worth at once
+    assert eager.take(90.0, 90.0, 60.5) > 2.0
+    # and what is owed is not forgotten
+    owed_s = eager.owed_s(61.0)
+    eager.presume(61.0)
+    assert eager.owed_s(61.0) == pytest.approx(owed_s)
+
+
 def test_a_meter_is_idle_when_there_is_nothing_to_remember() -> None:
     meter = Meter(0.0)
     assert meter.idle(0.0)

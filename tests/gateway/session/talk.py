@@ -135,7 +135,10 @@ class Talk:
             limits or Limits(),
             authentication
             or Authentication(
-                users is None, ("PLAIN",), KnownAccounts(accounts(users or {}).get, PHANTOMS), Brake(1_000)
+                users is None,
+                ("PLAIN",),
+                KnownAccounts(accounts(users or {}).get, PHANTOMS, in_the_open=True),
+                Brake(1_000),
             ),
             self.lease,
             lambda: next(self.ids),

@@ -1,0 +1,79 @@
+"""Clients that have not logged in yet are read in between, so that those who are in do not wait for a crowd of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+
+from gateway.driver.newcomers import SLICE_S, Newcomers
+
+MANY = 60
+
+
+@contextlib.contextmanager
+def ready_to_read(loop: asyncio.AbstractEventLoop, newcomers: Newcomers, read: list[int]) -> Iterator[None]:
+    """Many who have all sent something, and each of whom takes a while."""
+
+    def readable(number: int, ours: socket.socket) -> None:
+        if newcomers.may_be_read():
+            time.sleep(SLICE_S / 2)
+            ours.recv(1)
+            read.append(number)
+
+    pairs = [socket.socketpair() for _ in range(MANY)]
+    for number, (ours, theirs) in enumerate(pairs):
+        loop.add_reader(ours, partial(readable, number, ours))
+        theirs.send(b"x")
+    yield
+    for ours, theirs in pairs:
+        loop.remove_reader(ours)
+        ours.close()
+        theirs.close()
+
+
+def test_one_turn_of_the_loop_reads_few_of_many_and_all_in_their_order() -> None:
+    async def scenario() -> None:
+        # Given many who have all sent something, and other work of the loop
+        loop = asyncio.get_running_loop()
+        newcomers, read, turns, done = Newcomers(loop), list[int](), list[int](), asyncio.Event()
+
+        def other_work() -> None:
+            turns.append(len(read))
+            if len(read) < MANY:
+                loop.call_soon(other_work)
+            else:
+                done.set()
+
+        # When it runs
+        with ready_to_read(loop, newcomers, read):
+            loop.call_soon(other_work)
+            async with asyncio.timeout(10):
+                await done.wait()
+        # Then the other work has had its turn after each few of them
+        assert read == [*range(MANY)]
+        assert max(after - before for before, after in pairwise(turns)) <= 3
+
+    asyncio.run(scenario())
+
+
+def test_when_those_who_waited_are_gone_there_is_room_for_others() -> None:
+    async def scenario() -> None:
+        # Given so many that the next ones wait in the kernel
+        loop = asyncio.get_running_loop()
+        newcomers = Newcomers(loop)
+        with ready_to_read(loop, newcomers, []):
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert newcomers.busy
+        # When all of them hang up
+        for _ in range(3):
+            await asyncio.sleep(0)
+        # Then others may come
+        assert not newcomers.busy
+
+    asyncio.run(scenario())
