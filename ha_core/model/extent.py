@@ -9,20 +9,23 @@ Client offsets and offsets of a cluster (`physical`) are turned into each other 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic.dataclasses import dataclass
 
-from ha_core.model.document import Part
 from ha_core.model.producer import MAX_TERM
 
 
-class Extent(Part):
+@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class Extent:
     """A run of one partition's client offsets that lives in one cluster.
 
     Client offset `o` in `[start, end)` is offset `base + (o - start)` there; `end` None means open.
     `term` counts the stays of the writer: 0 for the first cluster, and one more at every cut, for ever. Copied extents
     have the term in which their records were written, so several may share one.
+
+    Each gateway holds all of a fleet, hundreds of thousands: with slots and no model (`Part`), one takes a sixth.
     """
 
     cluster: str
@@ -44,6 +47,18 @@ class Extent(Part):
 
     copied: bool | None = None
     """Copiers of a mirror brought its records here: they are known by the copiers' producer ids, not by their own."""
+
+    def changed(self, **fields: Any) -> Self:
+        """The same with these values, which nobody checks against the types.
+
+        :raises TypeError: it has no such field.
+        """
+        if unknown := fields.keys() - self.__dataclass_fields__.keys():
+            raise TypeError(f"an extent has no {', '.join(sorted(unknown))}")
+        new = object.__new__(type(self))
+        for name in Extent.__slots__:
+            object.__setattr__(new, name, fields[name] if name in fields else getattr(self, name))
+        return new
 
     @property
     def shift(self) -> int:
@@ -91,7 +106,29 @@ class Extent(Part):
         return (self.cluster, self.term, self.start, self.base) == (other.cluster, other.term, other.start, other.base)
 
 
-Extents = tuple[Extent, ...]
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="allow"))
+class NewerExtent(Extent):
+    """With fields that this version does not know: a newer one has put them there, and they are written again (`Part`).
+    Only these have a `__dict__`, where they lie."""
+
+    def changed(self, **fields: Any) -> Self:
+        new = Extent.changed(self, **fields)
+        vars(new).update(vars(self))
+        return new
+
+    def __getstate__(self) -> Any:
+        return Extent.__getstate__(self), vars(self)
+
+    def __setstate__(self, state: Any) -> None:
+        Extent.__setstate__(self, state[0])  # type: ignore[attr-defined]
+        vars(self).update(state[1])
+
+    @model_serializer(mode="wrap")
+    def _with_unknown(self, known: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {**known(self), **vars(self)}
+
+
+Extents = tuple[Annotated[Extent | NewerExtent, Field(union_mode="left_to_right")], ...]
 """Of one partition."""
 
 

@@ -35,8 +35,8 @@ def test_a_short_extent_between_long_ones_has_at_least_one_cell() -> None:
 
 
 def test_the_drawing_marks_unconfirmed_and_lost_ends() -> None:
-    waiting = EAST.model_copy(update={"known_end": 900})
-    lost = waiting.model_copy(update={"found_end": 7})
+    waiting = EAST.changed(known_end=900)
+    lost = waiting.changed(found_end=7)
     topic = Topic(name="orders", writer="west", partitions={0: (waiting, WEST), 1: (lost, WEST)})
 
     first, second = draw(topic).plain.splitlines()

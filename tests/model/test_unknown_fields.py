@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from ha_core.bindings_file import compare, parse
 from ha_core.model import (
     Cluster,
     Document,
+    Extent,
     Group,
     LastSequences,
     MigrateOperation,
@@ -130,6 +132,33 @@ def test_a_move_keeps_unknown_fields_of_every_document_it_writes() -> None:
     assert all(one["new"] == NEW["new"] for one in written.values())
     assert written[Topic]["partitions"]["0"][0] == {**EXTENT, "end": 5, "ignored": False}
     assert written[Operation]["request"]["scope"]["new"] == NEW["new"]
+
+
+def test_an_extent_keeps_unknown_fields_in_every_copy_and_others_have_no_room_for_any() -> None:
+    # Given an extent of a newer version beside one of this version
+    topic = Topic.model_validate_json(
+        json.dumps({"name": "t", "partitions": {"0": [{**EXTENT, "end": 5}, {**EXTENT, "new": None}]}}),
+    )
+    known = Extent(cluster="west", start=5, base=0, term=1)
+    newer, _ = topic.partitions[0]
+    # When they are changed, and go to another process
+    changed = pickle.loads(pickle.dumps(newer.changed(end=4)))
+    # Then what is unknown is written again
+    assert changed.end == 4
+    written = Topic(name="t", partitions={0: (changed, known)})
+    assert fields(written)["partitions"]["0"][0] == {**EXTENT, "end": 4, "ignored": False}
+    # And the other one, of which gateways hold hundreds of thousands, has no dict
+    assert pickle.loads(pickle.dumps(known)) == known
+    assert not hasattr(known, "__dict__")
+
+
+def test_a_wrong_value_of_an_extent_is_refused_with_its_place_whoever_wrote_it() -> None:
+    for more in ({}, NEW):
+        data = json.dumps({"name": "t", "partitions": {"0": [{**EXTENT, **more, "start": -1}]}})
+        with pytest.raises(
+            UnreadableDocumentError, match=r"partitions\.0\.0\.\w+\.start: .*greater than or equal to 0"
+        ):
+            Topic.from_bytes(data.encode(), "/topics/t")
 
 
 def test_a_crossing_keeps_unknown_fields_of_a_map() -> None:

@@ -141,7 +141,7 @@ def test_a_returned_cluster_serves_records_taken_after_the_last_recording_in_the
         (returned.partition, returned.known_end, returned.found_end, returned.beyond) for returned in result.found
     } == {(partition, SEEN, SEEN + BEYOND, BEYOND) for partition in range(PARTITIONS)}
     after = extents(environment, "t.whole")
-    assert after[0].model_dump() == before[0].model_dump() | {"end": SEEN + BEYOND, "known_end": None}
+    assert after[0] == before[0].changed(end=SEEN + BEYOND, known_end=None)
     assert after[1] == before[1]
     (report,) = result.reports
     (entry,) = [e for e in environment.store.history(report.operation) if (e.step, e.outcome) == ("return", "done")]
@@ -163,7 +163,7 @@ def test_a_cluster_that_returns_with_less_is_marked_until_the_loss_is_accepted(
     (less,) = first.unaccepted
     assert (less.partition, less.known_end, less.found_end, less.missing) == (0, SEEN, 0, SEEN)
     assert "nothing is concluded" in return_line(less)
-    assert extents(environment, "t.less") == (before[0].model_copy(update={"found_end": 0}), before[1])
+    assert extents(environment, "t.less") == (before[0].changed(found_end=0), before[1])
     assert extents(environment, "t.less", 1)[0].end == SEEN + BEYOND
     assert first.newly_found == (less,)
     assert (second.newly_found, second.unaccepted, second.reports) == ((), (less,), ())

@@ -113,7 +113,7 @@ def test_groups_below_the_end_are_named_and_those_without_members_are_called_dea
 
 def test_groups_waiting_for_an_unreachable_cluster_are_told_to_wait_for_its_return() -> None:
     # Given an extent whose end nobody has confirmed
-    unsure = OLD.model_copy(update={"known_end": 60})
+    unsure = OLD.changed(known_end=60)
     # When it is judged with two groups below it
     found = blocks(
         (unsure, LIVE), unsure, None, [Commit("slow", "west", 7, True), Commit("gone", "west", 9, False)], NOW_MS
@@ -143,7 +143,7 @@ def test_recent_growth_past_the_extent_shows_writes_past_the_gateways(log: LogFa
 
 def test_growth_by_a_later_stay_in_the_same_log_is_no_bypass() -> None:
     again = Extent(cluster="east", start=150, end=160, base=120, term=2)
-    back = (OLD, LIVE.model_copy(update={"end": 150}), again, Extent(cluster="west", start=160, base=50, term=3))
+    back = (OLD, LIVE.changed(end=150), again, Extent(cluster="west", start=160, base=50, term=3))
     log = LogFacts(120, 130, earlier_end=125, last_write_ms=NOW_MS - 1)
 
     assert blocks(back, OLD, log, (), NOW_MS) == ()
@@ -152,14 +152,14 @@ def test_growth_by_a_later_stay_in_the_same_log_is_no_bypass() -> None:
 
 
 def test_an_extent_that_readers_skip_waits_for_no_group() -> None:
-    skipped = OLD.model_copy(update={"ignored": True})
+    skipped = OLD.changed(ignored=True)
 
     assert reasons(skipped, DRAINED, Commit("billing", "west", 7, False)) == []
     assert reasons(skipped, LogFacts(20, 120)) == ["held"]
 
 
 def test_an_extent_with_an_unconfirmed_end_is_kept() -> None:
-    unconfirmed = OLD.model_copy(update={"known_end": 50})
+    unconfirmed = OLD.changed(known_end=50)
 
     assert reasons(unconfirmed, LogFacts(70, 70)) == ["unconfirmed"]
 

@@ -78,7 +78,7 @@ def test_a_group_below_the_lost_extent_first_finishes_the_extents_before_it() ->
 
 
 def test_no_group_misses_records_that_readers_skip_already() -> None:
-    skipped = (MOVED[0].model_copy(update={"ignored": True}), MOVED[1])
+    skipped = (MOVED[0].changed(ignored=True), MOVED[1])
     topic = Topic(name="orders", writer="west", partitions={0: skipped})
 
     assert list(unread(topic, "east", {0: [Commit("slow", "west", 7, True)]})) == []
@@ -99,10 +99,7 @@ def histories(draw: st.DrawFn) -> tuple[Extent, ...]:
         known_end = here.start + held if draw(st.booleans()) else None
         at = here.start + held + (draw(st.integers(0, 5)) if known_end is not None else 0)
         extents = append(extents, target, at, logs[target], known_end)
-    return tuple(
-        extent.model_copy(update={"ignored": skips and extent.end is not None and extent.term == 0})
-        for extent in extents
-    )
+    return tuple(extent.changed(ignored=skips and extent.end is not None and extent.term == 0) for extent in extents)
 
 
 def read(extents: tuple[Extent, ...], offset: int, to: int) -> Iterator[tuple[int, str, int]]:

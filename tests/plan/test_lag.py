@@ -63,7 +63,7 @@ def test_lag_does_not_count_the_hole_below_a_forced_cut() -> None:
     # And it is unknown while east does not answer, unless nobody waits for its records
     assert look(extents, 40, east=None, west=(0, 3)) == Behind(10_003, None, EAST)
     assert look(extents, 10_001, east=None, west=(0, 3)) == Behind(10_003, 2, WEST)
-    skipped = (extents[0].model_copy(update={"ignored": True}), extents[1])
+    skipped = (extents[0].changed(ignored=True), extents[1])
     assert look(skipped, 40, east=None, west=(0, 3)) == Behind(10_003, 3, WEST)
 
 

@@ -28,7 +28,7 @@ def test_masking_affects_topics_written_there_and_topics_with_older_records_ther
 
 
 def test_masking_does_not_affect_extents_that_readers_skip() -> None:
-    skipped = (MOVED[0].model_copy(update={"ignored": True}), MOVED[1])
+    skipped = (MOVED[0].changed(ignored=True), MOVED[1])
     view = View(clusters=CLUSTERS, topics={"moved": Topic(name="moved", writer="west", partitions={0: skipped})})
 
     assert affected(view, {}, "east", {}) == Affected()

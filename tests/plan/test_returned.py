@@ -34,7 +34,7 @@ def test_a_returned_log_above_the_cut_is_marked_until_the_loss_is_accepted() -> 
     # Then the extent is marked with what was found, and closed at the cut once that is accepted
     assert (found.outcome, found.above, found.beyond, found.missing) == ("more", 500, CUT - 100, 0)
     after = confirmed(MOVED, found)
-    assert after[0] == OLD.model_copy(update={"found_end": CUT + 500})
+    assert after[0] == OLD.changed(found_end=CUT + 500)
     assert check(after) == []
     assert look_at("orders", 0, after[0], CUT + 500).outcome == "more"
     accepted = look_at("orders", 0, after[0], CUT + 500, accept_loss=True)
@@ -42,7 +42,7 @@ def test_a_returned_log_above_the_cut_is_marked_until_the_loss_is_accepted() -> 
 
 
 def test_a_returned_log_with_surplus_of_a_crossing_above_the_cut_counts_as_whole() -> None:
-    surplus = OLD.model_copy(update={"surplus": True})
+    surplus = OLD.changed(surplus=True)
 
     found = look_at("orders", 0, surplus, CUT + 500)
 
@@ -61,7 +61,7 @@ def test_a_returned_extent_is_closed_at_its_true_end_and_served_in_its_place() -
 def test_a_returned_log_with_less_is_marked_and_nothing_changes_for_readers() -> None:
     after = confirmed(MOVED, look_at("orders", 0, OLD, 60))
 
-    assert after[0] == OLD.model_copy(update={"found_end": 60})
+    assert after[0] == OLD.changed(found_end=60)
     assert check(after) == []
     assert [locate(after, o).extent.cluster for o in (59, 60, 100, CUT)] == ["east", "east", "east", "west"]
 
@@ -75,14 +75,14 @@ def test_an_accepted_loss_becomes_a_hole() -> None:
 
 
 def test_a_missing_topic_is_a_loss_even_when_its_known_end_is_zero() -> None:
-    unknown = OLD.model_copy(update={"known_end": 0})
+    unknown = OLD.changed(known_end=0)
 
     assert look_at("orders", 0, unknown, None).outcome == "less"
     assert look_at("orders", 0, unknown, 0).outcome == "whole"
 
 
 def test_a_returned_extent_stays_skipped_until_it_is_to_be_read_again() -> None:
-    skipped = (OLD.model_copy(update={"ignored": True}), MOVED[1])
+    skipped = (OLD.changed(ignored=True), MOVED[1])
 
     after = confirmed(skipped, look_at("orders", 0, skipped[0], 140))
     assert after[0].ignored

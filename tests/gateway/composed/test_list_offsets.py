@@ -81,7 +81,7 @@ def test_an_old_cluster_that_is_away_does_not_matter_to_the_latest_offset() -> N
 
 def test_an_ignored_extent_is_passed_over_without_asking_its_cluster() -> None:
     old, new = moved().partitions[0]
-    topic = Topic(name="orders", writer="west", partitions={0: (old.model_copy(update={"ignored": True}), new)})
+    topic = Topic(name="orders", writer="west", partitions={0: (old.changed(ignored=True), new)})
 
     assert listed(EARLIEST, away("east"), log(40, 55), topic) == (0, -1, 100)
 

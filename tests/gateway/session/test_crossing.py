@@ -158,7 +158,7 @@ def test_the_target_is_not_written_when_the_state_changed_while_the_origin_was_a
         talk.follow(state(topic(None, fence=Fence(operation="op-2")), revision=2))
     else:
         before, after = topic(None).partitions[0]
-        forced = {0: (before.model_copy(update={"known_end": CUT}), after)}
+        forced = {0: (before.changed(known_end=CUT), after)}
         talk.follow(state(topic(None).model_copy(update={"partitions": forced}), revision=2))
     answer(talk, EAST, asked, 100)
     assert outcome(talk) == [(REFUSED, -1)]

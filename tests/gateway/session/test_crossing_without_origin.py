@@ -27,7 +27,7 @@ def without_origin(name: str, unread: str = "wait") -> Topic:
     """The origin died while the cut was proposed: another one lies above all that it can have given out."""
     found = cut_at(RAISED, None, name=name)
     before, after = found.partitions[0]
-    before = before.model_copy(update={"known_end": CUT - 2, "ignored": unread == "skip"})
+    before = before.changed(known_end=CUT - 2, ignored=unread == "skip")
     return found.model_copy(update={"partitions": {0: (before, after)}})
 
 

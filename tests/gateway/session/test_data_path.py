@@ -300,7 +300,7 @@ def test_an_old_cluster_out_of_reach_gives_an_empty_answer_after_the_wait_and_ne
 def test_an_old_cluster_that_is_back_with_less_than_it_may_have_had_makes_no_reader_jump() -> None:
     topic = moved(100, 7)
     old, new = topic.partitions[0]
-    unconfirmed = old.model_copy(update={"known_end": 60})
+    unconfirmed = old.changed(known_end=60)
     for extent, error, records in ((unconfirmed, 0, b""), (old, 1, b"")):
         talk = Talk(state(topic.model_copy(update={"partitions": {0: (extent, new)}})), Port("west", 1))
         talk.ask(FETCH, 12, fetch(("orders", 0, 50)))

@@ -35,7 +35,7 @@ def marks(talk: Talk) -> tuple[int, int]:
 def closed_by_force() -> Topic:
     """Cut far above what the dead origin can have held: its log's true end is not known yet."""
     before, after = moved(1000, 7).partitions[0]
-    return Topic(name="orders", writer="west", partitions={0: (before.model_copy(update={"known_end": 150}), after)})
+    return Topic(name="orders", writer="west", partitions={0: (before.changed(known_end=150), after)})
 
 
 def crossing(state: str) -> Topic:
@@ -133,7 +133,7 @@ def test_every_offset_and_node_id_of_an_answer_is_the_clients(offset: int, lane:
     # Given a partition that went to the west, where it is read from an old extent, and came back, 93 apart from the
     # offsets of both logs
     old, west = moved(100, 7).partitions[0]
-    away, back = west.model_copy(update={"end": 200}), Extent(cluster="east", start=200, base=107, term=2)
+    away, back = west.changed(end=200), Extent(cluster="east", start=200, base=107, term=2)
     talk = Talk(state(Topic(name="orders", writer="east", partitions={0: (old, away, back)})), Port("east", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, offset)))
     # When the broker says where logs diverge, where a snapshot ends, and who leads the partition

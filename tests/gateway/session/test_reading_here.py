@@ -35,7 +35,7 @@ def mapped(name: str, chance: random.Random) -> Topic | None:
             cut += chance.randrange(30)
             extents = append(extents, writer, cut, chance.randrange(60))
         if len(extents) > 1 and chance.random() < 0.1:
-            extents = (extents[0].model_copy(update={"ignored": True}), *extents[1:])
+            extents = (extents[0].changed(ignored=True), *extents[1:])
         partitions[number] = extents
     crossing = chance.choice([None] * 8 + [Crossing(operation="m", state="open")])
     fence = chance.choice([None] * 8 + [Fence(operation="op")])

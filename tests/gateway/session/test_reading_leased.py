@@ -159,7 +159,7 @@ def test_a_gathered_answer_has_nothing_of_what_has_left(mapped: bool, lost: bool
     # Given a reader of a topic that has just come and of one that is at its end: both wait at one broker
     came = moved(cut=50).model_copy(update={"name": "other"})
     stays = Extent(cluster="west", start=0, base=0, term=0)
-    gone = (stays.model_copy(update={"end": 100}), Extent(cluster="east", start=100, base=0, term=1))
+    gone = (stays.changed(end=100), Extent(cluster="east", start=100, base=0, term=1))
     here = Topic(name="orders", writer="west", partitions={0: (stays,)})
     left = Topic(name="orders", writer="east", partitions={0: gone})
     talk = Talk(state(came, *((here,) if mapped else ())), Port("west", 1))

@@ -161,7 +161,7 @@ def test_a_record_is_refused_and_ends_no_connection_when_its_map_is_damaged_whil
     answer(talk, EAST, asked, CUT)
     # When the map has no writer any more, for too long
     origin, target = topic().partitions[0]
-    damaged = target.model_copy(update={"end": CUT + 100})
+    damaged = target.changed(end=CUT + 100)
     talk.follow(state(topic().model_copy(update={"partitions": {0: (origin, damaged)}}), revision=2))
     assert outcome(talk) == []
     talk.wait(PROPOSED_HOLD_S)
