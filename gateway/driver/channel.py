@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -23,7 +22,8 @@ class Channel:
     sock: socket.socket
     on_readable: Callable[[], None]
     on_writable: Callable[[], None]
-    pending: deque[memoryview] = field(default_factory=deque)
+    pending: list[memoryview] = field(default_factory=list)
+    """In order, and few: an empty deque takes 700 bytes more."""
     reading: bool = False
     writing: bool = False
     _stuck: tuple[float, memoryview] | None = None
@@ -50,7 +50,7 @@ class Channel:
                 if sent:
                     self.pending[0] = data[sent:]
                 return
-            self.pending.popleft()
+            del self.pending[0]
 
     def _sent(self, data: bytes | bytearray | memoryview) -> int:
         """How much of it the socket has taken."""

@@ -69,6 +69,11 @@ class ConnectionHost(Protocol):
 class ClientConnection:
     """Feeds one session with events and carries out its commands."""
 
+    __slots__ = (
+        "_going_on", "_linger", "_wake", "address", "brokers", "came_at", "client", "ended", "host", "partial",
+        "session", "used_at", "user",
+    )  # fmt: skip
+
     def __init__(self, host: ConnectionHost, sock: socket.socket, session: Session, address: str = "") -> None:
         """:param address: where the client comes from, without its port."""
         self.host = host

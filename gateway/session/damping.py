@@ -19,6 +19,8 @@ class Damping:
     refused after whatever it has sent meanwhile, so every refusal that is held back puts its records after later ones.
     """
 
+    __slots__ = ("_room", "counts")
+
     def __init__(self, room: Room | None = None) -> None:
         """:param room: for what is counted, together with others."""
         self.counts: Remembered[int, int] = Remembered()

@@ -65,3 +65,5 @@ class Open(_Life):
 
 
 Life = Open | Leaving | Over
+OPEN = Open()
+"""Nearly all are."""
