@@ -33,7 +33,13 @@ _AIRFLOW = "Airflow reads every DAG and lists all hooks again and again: what a 
 _CLIENTS = "heavy or native: whoever imports the stack pays for the one that is used"
 _COMMANDS = "the `switchyard` command imports it for its words alone"
 _DATABASE = "SQLAlchemy and FastAPI: not for the commands of the night"
+_TOKENS = "ciphers beside those of TLS, 9 MB: for gateways that take tokens"
 LATE = (
+    Late("gateway.authenticating.jwks", ("jwt",), _TOKENS),
+    Late("gateway.authenticating.known", ("gateway.authenticating.tokens",), _TOKENS),
+    Late(
+        "gateway.driver", ("gateway.platform", "ha_core.registry"), "an HTTP client, 9 MB: for gateways with a platform"
+    ),
     Late("ha_core.hooks", ("airflow.sdk.exceptions", "ha_core", "sqlalchemy"), _AIRFLOW),
     Late("ha_core.operators", ("fastapi", "ha_core", "yaml"), _AIRFLOW),
     Late("plugins", ("airflow.api_fastapi", "fastapi", "ha_core"), "every process of Airflow reads plugins, tasks too"),

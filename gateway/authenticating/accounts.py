@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from gateway.authenticating.phantoms import Phantoms
-from gateway.authenticating.tokens import Tokens
 from ha_core.wire.sasl_scram import HASHES, fits
 from ha_core.wire.sasl_steps import Bearer, Candidate, KeyOf, Plain, Question, Reply, ScramKey, Verdict
 
@@ -49,13 +48,15 @@ class KnownAccounts:
         self,
         find: Callable[[str], Account | None],
         phantoms: Phantoms,
-        tokens: Tokens | None = None,
+        verify: Callable[[str], Verdict] | None = None,
         in_the_open: bool = False,
     ) -> None:
-        """:param find: the account of a user.
+        """
+        :param find: the account of a user.
+        :param verify: whose a token is; None: no tokens are taken.
         :param in_the_open: whether every account has its password as it is.
         """
-        self._find, self._phantoms, self._tokens, self._in_the_open = find, phantoms, tokens, in_the_open
+        self._find, self._phantoms, self._verify, self._in_the_open = find, phantoms, verify, in_the_open
         self._right = _Right()
 
     def reply(self, question: Question) -> Reply | None:
@@ -74,7 +75,7 @@ class KnownAccounts:
     def find_out(self, question: Plain | Bearer) -> Verdict:
         """Takes milliseconds, by intent, for a password that is kept as a key."""
         if isinstance(question, Bearer):
-            return Verdict(None, "no tokens are taken") if self._tokens is None else self._tokens.verify(question.token)
+            return Verdict(None, "no tokens are taken") if self._verify is None else self._verify(question.token)
         account = self._find(question.user)
         kept = None if account is None else account.strongest
         mechanism, key = kept or (STRONGEST, self._phantoms.key(STRONGEST, question.user))

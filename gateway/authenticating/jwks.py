@@ -17,8 +17,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jwt
-
 _log = logging.getLogger(__name__)
 
 ALLOWED_URLS_VARIABLE = "SWITCHYARD_ALLOWED_URLS"
@@ -86,6 +84,8 @@ def _key(entry: dict[str, Any]) -> Key | None:
     alg = alg or _OF_CURVE.get(curve if isinstance(curve, str) else "")
     if ALGORITHMS.get(alg or "RS256") != kty:
         return None
+    import jwt
+
     public = {name: value for name, value in entry.items() if name not in _PRIVATE}
     try:
         return Key(kid, kty, alg, jwt.PyJWK(public, algorithm=alg or "RS256").key)

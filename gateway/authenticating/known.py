@@ -10,7 +10,6 @@ from gateway import config
 from gateway.authenticating.accounts import Account, KnownAccounts
 from gateway.authenticating.jwks import Jwks
 from gateway.authenticating.phantoms import Phantoms
-from gateway.authenticating.tokens import Expected, Tokens
 from gateway.session.brake import Brake
 from gateway.session.shared import Authentication
 
@@ -29,6 +28,8 @@ def known_accounts(
     oauth = said.oauth
     if oauth is None:
         return KnownAccounts(find, phantoms, in_the_open=in_the_open), None
+    from gateway.authenticating.tokens import Expected, Tokens
+
     jwks = Jwks(said.jwks, oauth.refresh_s)
     expected = Expected(
         issuer=oauth.issuer,
@@ -38,7 +39,7 @@ def known_accounts(
         user_claim=oauth.user_claim,
         skew_s=oauth.clock_skew_s,
     )
-    return KnownAccounts(find, phantoms, Tokens(expected, jwks.find), in_the_open), jwks
+    return KnownAccounts(find, phantoms, Tokens(expected, jwks.find).verify, in_the_open), jwks
 
 
 def authentication(said: config.Authentication, accounts: KnownAccounts) -> Authentication:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gateway.composed.ask import Message
 from gateway.composed.handlers import OK, Change, ChangeQuotas, CreateRules, DeletedRules, DeleteRules, failed
 from gateway.driver.quotas import FollowingQuotas
-from gateway.platform.following import FollowingPlatform
 from gateway.platform.section import PlatformError
 from ha_core.registry.errors import PlatformAwayError, RefusedError
-from ha_core.registry.remote_changes import HttpChanges
 from ha_core.wire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from gateway.platform.following import FollowingPlatform
+    from ha_core.registry.remote_changes import HttpChanges
 
 T = TypeVar("T")
 AT_ONCE = 4
@@ -100,6 +102,8 @@ class Changing:
         assert platform is not None  # elsewhere nobody is told that rules could be changed
 
         def work() -> T:
+            from ha_core.registry.remote_changes import HttpChanges
+
             return change(HttpChanges(platform.line.client(), user))
 
         working = await self._begin(work)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gateway import clock, cycles
 from gateway.authenticating.known import authentication, known_accounts
@@ -39,7 +40,6 @@ from gateway.driver.shares import Sharing
 from gateway.driver.sightings import Sightings
 from gateway.driver.splicing import Pipe
 from gateway.nodes import NodeBook, gateway_key
-from gateway.platform.following import FollowingPlatform
 from gateway.quotas.charges import Meters
 from gateway.quotas.sharing import Shares
 from gateway.rights import Denied
@@ -80,6 +80,9 @@ from ha_core.store.tree import State
 from ha_core.store.watching import Watcher
 from ha_core.wire import APIS, RemoteProtocolError, advertised
 
+if TYPE_CHECKING:
+    from gateway.platform.following import FollowingPlatform
+
 _log = logging.getLogger(__name__)
 
 _FAILED_LOGINS = (Cause.AUTHENTICATION_FAILED, Cause.BRAKED)
@@ -101,6 +104,8 @@ class Gateway:
         self.rules = None if rules is None or file is None else FollowingRules(file, rules, self.follow_rights)
         self.platform: FollowingPlatform | None = None
         if config.platform is not None:
+            from gateway.platform.following import FollowingPlatform
+
             self.platform = FollowingPlatform(
                 config.platform,
                 config.id,

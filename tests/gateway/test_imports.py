@@ -1,0 +1,16 @@
+"""What a gateway loads: each megabyte of it is there once for every process of a fleet."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+OPTIONAL = ("httpx", "jwt", "cryptography", "sqlalchemy", "fastapi", "gateway.platform.following")
+
+
+def test_a_gateway_loads_the_platforms_client_and_ciphers_of_tokens_only_where_they_are_configured() -> None:
+    program = f"import gateway.__main__, sys; print(*[name for name in {OPTIONAL} if name in sys.modules])"
+
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+
+    assert loaded.stdout.split() == []
