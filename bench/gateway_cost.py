@@ -68,8 +68,17 @@ def cpu_seconds(pid: int) -> float:
 
 def private_bytes(pid: int) -> int:
     """Memory that only this process uses, without the kernel's share for its sockets."""
+    return _memory(pid, "Private_Clean:", "Private_Dirty:")
+
+
+def resident_bytes(pid: int) -> int:
+    """All of its memory, with what it shares with others: code of libraries, mostly."""
+    return _memory(pid, "Rss:")
+
+
+def _memory(pid: int, *kinds: str) -> int:
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii", "replace").splitlines()
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Private_Clean", "Private_Dirty")))
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(kinds))
 
 
 def scrape(http: str) -> tuple[float, float]:

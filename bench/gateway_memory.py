@@ -1,14 +1,17 @@
-"""Memory of a gateway: per idle client connection and per mapped partition."""
+"""Memory of a gateway: at its start, per idle client connection without and with TLS, and per mapped partition."""
 
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import time
+from pathlib import Path
 
 from bench import probes
 from bench.figures import Outcome, Table, slope
-from bench.gateway_cost import private_bytes
+from bench.gateway_cost import private_bytes, resident_bytes
 from bench.ground import ROOT, BenchError, Say, Scale, create_topic, direct, up
+from bench.tls_sides import speak_tls
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.model import Extent, Topic
@@ -16,7 +19,9 @@ from ha_core.store.commits import Change
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from ha_core.wire.codes import ApiKey
+from stack.certificates import Authority
 from stack.harness import Stack
+from stack.parts import LOOPBACK
 
 TOPIC = "plain"
 PARTITIONS_PER_TOPIC = 100
@@ -30,26 +35,35 @@ def run(scale: Scale, say: Say) -> Outcome:
     partitions = scale.pick(20_000, 4_000)
     with up(1, say) as stack, contextlib.closing(connect(stack.zookeeper, root=ROOT)) as store:
         create_topic(direct(stack, "east"), TOPIC, 1)
-        empty = private_bytes(_fresh(stack))
+        pid = _fresh(stack)
+        empty, resident = private_bytes(pid), resident_bytes(pid)
         say(f"{connections} connections, then as many that have asked a broker something")
         idle, linked = (_connections(stack, asks, connections) for asks in (False, True))
         say(f"{partitions} mapped partitions of two extents each")
         mapped = slope(_maps(store, _fresh(stack), partitions))
+        say(f"{connections} connections with TLS")
+        with tempfile.TemporaryDirectory() as folder:
+            authority = Authority(Path(folder))
+            speak_tls(stack, authority.issue("gateway", (LOOPBACK, "localhost")))
+            enciphered = _connections(stack, False, connections, str(authority.file))
     figures = {
         "unit": "bytes",
         "gateway_at_start": empty,
+        "resident_at_start": resident,
         "idle_connection": idle,
+        "idle_connection_with_tls": enciphered,
         "connection_with_upstream": linked,
         "mapped_partition": mapped,
     }
     over = f"{connections // 10} → {connections}"
     rows = (
-        ("the process at its start", f"{empty / 2**20:.1f} MiB", ""),
+        ("the process at its start", f"{empty / 2**20:.1f} MiB", f"{resident / 1e6:.1f} MB with code that is shared"),
         (
             "idle connection",
             f"{idle:,.0f} bytes",
             f"{over}, versions asked for and nothing else",
         ),
+        ("idle connection with TLS", f"{enciphered:,.0f} bytes", f"{over}, the same"),
         (
             "connection with a broker of its own",
             f"{linked:,.0f} bytes",
@@ -68,25 +82,25 @@ def _fresh(stack: Stack) -> int:
     return int(stack.gateways[0]["pid"])
 
 
-def _connections(stack: Stack, asks: bool, count: int) -> float:
+def _connections(stack: Stack, asks: bool, count: int, ca_file: str | None = None) -> float:
     """Private bytes per connection, between a tenth of `count` and all: what the first bring along does not count."""
     pid = _fresh(stack)
     bootstrap = stack.gateways[0]["bootstrap"]
-    broker = probes.broker_of(bootstrap, TOPIC)
+    broker = probes.broker_of(bootstrap, TOPIC, ca_file)
     points: list[tuple[float, float]] = []
     with contextlib.ExitStack() as held:
         opened = 0
         for wanted in (count // 10, count):
-            _open(held, broker if asks else bootstrap, asks, wanted - opened)
+            _open(held, broker if asks else bootstrap, asks, wanted - opened, ca_file)
             opened = wanted
             time.sleep(SETTLE_S)
             points.append((wanted, private_bytes(pid)))
     return slope(points)
 
 
-def _open(held: contextlib.ExitStack, address: str, asks: bool, count: int) -> None:
+def _open(held: contextlib.ExitStack, address: str, asks: bool, count: int, ca_file: str | None) -> None:
     for _ in range(count):
-        connection = held.enter_context(contextlib.closing(probes.connect(address)))
+        connection = held.enter_context(contextlib.closing(probes.connect(address, ca_file)))
         if asks:
             _ask(connection)
 

@@ -75,7 +75,7 @@ def sides(stack: Stack, folder: Path, say: Say, proxied: bool = True) -> Iterato
         own = block.take()
         proxies = {name: _Ports(block.take(), block.take()) for name in (installed(say) if proxied else ())}
         _give_listeners(stack, own, proxies, certificate)
-        _speak_tls(stack, certificate)
+        speak_tls(stack, certificate)
         yield [
             Side(PLAIN, direct(stack, CLUSTER), None, None),
             Side(BROKER_TLS, f"{LOOPBACK}:{own}", authority.file, None),
@@ -121,7 +121,7 @@ def _give_listeners(stack: Stack, own: int, proxies: Mapping[str, _Ports], certi
     stack.restart(BROKER)
 
 
-def _speak_tls(stack: Stack, certificate: Certificate) -> None:
+def speak_tls(stack: Stack, certificate: Certificate) -> None:
     """The gateway asks clients for TLS; brokers it reaches as before."""
     file = Layout(stack.dir).home(GATEWAY) / "gateway.yaml"
     document = yaml.safe_load(file.read_text("utf-8"))
