@@ -11,6 +11,9 @@ from typing import Any
 
 from ha_core.tls.sockets import TlsSocket
 
+AT_ONCE_BYTES = 256 << 10
+"""Read of one socket without a pause, where there are always more: of a long list of topics there may be megabytes."""
+
 
 class Flow:
     """One reads, several may write. It owns the socket until `take`.
@@ -25,6 +28,8 @@ class Flow:
         self._taken: asyncio.Future[None] | None = None
         self._waited: Callable[[int], Any] | None = None
         """What ends the waiting of whoever waits for the socket."""
+        self._at_once = 0
+        """Bytes that were read since others had their turn."""
 
     async def shake_hands(self) -> None:
         """Of TLS, as its client. OSError: it failed."""
@@ -42,11 +47,18 @@ class Flow:
 
     async def read(self, most: int) -> bytes:
         """What has come, at least one byte; b"" at the end. OSError if the connection broke."""
+        if self._at_once >= AT_ONCE_BYTES:
+            self._at_once = 0
+            await asyncio.sleep(0)
         while True:
             try:
-                return self.sock.recv(most)
+                data = self.sock.recv(most)
             except BlockingIOError:
+                self._at_once = 0
                 await self._until(self._loop.add_reader, self._loop.remove_reader)
+            else:
+                self._at_once += len(data)
+                return data
 
     def write(self, data: bytes) -> None:
         """What is not taken at once goes later. Whoever reads learns that the connection broke."""

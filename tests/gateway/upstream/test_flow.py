@@ -1,0 +1,41 @@
+"""What a gateway reads of a broker for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from gateway.upstream.flow import AT_ONCE_BYTES, Flow
+
+PIECE = 64 << 10
+
+
+class Endless(socket.socket):
+    """More has come whenever it is read."""
+
+    def recv(self, bufsize: int, flags: int = 0) -> bytes:
+        return bytes(min(bufsize, PIECE))
+
+
+def test_others_have_their_turn_while_a_long_answer_is_there_to_be_read() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def run() -> int:
+        with Endless() as sock:
+            flow = Flow(sock)
+            watching = asyncio.create_task(others())
+            # When an answer of many such pieces is read
+            count = 0
+            while count < 10 * AT_ONCE_BYTES:
+                count += len(await flow.read(1 << 20))
+            watching.cancel()
+            return turns
+
+    # Then the loop was theirs in between
+    assert asyncio.run(run()) >= 9
