@@ -68,4 +68,6 @@ def patch(
             offsets.append((at, offset - live.shift.delta))
             shifts[live.key] = live.shift
             at += entry.bytes
+    if not offsets:
+        return None
     return PatchedFetch(body_at, version, topics, offsets, shifts)
