@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,13 +16,13 @@ from gateway.session.fetch.plan import FetchPlan, Gap
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Fence, Topic, View
 from ha_core.model.cluster import Mask
-from ha_core.model.extent import append, identity
+from ha_core.model.extent import MAX_OFFSET, append, identity
 from ha_core.plan.facts import Partition
 from ha_core.wire import decode, encode
 from ha_core.wire.fetch import scan_fetch_request
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, fetch, fetched, moved, state
-from tests.gateway.session.talk import CLUSTERS, EAST, Talk, snapshot
+from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot
 
 
 def mapped(name: str, chance: random.Random) -> Topic | None:
@@ -125,3 +126,15 @@ def test_a_fetch_that_names_nothing_is_answered_here_where_nothing_passes() -> N
         # Then the cluster hears nothing of it, and the client is answered
         assert not talk.asked(EAST)
         assert len(talk.answers()) == 1
+
+
+@pytest.mark.parametrize("crosses", [False, True])
+def test_an_offset_that_no_log_can_have_is_out_of_range_for_the_cluster_to_say(crosses: bool) -> None:
+    # Given a partition whose offsets are lower for clients than in its cluster
+    crossing = Crossing(operation="m", state="open") if crosses else None
+    talk = Talk(state(moved(cut=10, base=70, crossing=crossing)), Port("west", 1))
+    # When a client asks for the highest offset that it can say
+    talk.ask(FETCH, 12, fetch(("orders", 0, MAX_OFFSET)))
+    # Then the cluster is asked for no less
+    (asked,) = talk.asked(WEST)
+    assert asked.partition["fetch_offset"] == MAX_OFFSET
