@@ -16,6 +16,9 @@ from pydantic.dataclasses import dataclass
 
 from ha_core.model.producer import MAX_TERM
 
+MAX_OFFSET = (1 << 63) - 1
+"""That the protocol can say."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class Extent:
@@ -71,8 +74,9 @@ class Extent:
         return None if self.end is None else self.end - self.shift
 
     def to_physical(self, offset: int) -> int:
-        """The offset in its cluster of client offset `offset`."""
-        return offset - self.shift
+        """The offset in its cluster of client offset `offset`; of one that none can have, the highest that can be asked
+        for."""
+        return min(offset - self.shift, MAX_OFFSET)
 
     def to_client(self, physical: int) -> int:
         """The client offset of `physical`; the end itself is allowed, as log ends are exclusive.

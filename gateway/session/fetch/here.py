@@ -13,6 +13,7 @@ from gateway.session.fetch.plan import Gap
 from gateway.session.pending import Patched
 from gateway.session.request import Request, text
 from gateway.session.routes import Routes
+from ha_core.model.extent import MAX_OFFSET
 from ha_core.plan.facts import Partition
 from ha_core.wire.fetch import FetchEntries, FetchShift, TopicEntries, leave_session
 
@@ -65,7 +66,9 @@ def patch(
             live = routes.live(topic, partition)
             if live is None or offset < live.since or (gaps and (text(topic), partition) in gaps):
                 return None
-            offsets.append((at, offset - live.shift.delta))
+            offsets.append((at, min(offset - live.shift.delta, MAX_OFFSET)))
             shifts[live.key] = live.shift
             at += entry.bytes
+    if not offsets:
+        return None
     return PatchedFetch(body_at, version, topics, offsets, shifts)

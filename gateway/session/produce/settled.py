@@ -17,11 +17,9 @@ from gateway.session.routes import Routes
 from gateway.session.shared import Shared
 from ha_core.model import Extent, LastSequences
 from ha_core.model.producer import is_gateway_id, upstream_id
+from ha_core.plan.remembered import Remembered, Room
 from ha_core.wire.likeness import ProduceAnswerLike
 from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
-
-_MAX_PARTITIONS = 1_000
-"""Of one flow. More are judged one by one."""
 
 
 class Settled(NamedTuple):
@@ -78,7 +76,7 @@ class SettledTopic:
 
     def __init__(self, name: bytes, routes: Routes, version: int) -> None:
         self._name, self._routes = name, routes
-        self._partitions: dict[int, Settled | None] = {}
+        self._partitions: Remembered[int, Settled] = Remembered()
         self.like = ProduceAnswerLike.of(name, version)
 
     def settles(
@@ -86,26 +84,28 @@ class SettledTopic:
     ) -> Goes | None:
         """How the records of a partition, from `at` to `stop`, go; before `end` they have come. None: they have to be
         judged."""
-        known = self._partitions
-        settled = known[partition] if partition in known else self._find(partition)
-        if settled is None or shared.producer_order.under_way:
+        settled = self._partitions.get(partition) or self._find(partition, shared.remembered)
+        if settled is None:
             return None
         batch = first_batch(buf, at, end, stop)
         if batch is None or batch.records_count < 0 or batch.last_offset_delta < 0:
             return None
+        if (settled.key, batch.producer_id) in shared.producer_order.under_way:
+            return None
         producer_id = settled.producer_id(batch, shared, now)
         return None if producer_id is None else Goes(settled, batch, producer_id)
 
-    def _find(self, partition: int) -> Settled | None:
+    def _find(self, partition: int, room: Room) -> Settled | None:
         routes, name = self._routes, self._name
         route = routes.topic(name)
         if route.no_produce is not None or route.topic is None or route.topic.crosses(partition):
             return None
         extent = routes.writer(route.topic, partition)
-        if not isinstance(extent, Extent) or len(self._partitions) >= _MAX_PARTITIONS:
+        if not isinstance(extent, Extent):
             return None
         key, sequences = (name, partition), route.sequences
         asked = sequences is not None and sequences.terms.get(partition) == extent.term
         shifts = {key: extent.shift} if extent.shift else {}
-        settled = self._partitions[partition] = Settled(key, extent.term, self.like, shifts, sequences, asked)
+        settled = Settled(key, extent.term, self.like, shifts, sequences, asked)
+        room.keep(self._partitions, name, partition, settled)
         return settled

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from gateway.session import fast_path
 from gateway.session.commands import BrokerLane
 from gateway.session.pending import InFlight
+from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.settled import SettledTopic
 from gateway.session.reading import HalfSent
 from gateway.session.requests import MAX_REQUESTS
 from ha_core.model import Extent, Fence, LastSequences, Topic
 from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.plan.quotas import Quotas
+from ha_core.plan.remembered import Room
 from ha_core.wire import RemoteProtocolError, decode, encode, encode_request, encode_response, read_request_header
 from ha_core.wire.likeness import ProduceAnswerLike
 from tests.gateway.session import leasing
@@ -362,3 +364,46 @@ def test_no_more_requests_are_passed_within_one_event_than_others_can_wait_for()
     passed = fast_path.requests(talk.session, data, len(data), talk.now)
     # Then some of them go at once
     assert passed == MAX_REQUESTS * len(data) // 1000
+
+
+def settled(talk: Talk, monkeypatch: pytest.MonkeyPatch, *sent: tuple[int, int]) -> int:
+    """How many of these were not judged: partitions, and the producers of their first batches."""
+    passed, way = 0, SettledTopic.settles
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal passed
+        goes = way(*arguments)
+        passed += goes is not None
+        return goes
+
+    monkeypatch.setattr(SettledTopic, "settles", counted)
+    for partition, producer in sent:
+        talk.ask(PRODUCE, 9, produce(("orders", partition, batch(producer_id=producer, epoch=0, sequence=0))))
+        (asked,) = talk.asked(EAST)
+        talk.answer(EAST, asked, produced(("orders", partition, 0, 7)))
+    return passed
+
+
+def test_what_was_lost_on_its_way_across_a_cut_makes_nobody_else_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a batch on its way across a cut whose connection broke, and that never came again
+    order = ProducerOrder()
+    lost = Talk(state(crossing()), producer_order=order)
+    lost.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=0))))
+    lost.lose(EAST)
+    # When others write where the cut has been settled
+    talk = Talk(come(revision=2), producer_order=order)
+    passed = settled(talk, monkeypatch, (0, CLIENT_PID + 1), (0, CLIENT_PID + 1), (0, CLIENT_PID + 2), (0, CLIENT_PID))
+    # Then they go where the first of them went, and the producer of the lost one is judged
+    assert passed == 2
+
+
+def test_what_is_remembered_of_partitions_is_bounded_for_all_clients_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given clients that write to many partitions of a topic, some of which it may not even have
+    talks, room = [Talk(come()) for _ in range(10)], Room(most=100)
+    for talk in talks:
+        talk.session.shared = talk.session.shared._replace(remembered=room)
+        # When each of them has written
+        assert settled(talk, monkeypatch, *((partition, -1) for partition in range(50)))
+    # Then no more is kept than there is room for
+    kept = sum(len(flow.mapped._partitions) for talk in talks for flow in talk.session.flows if flow.mapped is not None)
+    assert kept <= 100

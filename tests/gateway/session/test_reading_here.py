@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,14 +14,15 @@ from gateway.copies import Copies
 from gateway.session.fetch.here import patch
 from gateway.session.fetch.plan import FetchPlan, Gap
 from gateway.session.snapshot import Port
-from ha_core.model import Crossing, Extent, Fence, Topic
-from ha_core.model.extent import append, identity
+from ha_core.model import Crossing, Extent, Fence, Topic, View
+from ha_core.model.cluster import Mask
+from ha_core.model.extent import MAX_OFFSET, append, identity
 from ha_core.plan.facts import Partition
 from ha_core.wire import decode, encode
 from ha_core.wire.fetch import scan_fetch_request
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, fetch, fetched, moved, state
-from tests.gateway.session.talk import EAST, Talk
+from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot
 
 
 def mapped(name: str, chance: random.Random) -> Topic | None:
@@ -109,3 +112,29 @@ def test_an_answer_whose_topic_has_lost_its_map_meanwhile_and_is_fenced_anew_end
     (answer,) = talk.answers()
     assert not answer["responses"][0]["partitions"][0]["records"]
     assert talk.closed is None
+
+
+def test_a_fetch_that_names_nothing_is_answered_here_where_nothing_passes() -> None:
+    # Given a cluster that is taken out of service, and a gateway that knows nothing yet
+    mask = Mask(since="t", by="me", reason="x")
+    masked = View(1, CLUSTERS | {"east": CLUSTERS["east"].model_copy(update={"masked": mask})})
+    for found in (snapshot(masked), replace(snapshot(), fresh=False)):
+        talk = Talk(found)
+        # When a client fetches, and names no topic
+        talk.ask(FETCH, 12, fetch())
+        talk.wait(1.0)
+        # Then the cluster hears nothing of it, and the client is answered
+        assert not talk.asked(EAST)
+        assert len(talk.answers()) == 1
+
+
+@pytest.mark.parametrize("crosses", [False, True])
+def test_an_offset_that_no_log_can_have_is_out_of_range_for_the_cluster_to_say(crosses: bool) -> None:
+    # Given a partition whose offsets are lower for clients than in its cluster
+    crossing = Crossing(operation="m", state="open") if crosses else None
+    talk = Talk(state(moved(cut=10, base=70, crossing=crossing)), Port("west", 1))
+    # When a client asks for the highest offset that it can say
+    talk.ask(FETCH, 12, fetch(("orders", 0, MAX_OFFSET)))
+    # Then the cluster is asked for no less
+    (asked,) = talk.asked(WEST)
+    assert asked.partition["fetch_offset"] == MAX_OFFSET
