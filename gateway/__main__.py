@@ -18,6 +18,8 @@ from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
 from gateway.inquiry_pages import pages
 from gateway.metrics import Metrics
+from gateway.workers import asking, lifeline
+from gateway.workers.parent import Parent
 from ha_core.datacache.core.errors import DataCacheError
 from ha_core.metrics.http import HttpServer
 from ha_core.store.errors import StoreError
@@ -35,7 +37,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m gateway", description="Kafka-protocol gateway of Switchyard.")
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML configuration")
     parser.add_argument("--check", action="store_true", help="check the configuration and end")
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)  # both are said by the parent of workers
+    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.worker is not None and not lifeline.die_with(options.parent):
+        return 1
     try:
         config = load(options.config)
     except ConfigError as error:
@@ -48,16 +54,22 @@ def main() -> int:
         if unsafe is not None:
             print(f"{options.config}: {unsafe}", file=sys.stderr)
             return 2
-        print(f"{options.config}: good; gateway {config.id} on {config.listen.host}:{config.listen.port}")
+        several = f", {config.workers} workers" if config.workers > 1 else ""
+        print(f"{options.config}: good; gateway {config.id} on {config.listen.host}:{config.listen.port}{several}")
         return 0
+    if options.worker is not None:
+        config = config.as_worker(options.worker)
+    who = f" {config.id}" if config.worker_of else ""
     logging.basicConfig(
-        level=config.log.level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
+        level=config.log.level.upper(), format=f"%(asctime)s %(levelname)s{who} %(name)s %(message)s", stream=sys.stderr
     )
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     _audit_apart()
-    if unsafe is not None:
+    if unsafe is not None and not options.worker:
         # It was so before the rule was, and a fleet that is updated must not stay away for it.
         _log.warning("passwords of clients can be listened to: %s", unsafe)
+    if config.workers > 1 and not config.worker_of:
+        return asyncio.run(Parent(config, (sys.executable, "-m", "gateway", "--config", options.config)).run())
     sys.setswitchinterval(SWITCH_S)
     cycles.spare_the_old()
     return uvloop.run(_serve(config))
@@ -81,16 +93,21 @@ async def _serve(config: Config) -> int:
     if state is None:
         return 0
     gateway = Gateway(config, state, _version())
-    at = (config.http.host, config.http.port)
+    # A worker's page is for its parent alone, which shows what all of them say.
+    at = (asking.LOOPBACK, 0) if config.worker_of else (config.http.host, config.http.port)
     more = pages(gateway, config.http)
     http = HttpServer(*at, Metrics(gateway).render, lambda: gateway.unready, "http.port", more)
     try:
-        http.start()
+        port = http.start()
+        if config.worker_of:
+            lifeline.tell(lifeline.Told(port))
         starting = loop.create_task(gateway.start())
         stop = loop.create_task(stopping.wait())
         await asyncio.wait({starting, stop}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
+            if config.worker_of:
+                lifeline.tell(lifeline.Told(port, serving=True))
         else:
             starting.cancel()
         broken = loop.create_task(gateway.failed.wait())

@@ -46,6 +46,11 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MechanismName = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
+MAX_WORKERS = 64
+_LAST_PORT = 65_535
+_DIVIDED = ("max_connections", "max_handshakes", "max_logins")
+"""Limits of all clients together."""
+
 _MAX_FILE_BYTES = 16 * 1024 * 1024
 _MIN_SECRET = 16
 
@@ -393,7 +398,9 @@ class Config(_Section):
     """The whole file."""
 
     id: Name
-    """This gateway's name; unique among all gateways of the tree."""
+    """This gateway's name; unique among all gateways of the tree. Of a worker: its own (`as_worker`)."""
+    workers: Annotated[int, Field(ge=1, le=MAX_WORKERS)] = 1
+    """Processes that serve clients side by side, each on a core of its own."""
     zookeeper: ZooKeeper
     listen: Listen = Listen()
     listen_discovery: ListenDiscovery | None = None
@@ -417,6 +424,45 @@ class Config(_Section):
     _profiles: Mapping[str, SecurityProfile] = PrivateAttr(default_factory=dict)
     _folder: Path = PrivateAttr(default=Path())
     """Where the file lies."""
+    _worker_of: str = PrivateAttr(default="")
+
+    @property
+    def worker_of(self) -> str:
+        """The gateway of which this is one worker's part; "": there is only one process."""
+        return self._worker_of
+
+    @property
+    def gateway(self) -> str:
+        """Its name, whichever process of it this is."""
+        return self._worker_of or self.id
+
+    def as_worker(self, number: int) -> Config:
+        """The part of one of the workers: a name and node ports of its own, and its share of what there is once.
+
+        What belongs to one client is not divided, since all that one client does comes to one worker.
+        """
+        limits, count = self.limits, self.nodes.count
+        part = self.model_copy(
+            update={
+                "id": f"{self.id}.{number}",
+                "nodes": NodePorts.model_construct(first_port=self.nodes.first_port + number * count, count=count),
+                "limits": limits.model_copy(
+                    update={
+                        **{name: self._part(getattr(limits, name)) for name in _DIVIDED},
+                        # A request has to fit wherever it comes to.
+                        "max_held_bytes": max(self._part(limits.max_held_bytes), limits.max_request_bytes),
+                    }
+                ),
+                "authentication": self.authentication.model_copy(
+                    update={"failures_per_address": self._part(self.authentication.failures_per_address)}
+                ),
+            }
+        )
+        part._worker_of = self.id
+        return part
+
+    def _part(self, whole: int) -> int:
+        return -(-whole // self.workers)
 
     @property
     def profiles(self) -> Mapping[str, SecurityProfile]:
@@ -482,7 +528,12 @@ class Config(_Section):
 
     @model_validator(mode="after")
     def _ports_do_not_collide(self) -> Self:
-        nodes = range(self.nodes.first_port, self.nodes.first_port + self.nodes.count)
+        nodes = range(self.nodes.first_port, self.nodes.first_port + self.workers * self.nodes.count)
+        if nodes.stop > _LAST_PORT + 1:
+            raise ValueError(
+                f"workers={self.workers} with nodes.count={self.nodes.count} ports each from nodes.first_port="
+                f"{self.nodes.first_port} on pass port {_LAST_PORT}; lower one of the three"
+            )
         discovery = [] if self.listen_discovery is None else [("listen_discovery.port", self.listen_discovery.port)]
         if discovery and discovery[0][1] in (self.listen.port, self.http.port):
             raise ValueError(

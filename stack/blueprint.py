@@ -246,13 +246,13 @@ def _write_zookeeper_security(file: Path, password: str, tls: StackTls) -> Store
 
 def _gateway(number: int, blueprint: Blueprint) -> GatewayPart:
     ports, spec = blueprint.ports, blueprint.spec
-    node_ports = RANGED_PORTS // spec.gateways
+    node_ports = RANGED_PORTS // (spec.gateways * spec.workers)
     return GatewayPart(
         number=number,
         home=blueprint.layout.home(f"gateway/{number}"),
         port=ports.take(),
         http_port=ports.take(),
-        first_node_port=ports.take_range(node_ports),
+        first_node_port=ports.take_range(node_ports * spec.workers),
         node_ports=node_ports,
         zookeeper=blueprint.zookeeper.address,
         zookeeper_root=ZOOKEEPER_ROOT,
@@ -263,4 +263,5 @@ def _gateway(number: int, blueprint: Blueprint) -> GatewayPart:
         tls=blueprint.tls,
         record_facts_s=spec.record_facts_s,
         platform=blueprint.platform,
+        workers=spec.workers,
     )

@@ -54,6 +54,7 @@ def up(
         list[str] | None, typer.Option(help="NAME=VERSION or NAME=VERSIONxBROKERS; the first is the default cluster.")
     ] = None,
     gateways: Annotated[int, typer.Option(help="How many gateways.")] = 2,
+    workers: Annotated[int, typer.Option(help="How many workers each gateway has.")] = 1,
     airflow: Annotated[bool, typer.Option("--airflow", help="Airflow with the project's DAGs, too.")] = False,
     spark: Annotated[bool, typer.Option("--spark", help="A Spark master with one worker, too.")] = False,
     spark_connect: Annotated[
@@ -92,7 +93,9 @@ def up(
     with _clear_errors():
         specs = [parse_cluster(text) for text in cluster or ["east=3.9.2", "west=4.3.1"]]
         spec = stack_spec(
-            specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror, platform=platform
+            *(specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror),
+            platform=platform,
+            workers=workers,
         )
         started = start(spec, directory, owner_pid, _say)
         _say(f"ready after {time.monotonic() - begun:.1f} s")

@@ -40,6 +40,7 @@ class GatewayPart:
     record_facts_s: int = 0
     platform: PlatformPart | None = None
     """None: users are in a file, and may do everything."""
+    workers: int = 1
     after: tuple[str, ...] = ("zookeeper", "cluster", REGISTRATION, "platform")
     end_signal: signal.Signals = signal.SIGTERM
     ready_timeout_s: float = 60.0
@@ -73,6 +74,7 @@ class GatewayPart:
         _write_private(users, yaml.safe_dump(dict(self.users)))
         config: dict[str, Any] = {
             "id": self.gateway_id,
+            "workers": self.workers,
             "zookeeper": {
                 "hosts": self.zookeeper,
                 "root": self.zookeeper_root,

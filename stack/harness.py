@@ -61,6 +61,7 @@ class Stack:
         record_facts_s: int = 0,
         full_speed: bool = False,
         platform: bool = False,
+        workers: int = 1,
         directory: Path | None = None,
         say: Callable[[str], None] = _silent,
     ) -> Self:
@@ -70,7 +71,8 @@ class Stack:
         """
         specs = [cluster_spec(name, text) for name, text in clusters.items()]
         spec = stack_spec(
-            specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror, full_speed, platform
+            *(specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror, full_speed, platform),
+            workers=workers,
         )
         started = start(spec, directory, os.getpid(), say)
         started.detach()

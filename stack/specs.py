@@ -13,6 +13,7 @@ from stack.jars import locked_versions
 Security = Literal["none", "sasl", "tls"]
 MAX_BROKERS = 9
 MAX_GATEWAYS = 8
+MAX_WORKERS = 8
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _VERSION = re.compile(r"(?P<version>\d+\.\d+\.\d+)(x(?P<brokers>\d+))?")
 
@@ -46,6 +47,8 @@ class StackSpec:
     """Gateways have users and rules from a platform, and not from files."""
     full_speed: bool = True
     """Of the brokers, in the long run. Without it they start with a third less work, and get no faster after that."""
+    workers: int = 1
+    """Of each gateway."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -97,6 +100,7 @@ def stack_spec(
     mirror: bool = False,
     full_speed: bool = True,
     platform: bool = False,
+    workers: int = 1,
 ) -> StackSpec:
     """The checked whole; raises StackError."""
     spark = spark or spark_connect
@@ -109,6 +113,8 @@ def stack_spec(
         raise StackError(f"cluster {doubled[0]} is given more than once")
     if not 0 <= gateways <= MAX_GATEWAYS:
         raise StackError(f"{gateways} gateways; from 0 to {MAX_GATEWAYS} are possible")
+    if not 1 <= workers <= MAX_WORKERS:
+        raise StackError(f"{workers} workers; from 1 to {MAX_WORKERS} are possible")
     if record_facts_s < 0:
         raise StackError(f"facts every {record_facts_s} seconds; 0 is never")
     if security not in get_args(Security):
@@ -117,5 +123,5 @@ def stack_spec(
         raise StackError("a platform says who may log in: give --security sasl or tls with it")
     known: Security = next(one for one in get_args(Security) if one == security)
     return StackSpec(
-        chosen, gateways, airflow, known, spark, spark_connect, mirror, record_facts_s, platform, full_speed
+        chosen, gateways, airflow, known, spark, spark_connect, mirror, record_facts_s, platform, full_speed, workers
     )

@@ -28,6 +28,7 @@ from typing import Any
 from gateway.config import Config
 from ha_core.kafka.security import fields_of
 from ha_core.model import GatewayRecord
+from ha_core.model.gateway import by_gateway
 
 _log = logging.getLogger(__name__)
 
@@ -86,8 +87,9 @@ class Companion(ABC):
 
     @classmethod
     def elected(cls, records: Iterable[GatewayRecord]) -> list[str]:
-        """The ids of the gateways that do it."""
-        return sorted(record.id for record in records if getattr(record, cls.ability))[: cls.most]
+        """The ids of the gateways that do it; of one that has workers, a worker: they would die together."""
+        able = by_gateway(record for record in records if getattr(record, cls.ability))
+        return sorted(workers[0].id for workers in able.values())[: cls.most]
 
     def want(self, wanted: bool) -> None:
         """Whether this gateway is elected."""

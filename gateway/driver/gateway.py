@@ -203,7 +203,7 @@ class Gateway:
         """Registers, loads the state, opens the listeners. Returns when clients are served."""
         config = self.config
         self.clients.know_limits()
-        node_id = await asyncio.to_thread(self.store.allocate_node, gateway_key(config.id))
+        node_id = await asyncio.to_thread(self.store.allocate_node, gateway_key(config.gateway))
         self.cluster_id = await asyncio.to_thread(self.store.cluster_id)
         self.self_node = NodeAddress(node_id, config.listen.advertised_host, config.listen.port)
         # Registered first: an operation that does not see this gateway waits for nobody, so it must not serve then.
@@ -245,10 +245,11 @@ class Gateway:
         await self.nodes.ensure(
             (name, broker) for name, known in self.upstream.topology.clusters.items() for broker in known.brokers
         )
-        self.clients.listeners.listen(config.listen.host, config.listen.port, Port())
+        shared = bool(config.worker_of)
+        self.clients.listeners.listen(config.listen.host, config.listen.port, Port(), shared)
         _log.info("serving clients on %s:%d", config.listen.host, config.listen.port)
         if (discovery := config.listen_discovery) is not None:
-            self.clients.listeners.listen(discovery.host, discovery.port, Port(direct=True))
+            self.clients.listeners.listen(discovery.host, discovery.port, Port(direct=True), shared)
             _log.info("naming real brokers to clients on %s:%d", discovery.host, discovery.port)
 
     async def stop(self) -> None:
@@ -389,6 +390,7 @@ class Gateway:
         config, own = self.config, self.self_node
         return GatewayRecord(
             id=config.id,
+            worker_of=config.worker_of,
             host=own.host,
             port=own.port,
             http=f"http://{config.http.host}:{config.http.port}",

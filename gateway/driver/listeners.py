@@ -48,9 +48,12 @@ class Listeners:
     def paused(self) -> bool:
         return self._resuming is not None
 
-    def listen(self, host: str, port: int, place: Port) -> None:
-        """OSError if the port is taken."""
-        listener = socket.create_server((host, port), backlog=BACKLOG, reuse_port=False)
+    def listen(self, host: str, port: int, place: Port, shared: bool = False) -> None:
+        """OSError if the port is taken.
+
+        :param shared: with the other workers of this gateway; that nobody else has it is seen to by their parent.
+        """
+        listener = socket.create_server((host, port), backlog=BACKLOG, reuse_port=shared)
         listener.setblocking(False)
         self._open[listener] = place
         if not self.paused:

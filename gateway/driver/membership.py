@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
+from gateway import clock
 from gateway.composed.handlers import NodeAddress
 from gateway.config import Config
 from gateway.driver.companions import Caretaker, Recorder
@@ -61,12 +62,14 @@ class Reports:
 _log = logging.getLogger(__name__)
 
 PEERS_EVERY_S = 1.0
+RETRY_S = 0.2
 
 
 class Membership:
     def __init__(self, config: Config, store: Store, sightings: Sightings, record: Callable[[], GatewayRecord]) -> None:
         """:param record: what is to be said of this gateway now."""
         self._id, self._store, self._record = config.id, store, record
+        self._session_s = config.zookeeper.session_timeout_ms / 1000
         self.peers: tuple[GatewayRecord, ...] = ()
         """Of the registered gateways those that answer."""
         self.listed: tuple[NodeAddress, ...] = ()
@@ -83,7 +86,26 @@ class Membership:
         return self.registration is not None and self.registration.stored is not None
 
     async def register(self) -> None:
-        self.registration = await asyncio.to_thread(self._store.register_gateway, self._record())
+        """:raises AlreadyRegisteredError: the name is another process's."""
+        record, started = self._record(), clock.now()
+        patience_s = 1.5 * self._session_s  # as long as a dead predecessor is waited for
+        while self._namesake(record, await asyncio.to_thread(self._store.gateways)) is not None:
+            if clock.now() - started > patience_s:
+                break
+            await asyncio.sleep(RETRY_S)
+        self.registration = await asyncio.to_thread(self._store.register_gateway, record)
+        # Asked again: of two that begin at once, at least the later one sees the other.
+        other = self._namesake(record, await asyncio.to_thread(self._store.gateways))
+        if other is not None:
+            raise StoreError(
+                f"gateway {record.gateway} is registered as {other.id} and not as {record.id}, still after "
+                f"{clock.now() - started:.1f} s: another process runs under this name; give each one of its own"
+            )
+
+    @staticmethod
+    def _namesake(own: GatewayRecord, records: Iterable[GatewayRecord]) -> GatewayRecord | None:
+        """A gateway of the same name that has workers where this one has none, or the other way round."""
+        return next((one for one in records if one.gateway == own.gateway and one.worker_of != own.worker_of), None)
 
     def report(self) -> None:
         if self.registration is not None:

@@ -8,6 +8,10 @@ hashing). When it dies, the next one in that order takes over for its clients an
 A client is its user, its client.id and the address that it comes from: whole fleets share the first two. Behind a pool
 of translated addresses it may be shown several gateways, one after the other.
 
+A worker of a gateway is one of them: all that a client sends to brokers comes to one process, which remembers what it
+has refused and what is under way (`session/produce/producer_order`). At a port that workers share the kernel would
+give each of a client's connections to another one.
+
 A gateway's record in ZooKeeper outlives it by a session timeout, because operations must wait until it has stopped for
 certain. Which gateway an answer names is no question of safety, so clients need not wait, and each attempt at an
 address where nobody listens doubles their pause before the next (up to 10 s in librdkafka, 30 s in kafka-python).
@@ -55,6 +59,11 @@ def addresses(
     return dict(own)
 
 
+def own_port(peer: GatewayRecord) -> int:
+    """Where nobody but this process answers: at the bootstrap port of a worker the others do, too."""
+    return peer.first_node_port + peer.nodes[0] if peer.worker_of and peer.nodes else peer.port
+
+
 _log = logging.getLogger(__name__)
 
 TIMEOUT_S = 1.0
@@ -95,7 +104,7 @@ class Answering:
 
     async def _silence(self, peer: GatewayRecord) -> int:
         """What is added to its silences; 0 when it has answered."""
-        dialled = partial(dial, (peer.host, peer.port), self._profile, self._own_id, int(1000 * self._timeout_s))
+        dialled = partial(dial, (peer.host, own_port(peer)), self._profile, self._own_id, int(1000 * self._timeout_s))
         connection = BrokerConnection(dialled, self._own_id, Decoder(DEFAULT_LIMITS))
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -122,4 +131,4 @@ class Lately:
         """The addresses of all that are registered now, or were lately."""
         self._seen |= {peer.id: (NodeAddress(peer.node_id, peer.host, peer.port), now) for peer in peers}
         self._seen = {name: seen for name, seen in self._seen.items() if now - seen[1] <= self._kept_s}
-        return tuple(sorted(address for address, _ in self._seen.values()))
+        return tuple(sorted({address for address, _ in self._seen.values()}))  # workers have one together

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import BaseHook
 
 from ha_core.hooks.kafka import CONNECTION_PREFIX, ServiceAccountHook
+from ha_core.model.gateway import by_gateway
 
 if TYPE_CHECKING:
     from ha_core.operations.environment import Environment, EnvironmentSettings
@@ -68,10 +69,13 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
         try:
             with self.get_conn("airflow:connection-test") as environment:
                 view = environment.store.load()
-                gateways = environment.store.gateways()
+                gateways = by_gateway(environment.store.gateways())
         except (StoreError, SecurityProfileError, ValueError) as error:
             return False, str(error)
-        return True, f"Revision {view.revision}: {len(view.clusters)} clusters, {len(gateways)} live gateways."
+        return (
+            True,
+            f"Revision {view.revision}: {len(view.clusters)} clusters, {len(gateways)} live gateways.",
+        )
 
 
 def hosts(host: str, port: int | None) -> str:

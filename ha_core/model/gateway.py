@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pydantic import Field
 
 from ha_core.model.document import Document
@@ -14,6 +16,8 @@ class GatewayRecord(Document):
     KEY = "id"
 
     id: str
+    worker_of: str = ""
+    """The gateway of which this is a worker: a process of several that share its bootstrap port; "": the only one."""
     host: str
     port: int
     """Bootstrap listener, as clients reach it."""
@@ -39,6 +43,19 @@ class GatewayRecord(Document):
     """Virtual node n of this gateway listens on `first_node_port + n`."""
     nodes: tuple[int, ...] = ()
     """Virtual nodes whose listeners this gateway has bound."""
+
+    @property
+    def gateway(self) -> str:
+        """What people call it: a worker is a part of its gateway."""
+        return self.worker_of or self.id
+
+
+def by_gateway(records: Iterable[GatewayRecord]) -> dict[str, list[GatewayRecord]]:
+    """Gateway → its workers, or itself; in order of their ids."""
+    found: dict[str, list[GatewayRecord]] = {}
+    for record in sorted(records, key=lambda one: (one.gateway, one.id)):
+        found.setdefault(record.gateway, []).append(record)
+    return found
 
 
 class VirtualNode(Document):

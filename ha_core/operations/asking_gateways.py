@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from ha_core.model import GatewayRecord
+from ha_core.model.gateway import by_gateway
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 
@@ -29,15 +30,15 @@ class Said:
 
 
 def ask_gateways(environment: Environment, path: str, fields: Mapping[str, str], only: str | None = None) -> list[Said]:
-    """In order of their ids.
+    """In order of their ids. One that has workers answers for all of them.
 
     :param only: the id of the one that is asked; None: all.
     :raises RefusedError: there is none, or the token cannot be read.
     """
-    live = sorted(environment.store.gateways(), key=lambda record: record.id)
-    asked = [record for record in live if only in (None, record.id)]
+    live = by_gateway(environment.store.gateways())
+    asked = [workers[0] for name, workers in live.items() if only in (None, name)]
     if not asked:
-        known = ", ".join(record.id for record in live) or "none"
+        known = ", ".join(live) or "none"
         wanted = "No gateway lives" if only is None else f"Gateway {only} does not live"
         raise RefusedError(f"{wanted} (live: {known}). `switchyard status` shows them.")
     headers = _login()
@@ -47,25 +48,25 @@ def ask_gateways(environment: Environment, path: str, fields: Mapping[str, str],
 
 def _one(client: httpx.Client, record: GatewayRecord, path: str, fields: Mapping[str, str]) -> Said:
     if not record.http:
-        return Said(record.id, error="it says no address for this")
+        return Said(record.gateway, error="it says no address for this")
     try:
         with client.stream("GET", f"{record.http}{path}", params=dict(fields)) as answer:
             body = bytearray()
             for part in answer.iter_bytes():
                 body += part
                 if len(body) > MAX_ANSWER_BYTES:
-                    return Said(record.id, error=f"more than {MAX_ANSWER_BYTES >> 20} MiB; ask for less")
+                    return Said(record.gateway, error=f"more than {MAX_ANSWER_BYTES >> 20} MiB; ask for less")
         found = httpx.Response(answer.status_code, content=bytes(body)).json()
     except httpx.HTTPError as error:
-        return Said(record.id, error=f"{record.http} does not answer: {error or type(error).__name__}")
+        return Said(record.gateway, error=f"{record.http} does not answer: {error or type(error).__name__}")
     except ValueError:
-        return Said(record.id, error=f"{record.http} answers what is not JSON; is this a gateway?")
+        return Said(record.gateway, error=f"{record.http} answers what is not JSON; is this a gateway?")
     if not isinstance(found, dict):
-        return Said(record.id, error=f"{record.http} answers what is not understood")
+        return Said(record.gateway, error=f"{record.http} answers what is not understood")
     if answer.status_code == httpx.codes.OK:
-        return Said(record.id, found)
+        return Said(record.gateway, found)
     hint = f" ({TOKEN_VARIABLE} names the file with it)" if answer.status_code == httpx.codes.UNAUTHORIZED else ""
-    return Said(record.id, error=f"{found.get('error', answer.status_code)}{hint}")
+    return Said(record.gateway, error=f"{found.get('error', answer.status_code)}{hint}")
 
 
 def _login() -> dict[str, str]:

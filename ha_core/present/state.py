@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ha_core.bindings_file import levels
 from ha_core.model import GatewayRecord, HistoryEntry, KnownGroup, KnownTopic, Lock, Operation, Usage, UserBindings
+from ha_core.model.gateway import by_gateway
 from ha_core.operations.bindings import BindingsPlan
 from ha_core.operations.caches import CacheStanding
 from ha_core.operations.health import Problem
@@ -33,11 +34,9 @@ def status_page(
     yield f"revision {revision}"
     states = [(s.cluster.name, s.cluster.bootstrap, s.words, s.mask_words) for s in clusters]
     yield Table(("cluster", "bootstrap", "state", "masked"), states, title="clusters")
-    alive = [
-        (g.id, f"{g.host}:{g.port}", g.revision, max(0, revision - g.revision), g.lease_ms, ", ".join(g.drained))
-        for g in gateways
-    ]
+    alive = [_gateway_row(revision, name, workers) for name, workers in by_gateway(gateways).items()]
     yield Table(("gateway", "bootstrap", "revision", "behind", "lease ms", "drained"), alive, title="gateways")
+    # Of a gateway's workers, each that says so: its brokers may be away from one of them only.
     old = [(g.id, cluster, at) for g in gateways for cluster, at in g.out_of_date.items()]
     if old:
         yield Table(("gateway", "cluster", "is served as it was known at"), old, title="out of date")
@@ -47,6 +46,14 @@ def status_page(
     if locks:
         held = [(lock.key, lock.operation, lock.by, lock.since) for lock in locks]
         yield Table(("lock", "operation", "by", "since"), held, title="locks")
+
+
+def _gateway_row(revision: int, name: str, workers: Sequence[GatewayRecord]) -> tuple[str, str, int, int, int, str]:
+    """A gateway is as far as the last of its workers, and has drained what all of them have."""
+    one, oldest = workers[0], min(worker.revision for worker in workers)
+    drained = [operation for operation in one.drained if all(operation in worker.drained for worker in workers)]
+    named = f"{name} ({amount(len(workers), 'worker')})" if one.worker_of else name
+    return named, f"{one.host}:{one.port}", oldest, max(0, revision - oldest), one.lease_ms, ", ".join(drained)
 
 
 def caches_page(caches: Collection[CacheStanding]) -> Page:

@@ -1,0 +1,122 @@
+"""The gateway's one HTTP page, made of those of its workers (`gateway/inquiry_pages`, `gateway/metrics`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from prometheus_client.core import Metric
+
+from gateway.counts import PREFIX
+from gateway.inquiry_pages import DEFAULT_ROWS
+from gateway.workers.asking import Answer, Page, ask
+from gateway.workers.totals import Totals
+from ha_core.metrics.http import Asked, JsonPage
+from ha_core.metrics.text import Families, render
+
+_families = Families(PREFIX)
+READY_S = 1.0
+"""So long each worker has to say that it is ready: probes do not wait for much longer."""
+_Found = tuple[int, object]
+
+
+class Standing(NamedTuple):
+    """The workers as their parent knows them.
+
+    :ivar pages: of those that serve clients, or begin to for the first time.
+    :ivar coming_back: numbers of those that have ended by themselves and do not serve again yet: no client is given to
+        them, so the gateway is ready without them.
+    """
+
+    pages: Sequence[Page]
+    wanted: int
+    coming_back: Sequence[int]
+    ended: int
+    """How many have ended by themselves so far."""
+
+
+class Pages:
+    def __init__(self, gateway: str, standing: Callable[[], Standing], totals: Totals) -> None:
+        self._gateway, self._standing, self._totals = gateway, standing, totals
+
+    def unready(self) -> list[str]:
+        """Why clients should not be sent here; empty when ready."""
+        now = self._standing()
+        missing = now.wanted - len(now.pages) - len(now.coming_back)
+        reasons = [f"{missing} of {now.wanted} workers have only begun"] if missing > 0 else []
+        if not now.pages:
+            return reasons or ["no worker lives"]
+        for answer in ask(now.pages, "/readyz", timeout_s=READY_S):
+            found = _document(answer)
+            if found is None:
+                reasons.append(f"worker {answer.page.worker} does not answer")
+            elif not found.get("ready"):
+                reasons += (f"worker {answer.page.worker}: {why}" for why in found.get("reasons", ()))
+        return reasons
+
+    def metrics(self) -> bytes:
+        now = self._standing()
+        told = {one.page.start: one.body for one in ask(now.pages, "/metrics") if one.status == _OK}
+        return render(_Collected([*self._totals.of(told), *_own(now, len(told))]))
+
+    def more(self) -> Mapping[str, JsonPage]:
+        """By path."""
+        return {"/connections": self._connections, "/explain": self._explain}
+
+    def _connections(self, asked: Asked) -> _Found:
+        """Of all workers, in the order of one's."""
+        documents, refusal = self._documents("/connections", asked)
+        if refusal is not None:
+            return refusal
+        rows = [row for found in documents for row in found["connections"]]
+        rows.sort(key=lambda row: tuple(row[field] or "" for field in ("user", "client_id", "address", "since")))
+        limit = int(asked.fields.get("limit", DEFAULT_ROWS))
+        total = sum(found["total"] for found in documents)
+        return _OK, {"gateway": self._gateway, "total": total, "connections": rows[:limit]}
+
+    def _explain(self, asked: Asked) -> _Found:
+        documents, refusal = self._documents("/explain", asked)
+        if refusal is not None:
+            return refusal
+        said = [{**found, "gateway": self._gateway} for found in documents]
+        if any(one != said[0] for one in said):
+            return 503, {"error": "its workers do not follow the same state at the moment; ask again"}
+        return _OK, said[0]
+
+    def _documents(self, path: str, asked: Asked) -> tuple[list[dict[str, Any]], _Found | None]:
+        """What each says; or what is to be said in place of it: one that is missing would look like none there."""
+        answers = ask(self._standing().pages, path, asked.fields, asked.token)
+        documents: list[dict[str, Any]] = []
+        for answer in answers:
+            found = _document(answer)
+            if found is None:
+                return [], (503, {"error": f"worker {answer.page.worker} does not answer"})
+            if answer.status != _OK:
+                return [], (answer.status, found)
+            documents.append(found)
+        return documents, None if documents else (503, {"error": "no worker lives"})
+
+
+_OK = 200
+
+
+def _document(answer: Answer) -> dict[str, Any] | None:
+    try:
+        found = json.loads(answer.body) if answer.status else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _own(now: Standing, answered: int) -> Iterable[Metric]:
+    yield _families.gauge("workers", "Processes that serve clients side by side, as configured.", now.wanted)
+    yield _families.gauge("workers_answering", "Of these, those that have answered.", answered)
+    yield _families.counter("workers_ended", "Workers that have ended by themselves, and were started anew.", now.ended)
+
+
+class _Collected(NamedTuple):
+    metrics: list[Metric]
+
+    def collect(self) -> Iterable[Metric]:
+        return self.metrics
