@@ -309,6 +309,20 @@ def test_the_status_check_finds_no_problem_in_a_healthy_system(store: MemoryStor
 
 
 @pytest.mark.usefixtures("healthy")
+def test_the_status_shows_workers_as_the_one_gateway_that_is_as_far_as_the_last_of_them(store: MemoryStore) -> None:
+    # Given
+    record = GatewayRecord(id="gw-1.0", worker_of="gw-1", host="h", port=1, node_id=1, revision=1, drained=("a", "b"))
+    for one in (record, record.changed(id="gw-1.1", revision=0, drained=("b",))):
+        store.client().register_gateway(one)
+    # When
+    (line,) = [line.split() for line in shown("status").splitlines() if line.startswith("gw-1")]
+    # Then
+    assert line == ["gw-1", "(2", "workers)", "h:1", "0", "1", "0", "b"]
+    # And whoever asks for all that is known sees each
+    assert [one["id"] for one in document("status")["gateways"]] == ["gw-1.0", "gw-1.1"]
+
+
+@pytest.mark.usefixtures("healthy")
 def test_the_status_check_names_a_gateway_that_lags_but_not_one_that_catches_up(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -322,3 +322,38 @@ def test_passwords_over_an_open_line_are_refused_by_the_check(
 
     assert main() == (0 if refused is None else 2)
     assert (refused or "good; gateway gw-1") in "".join(capsys.readouterr())
+
+
+def test_each_worker_has_a_name_ports_and_a_share_of_its_own(tmp_path: Path) -> None:
+    # Given
+    limits = {"max_connections": 1001, "max_connections_per_user": 10, "max_held_bytes": 1 << 27}
+    authentication = {"anonymous": True, "failures_per_address": 5}
+    document = SMALLEST | {"workers": 2, "limits": limits, "authentication": authentication}
+    config = load(written(tmp_path, document))
+    # When
+    first, second = config.as_worker(0), config.as_worker(1)
+    # Then
+    assert (config.id, config.gateway, config.worker_of) == ("gw-1", "gw-1", "")
+    assert [(one.id, one.gateway, one.worker_of) for one in (first, second)] == [
+        ("gw-1.0", "gw-1", "gw-1"),
+        ("gw-1.1", "gw-1", "gw-1"),
+    ]
+    assert [(one.nodes.first_port, one.nodes.count) for one in (first, second)] == [(20_000, 1000), (21_000, 1000)]
+    assert second.limits.max_connections == 501
+    assert second.limits.max_connections_per_user == 10, "all connections of one client come to one worker"
+    assert second.limits.max_held_bytes == config.limits.max_request_bytes, "a request fits anywhere"
+    assert second.authentication.failures_per_address == 3
+    assert second.listen == config.listen
+    assert second.profiles == config.profiles
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"workers": 0}, "workers: 0: Input should be greater than or equal to 1"),
+        ({"workers": 47}, "workers=47 with nodes.count=1000 ports each from nodes.first_port=20000 on pass port 65535"),
+        ({"workers": 2, "listen": {"port": 21_999}}, "listen.port=21999 lies among the ports of virtual nodes"),
+    ],
+)
+def test_workers_need_ports_for_all_their_nodes(tmp_path: Path, more: dict[str, Any], said: str) -> None:
+    assert said in fault(tmp_path, SMALLEST | more)

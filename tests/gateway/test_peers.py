@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.composed.handlers import NodeAddress
-from gateway.driver.peers import addresses, ranked
+from gateway.driver.peers import Lately, addresses, own_port, ranked
 from ha_core.model import GatewayRecord, Identity
 
 OWN = {("east", 1): NodeAddress(7, "a", 20_007)}
@@ -44,3 +44,37 @@ def test_clients_of_one_user_and_one_client_id_are_spread_by_where_they_come_fro
     peers = gateways("a", "b")
     homes = [ranked(peers, Identity("app", "rdkafka"), f"10.0.0.{n}")[0].id for n in range(200)]
     assert 60 < homes.count("a") < 140
+
+
+def workers_of(name: str, count: int) -> list[GatewayRecord]:
+    return [
+        one.changed(worker_of=name, host="h", node_id=5)
+        for one in gateways(*(f"{name}.{number}" for number in range(count)))
+    ]
+
+
+def test_whichever_worker_a_client_asks_all_its_connections_to_brokers_lead_to_one() -> None:
+    # Given two brokers, and a client that comes to any worker by the port that they share
+    peers = [worker.changed(nodes=(7, 8)) for worker in workers_of("gw-1", 3)]
+    homes = set()
+    for client in CLIENTS:
+        seen = set()
+        for asked in peers:
+            own = {("east", n): NodeAddress(n, "h", asked.first_node_port + n) for n in (7, 8)}
+            shown = addresses(peers, asked.id, client, HOST, own)
+            seen |= {node.port - node.node_id for node in shown.values()}
+        # Then it is shown the ports of one of them
+        assert len(seen) == 1
+        homes |= seen
+    # And clients are spread over all
+    assert len(homes) == 3
+
+
+def test_a_worker_is_asked_whether_it_lives_at_a_port_that_the_others_do_not_have() -> None:
+    first, second = workers_of("gw-1", 2)
+    assert (own_port(first), own_port(second)) == (20_007, 21_007)
+    assert own_port(gateways("a")[0]) == 9092
+
+
+def test_workers_are_listed_as_the_one_gateway_that_they_are_for_clients() -> None:
+    assert Lately().of(workers_of("gw-1", 3), 0.0) == (NodeAddress(5, "h", 9092),)

@@ -58,7 +58,7 @@ class OwnGateway:
             "id": name,
             "zookeeper": {"hosts": stack.zookeeper, "root": ZOOKEEPER_ROOT, "session_timeout_ms": 6000},
             "listen": {"port": self.port},
-            "nodes": {"first_port": free_range(), "count": _NODE_PORTS},
+            "nodes": {"first_port": free_range(), "count": _NODE_PORTS // sections.get("workers", 1)},
             "http": {"port": self.http_port},
             "authentication": {"anonymous": True},
             "security_profiles": {"none": {}},

@@ -12,8 +12,8 @@ from gateway.driver.companions import Caretaker
 from ha_core.model import GatewayRecord
 
 
-def gateway(name: str, able: bool = True) -> GatewayRecord:
-    return GatewayRecord(id=name, host="h", port=1, node_id=1, takes_care=able)
+def gateway(name: str, able: bool = True, worker_of: str = "") -> GatewayRecord:
+    return GatewayRecord(id=name, worker_of=worker_of, host="h", port=1, node_id=1, takes_care=able)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,8 @@ def gateway(name: str, able: bool = True) -> GatewayRecord:
         ([], []),
         ([gateway("gw-3"), gateway("gw-2"), gateway("gw-1")], ["gw-1", "gw-2"]),
         ([gateway("gw-1", able=False), gateway("gw-2")], ["gw-2"]),
+        # Two workers of one gateway would die together.
+        ([gateway("gw-1.0", True, "gw-1"), gateway("gw-1.1", True, "gw-1"), gateway("gw-2")], ["gw-1.0", "gw-2"]),
     ],
 )
 def test_the_first_two_live_gateways_that_can_take_care_do(records: list[GatewayRecord], who: list[str]) -> None:

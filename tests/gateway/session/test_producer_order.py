@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.session.produce.producer_order import FORGET_S
+from gateway.session.produce.producer_order import FORGET_S, ProducerOrder
 from gateway.session.snapshot import Port
 from ha_core.model import Fence, Topic
 from ha_core.model.producer import upstream_id
@@ -172,3 +172,25 @@ def test_nothing_is_kept_of_topics_with_names_that_none_can_have() -> None:
     for number in range(20):
         talk.ask(PRODUCE, 9, produce((f"{number}" + "x" * 30_000, 0, batch(producer_id=CLIENT_PID, sequence=number))))
     assert not talk.session.shared.producer_order.earliest
+
+
+def test_only_the_process_that_refused_a_batch_knows_what_has_to_come_first() -> None:
+    """So connections of one client must not be spread over processes, as by the kernel at a port that they share."""
+    # Given a fence that was undone, and two connections of one client in two processes that share nothing
+    fenced = state(Topic(name="orders", fence=Fence(operation="op-1")))
+    refusing, other = Talk(fenced), Talk(fenced)
+    ask(refusing, 5)
+    for talk in (refusing, other):
+        talk.follow(state(revision=2))
+    # When the next batch comes by the second connection
+    ask(other, 6)
+    # Then it overtakes the one that was refused at the first
+    assert codes(other) == [0]
+    # While at one process it waits, whichever connection it comes by
+    known = ProducerOrder()
+    refusing, other = Talk(fenced, producer_order=known), Talk(fenced, producer_order=known)
+    ask(refusing, 5)
+    for talk in (refusing, other):
+        talk.follow(state(revision=2))
+    ask(other, 6)
+    assert codes(other) == [REFUSED]

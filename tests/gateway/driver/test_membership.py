@@ -1,0 +1,61 @@
+"""A gateway's name is one gateway's, whether it has workers or not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from gateway.config import Config
+from gateway.driver.membership import Membership
+from gateway.driver.sightings import Sightings
+from ha_core.model import GatewayRecord
+from ha_core.store.errors import StoreError
+from stack.memory_store import MemoryStore
+
+CONFIG = Config.model_validate(
+    {
+        "id": "gw-1",
+        "workers": 2,
+        "zookeeper": {"hosts": "zk:1", "session_timeout_ms": 1000, "lease_ms": 500},
+        "authentication": {"anonymous": True},
+    }
+)
+ALONE = GatewayRecord(id="gw-1", host="h", port=1, node_id=1)
+WORKERS = [ALONE.changed(id=f"gw-1.{number}", worker_of="gw-1") for number in range(2)]
+
+
+def register(store: MemoryStore, record: GatewayRecord, meanwhile: Callable[[], None] = lambda: None) -> None:
+    async def scene() -> None:
+        members = Membership(CONFIG, store.client(), Sightings(lambda *_: 0), lambda: record)
+        registering = asyncio.create_task(members.register())
+        await asyncio.sleep(0.3)
+        meanwhile()
+        await registering
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(("first", "second"), [(ALONE, WORKERS[0]), (WORKERS[1], ALONE)])
+def test_a_name_that_a_gateway_has_with_or_without_workers_is_not_given_a_second_time(
+    first: GatewayRecord, second: GatewayRecord
+) -> None:
+    store = MemoryStore()
+    store.client().register_gateway(first)
+    with pytest.raises(StoreError, match=r"gateway gw-1 is registered as .* another process runs under this name"):
+        register(store, second)
+
+
+def test_workers_that_take_the_place_of_a_gateway_wait_until_it_has_gone() -> None:
+    store = MemoryStore()
+    before = store.client().register_gateway(ALONE)
+    register(store, WORKERS[0], before.close)
+    assert [one.id for one in store.client().gateways()] == ["gw-1.0"]
+
+
+def test_workers_of_one_gateway_live_side_by_side() -> None:
+    store = MemoryStore()
+    for worker in WORKERS:
+        register(store, worker)
+    assert [one.id for one in store.client().gateways()] == ["gw-1.0", "gw-1.1"]

@@ -1,0 +1,195 @@
+"""Gateways of several workers on a real stack: one dies, and one sleeps, while topics move under load."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.driver.peers import ranked
+from ha_core.model import GatewayRecord, identify
+from stack.clients.process import Client
+from stack.harness import Stack
+from stack.processes import command_line, descendants, identity
+from tests.kit.own_gateway import OwnGateway
+from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
+from tests.system.conftest import MakeRun
+from tests.system.watching import assert_no_client_has_failed, until
+
+pytestmark = [pytest.mark.stack, pytest.mark.long]
+WORKERS = ("gw-1.0", "gw-1.1")
+SLEEP_S = 15.0
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1, workers=len(WORKERS)) as running:
+        yield running
+
+
+def page(stack: Stack, path: str) -> str:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(stack.gateways[0]["http"] + path, timeout=10) as answer:
+        found: bytes = answer.read()
+    return found.decode()
+
+
+def metric(stack: Stack, pattern: str) -> float:
+    """The sum over all samples whose name and labels are like that."""
+    found = re.findall(rf"^switchyard_gateway_{pattern} (\S+)$", page(stack, "/metrics"), re.MULTILINE)
+    return sum(float(value) for value in found)
+
+
+def pid_of(stack: Stack, worker: str) -> int:
+    """The process that it is now; 0: none."""
+    ending = f"--worker {worker.rpartition('.')[2]} "
+    return next((pid for pid in descendants(stack.gateways[0]["pid"]) if ending in command_line(pid)), 0)
+
+
+def client_ids(user: str) -> dict[str, str]:
+    """Worker → a client id of the user whose clients are sent to its ports."""
+    peers = [GatewayRecord(id=name, node_id=0, host="", port=0) for name in WORKERS]
+    found: dict[str, str] = {}
+    for number in itertools.count():
+        client_id = f"HA#{user}#{number}"
+        found.setdefault(ranked(peers, identify(None, client_id), "127.0.0.1")[0].id, client_id)
+        if len(found) == len(WORKERS):
+            return found
+    raise AssertionError
+
+
+def rows(stack: Stack, user: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(page(stack, f"/connections?user={user}"))["connections"]
+    return found
+
+
+class Load:
+    """Idempotent producers at each worker, and a group that reads what they write."""
+
+    def __init__(self, run: Run, topic: str) -> None:
+        self.run, self.topic = run, topic
+        create_topic(bootstrap(run.stack, "east"), topic)
+        bind(run.stack, run.user, "east")
+        ids = client_ids(run.user)
+        self.producers = [
+            run.start("confluent-producer", f"w{number}", topic, client_id=ids[worker], idempotence="on", rate=200)
+            for number, worker in enumerate(WORKERS)
+        ]
+        self.readers = [
+            run.start("confluent-consumer", f"r{number}", topic, client_id=ids[worker], group="readers")
+            for number, worker in enumerate(WORKERS)
+        ]
+        self.goes_on()
+
+    def goes_on(self) -> None:
+        before: dict[Client, int] = {producer: producer.count("acknowledged") for producer in self.producers}
+        for producer, count in before.items():
+            producer.wait_for(count + 100, "acknowledged")
+
+    def assert_sound(self) -> None:
+        self.run.finish(self.producers, self.readers)
+        result = self.run.verdict(self.topic, complete=["readers"])
+        print(result)
+        assert result.sound, str(result)
+        assert_no_client_has_failed(self.run.clients)
+
+
+def test_each_worker_serves_clients_and_the_gateway_speaks_for_all(stack: Stack, make_run: MakeRun, name: str) -> None:
+    # Given a producer and a reader at each worker
+    load = Load(make_run(stack, user=name), name)
+    # Then they are where all workers say that they should be
+    first = {one["id"]: one["first_node_port"] for one in switchyard(stack, "status")["gateways"]}
+    assert sorted(first) == list(WORKERS)
+    assert len(set(first.values())) == len(WORKERS)
+    # And the gateway's pages tell of both together
+    assert {row["client_id"] for row in rows(stack, name)} == set(client_ids(name).values())
+    assert metric(stack, "connections") == json.loads(page(stack, "/connections"))["total"]
+    assert metric(stack, r'requests_total\{api="produce",outcome="passed"\}') > 0
+    assert metric(stack, "workers_answering") == len(WORKERS)
+    load.assert_sound()
+
+
+def test_a_worker_that_is_killed_while_a_topic_moves_loses_and_doubles_nothing_and_comes_back(
+    stack: Stack, make_run: MakeRun, name: str
+) -> None:
+    # Given
+    run = make_run(stack, user=name)
+    load = Load(run, name)
+    killed = pid_of(stack, WORKERS[0])
+    ended = metric(stack, "workers_ended_total")
+    # When one dies, and the topic is moved at once: the move waits for the end of its session
+    with run.fault("a worker is killed"):
+        os.kill(killed, signal.SIGKILL)
+        run.switch("east", "west")
+    # Then its clients go on at the other one
+    load.goes_on()
+    # And it comes back
+    until(lambda: metric(stack, "workers_answering") == len(WORKERS), "it is back")
+    until(lambda: pid_of(stack, WORKERS[0]) not in (0, killed), "another process has its number")
+    assert metric(stack, "workers_ended_total") == ended + 1
+    run.switch("west", "east")
+    load.goes_on()
+    load.assert_sound()
+
+
+def test_a_worker_that_sleeps_while_a_topic_moves_wakes_to_nothing_lost_or_doubled(
+    stack: Stack, make_run: MakeRun, name: str
+) -> None:
+    # Given
+    run = make_run(stack, user=name)
+    load = Load(run, name)
+    asleep = pid_of(stack, WORKERS[1])
+    # When one stands still, longer than its session, and the topic is moved meanwhile
+    with run.fault("a worker sleeps"):
+        os.kill(asleep, signal.SIGSTOP)
+        try:
+            begun = time.monotonic()
+            run.switch("east", "west")
+            time.sleep(max(0.0, SLEEP_S - (time.monotonic() - begun)))
+        finally:
+            os.kill(asleep, signal.SIGCONT)
+    # Then all go on, and it is the same process
+    load.goes_on()
+    until(lambda: metric(stack, "ready") == 1, "it is ready again")
+    assert pid_of(stack, WORKERS[1]) == asleep
+    load.assert_sound()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_gateway_of_the_same_name_is_refused_whether_it_has_workers_or_not(
+    stack: Stack, tmp_path: Path, workers: int
+) -> None:
+    second = OwnGateway(stack, tmp_path, "gw-1", workers=workers)
+    with pytest.raises(AssertionError, match="another process runs under this name"):
+        second.start()
+    assert metric(stack, "workers_answering") == len(WORKERS)
+
+
+def test_ending_a_gateway_ends_all_its_workers_and_takes_them_out_of_the_state(stack: Stack, tmp_path: Path) -> None:
+    # Given
+    with OwnGateway(stack, tmp_path, "gw-2", workers=2) as gateway:
+        workers = descendants(gateway.pid)
+        assert {one["id"] for one in switchyard(stack, "status")["gateways"]} == {*WORKERS, "gw-2.0", "gw-2.1"}
+        # When it is told to end
+        gateway.stop()
+    # Then
+    assert not any(identity(pid) for pid in workers)
+    assert {one["id"] for one in switchyard(stack, "status")["gateways"]} == set(WORKERS)
+
+
+def test_a_gateway_whose_parent_was_killed_starts_anew_under_its_name(stack: Stack, tmp_path: Path) -> None:
+    with OwnGateway(stack, tmp_path, "gw-3", workers=2) as gateway:
+        workers = descendants(gateway.pid)
+        gateway.kill()
+        until(lambda: not any(identity(pid) for pid in workers), "its workers have died with it")
+        gateway.start()
+        assert len(gateway.document("/readyz")["reasons"]) == 0
