@@ -77,7 +77,10 @@ class Parent:
         try:
             http.start()
             keeping = [loop.create_task(self._keep(worker)) for worker in self._workers]
-            await self._stopping.wait()
+            stopping = loop.create_task(self._stopping.wait())
+            # None of the others ends before that, unless there is a fault in it: `_end` raises it.
+            await asyncio.wait({stopping, *keeping}, return_when=asyncio.FIRST_COMPLETED)
+            self._stopping.set()
             await self._end(keeping)
         except OSError as error:
             _log.error("cannot start: %s", error)
