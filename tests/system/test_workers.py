@@ -143,7 +143,6 @@ def test_a_worker_that_is_killed_while_a_topic_moves_loses_and_doubles_nothing_a
     until(lambda: metric(stack, "workers_answering") == len(WORKERS), "it is back")
     until(lambda: pid_of(stack, WORKERS[0]) not in (0, killed), "another process has its number")
     assert metric(stack, "workers_ended_total") == ended + 1
-    run.switch("west", "east")
     load.goes_on()
     load.assert_sound()
 
