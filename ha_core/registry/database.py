@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ from ha_core.registry.errors import DatabaseAwayError, InvalidError, SchemaError
 
 WAIT_S = 10
 """For another writer, and for an answer."""
+AGAIN_S = 0.01
 _LOCK = 0x53574544
 """PostgreSQL's advisory lock of those who change tables."""
 _SCRIPTS = Path(__file__).parent / "migrations"
@@ -159,7 +162,7 @@ def _of_file(url: URL) -> Engine:
     def opened(connection: Any, _record: Any) -> None:
         # The driver begins transactions when it likes; here each begins where ours does.
         connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(connection)
         connection.execute("PRAGMA synchronous = FULL")
 
     @event.listens_for(engine, "begin")
@@ -169,6 +172,20 @@ def _of_file(url: URL) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Of several that change the mode of a new file at once, SQLite refuses all but one without waiting for it."""
+    until = time.monotonic() + WAIT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+            time.sleep(AGAIN_S)
+        else:
+            return
 
 
 def _of_postgresql(url: URL) -> Engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
-from ha_core.registry.database import Database
+from ha_core.registry.database import Database, _write_ahead
 from ha_core.registry.errors import DatabaseAwayError, InvalidError, SchemaError
 from ha_core.registry.registry import Registry
 from ha_core.registry.tables import METADATA
@@ -36,6 +37,25 @@ def test_many_that_open_a_new_file_at_once_make_its_tables_once(tmp_path: Path) 
         opened = list(pool.map(lambda _: Registry.open(url), range(4)))
 
     assert [one.read.page("users").stored for one in opened] == [()] * 4
+
+
+def test_a_file_that_another_one_holds_while_its_mode_is_changed_is_waited_for(tmp_path: Path) -> None:
+    # Given a new file in which somebody writes, in the mode that files have at first
+    path = tmp_path / "platform.db"
+    holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    holder.execute("BEGIN EXCLUSIVE")
+    with ThreadPoolExecutor(1) as pool:
+        # When it is opened, by one whose driver does not wait
+        opening = sqlite3.connect(path, timeout=0, check_same_thread=False)
+        changed = pool.submit(_write_ahead, opening)
+        with pytest.raises(TimeoutError):
+            changed.result(0.3)
+        holder.execute("COMMIT")
+        # Then its mode is changed when the other one is done
+        changed.result(30)
+    assert opening.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    for connection in (holder, opening):
+        connection.close()
 
 
 def test_a_file_that_another_one_is_about_to_fill_is_waited_for(tmp_path: Path) -> None:
