@@ -1,0 +1,136 @@
+"""Idempotent producers with many batches under way, over hundreds of partitions, while a topic moves to and fro and
+gateways stand still: what is sent again afterwards is in the log once.
+
+Two records of one such producer were once in the log twice (seed 21: partitions 22 and 122, a little after two of three
+gateways had stood still for 12 s in a move), and never again in eleven runs of the same. So a failure here says what
+both clusters hold of the partition, and what the gateways knew of its producers; the clients log what they do about
+their epochs (`debug=eos`).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.security import NO_SECURITY
+from ha_core.model import Cluster
+from ha_core.store.zookeeper import connect
+from ha_core.wire import ApiKey
+from ha_core.wire.records import Batch, batches
+from stack.clients.process import Client
+from stack.harness import Stack
+from stack.history.checker import Result
+from tests.kit.running import ZOOKEEPER_ROOT, Run, bind, bootstrap, create_topic, switch
+from tests.system.conftest import MakeRun
+
+pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(1800)]
+GATEWAYS, PARTITIONS, MOVES = 3, 200, 10
+SEED = int(os.environ.get("PIPELINES_SEED", "21"))
+SOON = "reconnect.backoff.max.ms=500"
+LOGGED = ("debug=eos", "log_level=7")
+PIPELINES = {
+    "at-once": {"rate": 150, "settings": (SOON, *LOGGED, "linger.ms=0")},
+    "few-keys": {"rate": 60, "keys": 7, "linger_ms": 20, "settings": (SOON, *LOGGED)},
+    "small-batches": {"rate": 120, "linger_ms": 1, "settings": (SOON, *LOGGED, "batch.num.messages=4")},
+    "large": {"rate": 4, "size_bytes": 400_000, "settings": (SOON, *LOGGED)},
+}
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=GATEWAYS) as running:
+        yield running
+
+
+def test_what_pipelines_send_again_behind_gateways_that_stood_still_is_in_the_log_once(
+    stack: Stack, make_run: MakeRun
+) -> None:
+    # Given producers that pipeline, and a reader
+    chance, name = random.Random(SEED), f"pipelines-{SEED}"
+    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
+    bind(stack, name, "east")
+    run = make_run(stack, user=name)
+    reader = run.start("confluent-consumer", "reader", name, group=name, settings=(SOON,))
+    producers = [
+        run.start("confluent-producer", called, name, idempotence="on", **options)
+        for called, options in PIPELINES.items()
+    ]
+    for producer in producers:
+        producer.wait_for(10, "acknowledged", 90)
+    # When their topic moves to and fro, and two gateways stand still meanwhile, for longer than their lease at times
+    for number in range(MOVES):
+        origin, target = ("east", "west") if number % 2 == 0 else ("west", "east")
+        still = chance.sample(range(1, GATEWAYS + 1), 2)
+        thread = threading.Thread(target=_stand_still, args=(run, still, chance.choice([0.5, 2.5, 7.0, 12.0])))
+        thread.start()
+        time.sleep(chance.uniform(0, 4))
+        try:
+            switch(stack, f"user:{name}", origin=origin, target=target)
+        finally:
+            thread.join()
+        _go_on(producers, reader)
+    # Then everything acknowledged is there once
+    run.finish(producers, [reader])
+    result = run.verdict(name, complete=[name])
+    assert result.sound, f"seed {SEED}: {result}\n{_held(stack, name, result)}"
+
+
+def _stand_still(run: Run, gateways: list[int], for_s: float) -> None:
+    first, second = (f"gateway/{number}" for number in gateways)
+    with run.fault(first, settle_s=6.0):
+        run.stack.pause(first)
+        run.stack.pause(second)
+        time.sleep(for_s)
+        run.stack.resume(first)
+        run.stack.resume(second)
+
+
+def _go_on(producers: list[Client], reader: Client) -> None:
+    for producer in producers:
+        more = 3 if producer.name == "large" else 15
+        producer.wait_for(producer.count("acknowledged") + more, "acknowledged", 60)
+    reader.wait_for(reader.count("delivered") + 15, "delivered", 60)
+
+
+def _held(stack: Stack, name: str, result: Result) -> str:
+    """What is known of the partitions with a fault: their map, their producers' last sequences, and every batch."""
+    store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
+    try:
+        view = store.load()
+    finally:
+        store.close()
+    sequences, lines = view.sequences.get(name), []
+    for partition in sorted({one.partition for one in result.violations if one.partition is not None}):
+        lines += [f"partition {partition}", *(f"  {extent}" for extent in view.topics[name].extents(partition))]
+        if sequences is not None:
+            lines.append(f"  {sequences.terms.get(partition)}: {sequences.partitions.get(partition)}")
+        for cluster in ("east", "west"):
+            lines += [f"  {cluster} {batch}" for batch in _batches(stack, cluster, name, partition)]
+    return "\n".join(lines)
+
+
+def _batches(stack: Stack, cluster: str, name: str, partition: int) -> Iterator[Batch]:
+    brokers = Brokers(Cluster(name=cluster, bootstrap=bootstrap(stack, cluster)), NO_SECURITY, 20.0)
+    try:
+        asking, at = brokers.asking(), 0
+        (topic,) = asking.metadata({name})["topics"]
+        leader = next(one["leader_id"] for one in topic["partitions"] if one["partition_index"] == partition)
+        while True:
+            entry = {"partition": partition, "fetch_offset": at, "partition_max_bytes": 1 << 20}
+            whole = {"max_wait_ms": 100, "min_bytes": 1, "max_bytes": 1 << 20, "session_id": 0, "session_epoch": -1}
+            asked = {**whole, "topics": [{"topic": name, "partitions": [entry]}]}
+            (answered,) = asking.call(leader, ApiKey.FETCH, asked, 12)["responses"]
+            records = answered["partitions"][0]["records"] or b""
+            found = list(batches(records, 0, len(records)))
+            if not found:
+                return
+            yield from found
+            at = found[-1].last_offset + 1
+    finally:
+        brokers.close()
