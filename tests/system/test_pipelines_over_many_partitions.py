@@ -2,7 +2,7 @@
 gateways stand still: what is sent again afterwards is in the log once.
 
 Two records of one such producer were once in the log twice (seed 21: partitions 22 and 122, a little after two of three
-gateways had stood still for 12 s in a move), and never again in eleven runs of the same. So a failure here says what
+gateways had stood still for 12 s in a move), and not again in eight later runs like it. So a failure here says what
 both clusters hold of the partition, and what the gateways knew of its producers; the clients log what they do about
 their epochs (`debug=eos`).
 """
