@@ -34,6 +34,8 @@ SAMPLES = (2_000, 100)
 """Requests of a kind to each path in a round, one in flight."""
 PAUSE_S = 0.001
 SIZES = (100, KIB, 64 * KIB, KIB * KIB)
+LARGE = {"max.message.bytes": str(2 * KIB * KIB)}
+"""Brokers take a batch of 1 MiB by default, and not the record of it."""
 CONNECTIONS = (1, 50, 1000)
 KINDS = ("produce", "fetch")
 
@@ -80,7 +82,7 @@ def parse(texts: Sequence[str], topic: str) -> list[Path]:
 def run(scale: Scale, say: Say) -> Outcome:
     if scale.paths:
         paths = parse(scale.paths, f"bench-{int(time.time())}")
-        create_topic(paths[0].bootstrap, paths[0].topic, 1)
+        create_topic(paths[0].bootstrap, paths[0].topic, 1, LARGE)
         return _measured(paths, scale, say)
     with up(1, say) as stack, tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
         plain = _measured(_paths(stack, "west", "", direct(stack, "west"), None, say), scale, say)
@@ -95,8 +97,8 @@ def _paths(stack: Stack, cluster: str, name: str, broker: str, ca_file: str | No
     """Direct and through the gateway, to a topic that has always been in a cluster and to one that came there."""
     pid, stays, comes = int(stack.gateways[0]["pid"]), f"stays-{cluster}", f"comes-{cluster}"
     (other,) = CLUSTERS.keys() - {cluster}
-    create_topic(direct(stack, cluster), stays, 1)
-    create_topic(direct(stack, other), comes, 1)
+    create_topic(direct(stack, cluster), stays, 1, LARGE)
+    create_topic(direct(stack, other), comes, 1, LARGE)
     _write_first(direct(stack, other), comes)
     say(f"a topic moves to {cluster}, so that it is mapped")
     switch(stack, f"topic:{comes}", other, cluster)

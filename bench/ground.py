@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,13 +48,13 @@ def direct(stack: Stack, cluster: str) -> str:
     return str(stack.clusters[cluster]["bootstrap"])
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    """Create it and return when every partition has a leader; raises BenchError after 30 s."""
+def create_topic(bootstrap: str, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
+    """Create it, with these settings, and return when every partition has a leader; raises BenchError after 30 s."""
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
-    admin.create_topics([NewTopic(topic, partitions)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, partitions, config=dict(config or {}))])[topic].result(30)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         found = admin.list_topics(topic, timeout=10).topics[topic].partitions
