@@ -188,7 +188,9 @@ class ConnectionState:
         """A request was passed. One with too many topics of a fetch session is not remembered: the next one ends it."""
         fetch_session = self.fetch_session
         if not (fetch_session and fetch_session.ends):
-            known = [one for one in self.flows if one.fetch_session in (None, fetch_session)]
+            known = [
+                one for one in self.flows if one.fetch_session in (None, fetch_session) and not flow.like.same(one.like)
+            ]
             self.flows = (flow, *known[: MAX_FLOWS - 1])
 
     def routes(self, client_id: str | None) -> Routes:

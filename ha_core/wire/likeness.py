@@ -48,6 +48,10 @@ class ProduceLike:
         self.after_records = 3 if tagged else 0
         """Bytes: the tags of partition, topic and request."""
 
+    def same(self, other: ProduceLike | FetchLike) -> bool:
+        """Whether both find the same requests."""
+        return type(other) is ProduceLike and (self.head, self.begin) == (other.head, other.begin)
+
     @classmethod
     def of(
         cls, buf: bytearray, start: int, end: int, frame_end: int, version: int, scan: ProduceScan
@@ -85,7 +89,7 @@ class ProduceLike:
                 return 0  # whoever reads it says so
             after = records + size - 1
             # The tags of partition, topic and request: there are none, as far as it can be seen.
-            sound = size > 1 and after + 3 == frame_end and not any(buf[after:end])
+            sound = size > 1 and after + 3 == frame_end and not any(buf[after : min(end, frame_end)])
         else:
             (size,) = _INT(buf, records + 4)
             records += 8
@@ -174,6 +178,13 @@ class FetchLike:
         self.epochs = epochs
         self.body_at = _AFTER_CORRELATION + len(begin) - 17 - 4
         """In the frame."""
+
+    def same(self, other: ProduceLike | FetchLike) -> bool:
+        """Whether both find the same requests."""
+        return type(other) is FetchLike and (
+            (self.head, self.begin, self.topic, self.tail, self.epochs)
+            == (other.head, other.begin, other.topic, other.tail, other.epochs)
+        )
 
     @classmethod
     def of(

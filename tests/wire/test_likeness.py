@@ -81,6 +81,18 @@ def test_a_produce_behind_whose_partition_more_has_to_come_makes_no_pattern(vers
     assert of_produce(written(version, b"r" * 30)) is not None
 
 
+@pytest.mark.parametrize("version", [3, 7, 8, 9])
+def test_a_request_behind_which_the_next_one_has_come_is_like_one_that_came_alone(version: int) -> None:
+    # Given a pattern, and two requests that were sent at once
+    frame = written(version, b"r" * 30)
+    like, both = of_produce(frame), frame + frame
+    assert like is not None
+    # Then the first is like it though bytes of the second follow, and so is the second
+    first, second = (like.matches(both, at, len(both), at + len(frame)) for at in (0, len(frame)))
+    assert 0 < first < len(frame)
+    assert second == len(frame) + first
+
+
 def test_of_what_is_long_no_pattern_is_kept() -> None:
     # Given names that are as long as the wire allows, and a session that forgets many topics
     named = [{"name": "n" * 32_000, "partition_data": [{"index": 0, "records": b"r"}]}]

@@ -366,6 +366,29 @@ def test_no_more_requests_are_passed_within_one_event_than_others_can_wait_for()
     assert passed == MAX_REQUESTS * len(data) // 1000
 
 
+@pytest.mark.parametrize("version", [3, 7, 9])
+def test_requests_that_were_sent_at_once_are_passed_at_once(version: int) -> None:
+    # Given a producer with several requests under way, of which the first was looked at
+    talk = Talk(state())
+    body = encode(PRODUCE, version, "request", produce(("orders", 0, batch())))
+    frames = [encode_request(PRODUCE, version, number, "app", body) for number in range(4)]
+    talk.send(frames[0])
+    # When three more come together, the last of them not whole
+    data = bytearray(b"".join(frames[1:]))
+    # Then all go as they are
+    assert fast_path.requests(talk.session, data, len(data) - 3, talk.now) == len(data) - 3
+
+
+def test_of_requests_that_are_alike_one_pattern_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given two topics that are written in turns, by requests of which all are looked at
+    monkeypatch.setattr(fast_path, "requests", lambda *_: 0)
+    talk = Talk(state())
+    for topic in ("orders", "other") * 3:
+        talk.ask(PRODUCE, 9, produce((topic, 0, batch())))
+    # Then what is remembered of one does not drive out the other
+    assert [flow.topics for flow in talk.session.flows] == [(b"other",), (b"orders",)]
+
+
 def settled(talk: Talk, monkeypatch: pytest.MonkeyPatch, *sent: tuple[int, int]) -> int:
     """How many of these were not judged: partitions, and the producers of their first batches."""
     passed, way = 0, SettledTopic.settles
