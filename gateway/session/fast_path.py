@@ -134,8 +134,9 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
                 return flow, None
             if session.queue:
                 return _NONE  # whether it may overtake what is under way is for `turns` to say
-            version, body_at = flow.request.api_version, at + like.body_at
-            change = patch(buf, body_at, version, flow.reads, (TopicEntries(*found),), flow.routes, session.gaps)
+            version, body_at, named = flow.request.api_version, at + like.body_at, flow.named
+            entries, within = (TopicEntries(*found),) if named else (), None if known is None else flow.reads
+            change = patch(buf, body_at, version, named, entries, flow.routes, session.gaps, within)
             return _NONE if change is None else (flow, change)
     return _NONE
 

@@ -37,6 +37,8 @@ class Flow(NamedTuple):
     """What it writes to, where that is mapped."""
     reads: tuple[bytes, ...] = ()
     """That it waits for."""
+    named: tuple[bytes, ...] = ()
+    """Of those, the ones whose partitions it names."""
     fetch_session: FetchSession | None = None
     routes: Routes | None = None
     """Of what it reads, where that is mapped."""

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from gateway.session.commands import BrokerLane
 from gateway.session.request import Request
-from ha_core.wire.fetch import FetchShift
+from ha_core.wire.fetch import Shifts
 from ha_core.wire.likeness import ProduceAnswerLike
 from ha_core.wire.produce import patch_produce_response
 
@@ -194,7 +194,7 @@ class Patched(Passed):
     """The same, with offsets patched on the way (fetch)."""
 
     outcome = "mapped"
-    shifts: Mapping[tuple[bytes, int], FetchShift] = field(kw_only=True)
+    shifts: Shifts = field(kw_only=True)
 
 
 @dataclass(slots=True, eq=False)

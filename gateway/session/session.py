@@ -117,8 +117,6 @@ class Session(ConnectionState):
             wake_readers(self, before.view)
             groups.wake_joiners(self)
             streaming.probe(self)
-            if self.fetch_session is not None:
-                self.fetch_session.follow(snapshot.view)
         answers.give_up_unresponsive(self)
         exchange.proceed(self)
         return self._decided()

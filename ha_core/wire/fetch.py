@@ -1,11 +1,11 @@
 """What the gateway looks at in a fetch request, and patches in an answer while it is forwarded, chunk by chunk."""
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.header import skip_tags
@@ -197,6 +197,12 @@ class FetchShift(NamedTuple):
     log_start_unknown: bool = True
 
 
+class Shifts(Protocol):
+    """By topic and partition; None of what stays as it is. A dict is one."""
+
+    def get(self, key: tuple[bytes, int], /) -> FetchShift | None: ...
+
+
 Feed = tuple[Any, int, int]
 
 
@@ -214,7 +220,7 @@ class FetchPatcher:
         self,
         version: int,
         frame_bytes: int,
-        shifts: Mapping[tuple[bytes, int], FetchShift],
+        shifts: Shifts,
         read: Counter[bytes] | None = None,
     ) -> None:
         """:param read: is told how many bytes of records there are of each topic, as far as they were fed."""
@@ -258,7 +264,7 @@ class FetchPatcher:
 Walk = Generator[int, Feed, int]
 
 
-def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift], read: Counter[bytes] | None) -> Walk:
+def _walk(version: int, shifts: Shifts, read: Counter[bytes] | None) -> Walk:
     """The frame as a coroutine: it yields how far it is, and is sent (buffer, position, end) from there on.
 
     What is empty or short, as most of it is, is passed here without the cost of another coroutine.

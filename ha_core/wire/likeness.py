@@ -146,8 +146,6 @@ STANDING = 1, 0x7FFF_FFFF
 """Epochs of a fetch session that stands (KIP-227)."""
 OUTSIDE = -1, -1
 """Of a fetch outside of any session."""
-FULL = -1, 0
-"""The same, or the first of its session."""
 
 
 class FetchLike:

@@ -16,7 +16,7 @@ from gateway.session.state import ConnectionState
 from ha_core.model import View
 from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.fetch import FetchScan, scan_fetch_request
-from ha_core.wire.likeness import FULL, OUTSIDE, STANDING, FetchLike
+from ha_core.wire.likeness import OUTSIDE, STANDING, FetchLike
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
 
 CROSSING_WAIT_MS = 20
@@ -45,14 +45,24 @@ def fetch(session: ConnectionState, request: Request) -> None:
     for topic in topics:
         if routes.plain or routes.topic(topic).no_fetch is not Refusal.DENIED:
             session.notice(request, "topic", topic, "fetch")
-    if routes.reads(topics) and not (session.fetch_session is not None and session.fetch_session.ends):
+    known = session.fetch_session
+    if incremental and (known is None or not known.stands(routes)):
+        # One that began on another connection may hold topics that are translated.
+        _end_session(session, request)
+    elif routes.reads(topics) and not (known is not None and known.mapped):
         _pass(session, request, scan, topics)
-    elif incremental:
-        # KIP-227: the client now sends all its partitions, and the answer switches its session off.
-        session.fetch_session = None
-        session.reply(request, _empty(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
-    else:
+    elif known is None:
         _read(session, request, routes, scan)
+    elif (patched := _patch(session, request, routes, scan, (*known.topics, *topics))) is not None:
+        _pass_patched(session, request, routes, scan, patched)
+    else:
+        _end_session(session, request)
+
+
+def _end_session(session: ConnectionState, request: Request) -> None:
+    """KIP-227: the client now sends all its partitions."""
+    session.fetch_session = None
+    session.reply(request, _empty(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
 
 
 def reads_here(session: ConnectionState, request: Request) -> bool:
@@ -69,10 +79,7 @@ def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: l
         like = _like(session, request, scan, OUTSIDE)
     in_session, reads = scan.session_epoch >= 0, tuple(topics)
     if in_session:
-        if session.fetch_session is None:
-            session.fetch_session = FetchSession()
-        session.fetch_session.add(topics)
-        reads = tuple(session.fetch_session.topics)
+        reads = _in_session(session, request, topics)
     _keep_at_leader(request, scan)
     if session.throttling.quotas is not None:
         session.throttling.cut_fetch(request, reads, session.now)
@@ -91,6 +98,14 @@ def _like(session: ConnectionState, request: Request, scan: FetchScan, epochs: t
     )
 
 
+def _in_session(session: ConnectionState, request: Request, topics: list[bytes]) -> tuple[bytes, ...]:
+    """The topics of the client's fetch session, to which a request adds these, or which begins with it."""
+    if session.fetch_session is None:
+        session.fetch_session = FetchSession()
+    session.fetch_session.add(topics, session.routes(request.client_id))
+    return tuple(session.fetch_session.topics)
+
+
 def _keep_at_leader(request: Request, scan: FetchScan) -> None:
     """KIP-392: a broker would send this consumer to a replica by its own node id, which is no virtual node."""
     if scan.rack_bytes:
@@ -103,9 +118,9 @@ def _empty(error: ErrorCode) -> Message:
 
 def _read(session: ConnectionState, request: Request, routes: Routes, scan: FetchScan) -> None:
     """Reads topics of which at least one is mapped, or elsewhere, or refuses all of them."""
-    if scan.entries is not None and not scan.forgets and scan.replica_id < 0 and session.here is not None:
-        named, version = tuple(scan.topics), request.api_version
-        patched = patch(request.buf, request.body_at, version, named, scan.entries, routes, session.gaps)
+    if not scan.forgets and scan.replica_id < 0:
+        begins = tuple(scan.topics) if scan.session_epoch == 0 else None
+        patched = _patch(session, request, routes, scan, begins)
         if patched is not None:
             _pass_patched(session, request, routes, scan, patched)
             return
@@ -137,13 +152,33 @@ def _read(session: ConnectionState, request: Request, routes: Routes, scan: Fetc
     exchange.begin(session, request, _gather(session, request, message, plan), leased=plan.live)
 
 
+def _patch(
+    session: ConnectionState, request: Request, routes: Routes, scan: FetchScan, in_session: tuple[bytes, ...] | None
+) -> PatchedFetch | None:
+    """:param in_session: the topics of the fetch session that it belongs to."""
+    if scan.entries is None or session.here is None:
+        return None
+    named, version = tuple(scan.topics), request.api_version
+    return patch(request.buf, request.body_at, version, named, scan.entries, routes, session.gaps, in_session)
+
+
 def _pass_patched(
     session: ConnectionState, request: Request, routes: Routes, scan: FetchScan, patched: PatchedFetch
 ) -> None:
-    reads = patched.reads
-    if len(scan.topics) == 1 and scan.session_id == 0 and (like := _like(session, request, scan, FULL)) is not None:
-        rack = (request.end - scan.rack_at, scan.rack_bytes)
-        session.remember(Flow(like, request, session.entry, reads=reads, routes=routes, rack=rack))
+    like = None
+    if patched.in_session:
+        patched = patched._replace(reads=_in_session(session, request, scan.topics))
+        if scan.session_epoch > 0:
+            like = _like(session, request, scan, STANDING)
+    elif (scan.session_id, scan.session_epoch) == (0, -1):
+        like = _like(session, request, scan, OUTSIDE)
+    reads, named = patched.reads, tuple(scan.topics)
+    if like is not None:
+        known, rack = session.fetch_session, (request.end - scan.rack_at, scan.rack_bytes)
+        flow = Flow(
+            like, request, session.entry, reads=reads, named=named, fetch_session=known, routes=routes, rack=rack
+        )
+        session.remember(flow)
     patched.write(request.buf)
     _keep_at_leader(request, scan)
     if session.throttling.quotas is not None:

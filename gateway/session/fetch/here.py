@@ -2,6 +2,9 @@
 
 `FetchPlan` decides what is read where. Here is only said of which fetches it would send all to the port's broker, and
 offsets are written into their bytes. Of all others it is said that they need a plan.
+
+In a fetch session (KIP-227) a broker goes by the offsets that it was asked for, and names partitions that the request
+does not. That is right as long as the session stands (`FetchSession`).
 """
 
 from __future__ import annotations
@@ -15,14 +18,16 @@ from gateway.session.request import Request, text
 from gateway.session.routes import Routes
 from ha_core.model.extent import MAX_OFFSET
 from ha_core.plan.facts import Partition
-from ha_core.wire.fetch import FetchEntries, FetchShift, TopicEntries, leave_session
+from ha_core.wire import RemoteProtocolError
+from ha_core.wire.fetch import FetchEntries, FetchShift, Shifts, TopicEntries, leave_session
 
 _ENTRIES = {version: FetchEntries(version) for version in range(4, 13)}
 
 
 class PatchedFetch(NamedTuple):
-    """What becomes of a full fetch.
+    """What becomes of a fetch.
 
+    :ivar reads: topics that it waits for.
     :ivar offsets: by the position of their entry, those that the broker is asked for.
     :ivar shifts: what is done to its answer.
     """
@@ -31,17 +36,33 @@ class PatchedFetch(NamedTuple):
     version: int
     reads: tuple[bytes, ...]
     offsets: Sequence[tuple[int, int]]
-    shifts: Mapping[tuple[bytes, int], FetchShift]
+    shifts: Shifts
+    in_session: bool
 
     def pending(self, request: Request) -> Patched:
-        return Patched(request, reads=self.reads, shifts=self.shifts)
+        return Patched(request, reads=self.reads, in_session=self.in_session, shifts=self.shifts)
 
     def write(self, buf: bytearray) -> None:
-        """What changed since the last answer (KIP-227) would be of no use where that was for other offsets."""
-        leave_session(buf, self.body_at, self.version)
+        if not self.in_session:
+            leave_session(buf, self.body_at, self.version)
         write = _ENTRIES[self.version].write
         for at, offset in self.offsets:
             write(buf, at, offset)
+
+
+class _EveryShift(NamedTuple):
+    """Of all partitions that an answer in a session may name."""
+
+    routes: Routes
+
+    def get(self, key: tuple[bytes, int], /) -> FetchShift | None:
+        name, partition = key
+        if self.routes.topic(name).topic is None:
+            return None
+        live = self.routes.live(name, partition)
+        if live is None:
+            raise RemoteProtocolError(f"a fetch session's answer names {text(name)}-{partition}, which is not in it")
+        return live.shift
 
 
 def patch(
@@ -52,8 +73,12 @@ def patch(
     entries: Sequence[TopicEntries],
     routes: Routes,
     gaps: Mapping[Partition, Gap],
+    session: tuple[bytes, ...] | None = None,
 ) -> PatchedFetch | None:
-    """How a fetch of these topics is patched; None: it needs a plan."""
+    """How a fetch that names these topics is patched; None: it needs a plan.
+
+    :param session: the topics of the fetch session that it belongs to, and that stands; None: it is a full fetch.
+    """
     entry, offsets, shifts = _ENTRIES[version], list[tuple[int, int]](), dict[tuple[bytes, int], FetchShift]()
     for topic, (first_at, partitions) in zip(topics, entries, strict=True):
         route = routes.topic(topic)
@@ -67,8 +92,9 @@ def patch(
             if live is None or offset < live.since or (gaps and (text(topic), partition) in gaps):
                 return None
             offsets.append((at, min(offset - live.shift.delta, MAX_OFFSET)))
-            shifts[live.key] = live.shift
+            if session is None:
+                shifts[live.key] = live.shift
             at += entry.bytes
-    if not offsets:
-        return None
-    return PatchedFetch(body_at, version, topics, offsets, shifts)
+    if session is not None:
+        return PatchedFetch(body_at, version, session, offsets, _EveryShift(routes), True)
+    return PatchedFetch(body_at, version, topics, offsets, shifts, False) if offsets else None

@@ -70,18 +70,18 @@ def test_a_fetch_session_of_names_without_end_is_begun_anew() -> None:
     session = talk.session
     for n in range(5):
         names = [b"%d-%d" % (n, m) for m in range(10_000)]
-        talk.send(fetch_of(names, 1, epoch=n + 1))
+        talk.send(fetch_of(names, 1, epoch=n))
     # When the session has more of them than one request can name
-    talk.send(fetch_of([b"one-more"], 1, epoch=6))
+    talk.send(fetch_of([b"one-more"], 1, epoch=5))
     # Then it has to begin anew, and nothing of it is kept
     assert session.fetch_session is None
     talk.send(fetch_of([b"a"], 1, epoch=0))
     assert session.fetch_session is not None
-    assert session.fetch_session.topics == {b"a"}
+    assert list(session.fetch_session.topics) == [b"a"]
 
 
 def test_names_that_no_topic_can_have_are_not_kept() -> None:
     talk = Talk()
-    talk.send(fetch_of([b"x" * 32_000], 1, epoch=1))
+    talk.send(fetch_of([b"x" * 32_000], 1, epoch=0))
     assert talk.session.fetch_session is not None
     assert not talk.session.fetch_session.topics

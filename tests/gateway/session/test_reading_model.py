@@ -1,13 +1,14 @@
 """A reader of two topics that move to and fro, beside gateways that sleep: events in any order.
 
 Somebody who slept writes behind a cut, this gateway loses its lease and hears late of moves, answers of brokers come in
-pieces, and were made before what has happened since. Whatever is given has to be the record of its offset, nothing may
-wait for ever, and no connection ends.
+pieces, and were made before what has happened since. Some readers read in a fetch session (KIP-227), which brokers may
+forget. Whatever is given has to be the record of its offset, nothing may wait for ever, and no connection ends.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from gateway.session.commands import AwaitLease
 from gateway.session.snapshot import Port
 from ha_core.model import Topic
 from ha_core.model.extent import Place, append, identity, live, locate
-from ha_core.wire import encode, encode_response
+from ha_core.wire import ErrorCode, encode, encode_response
 from ha_core.wire.records import batches
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, fetch, state
@@ -27,6 +28,7 @@ TOPICS = ("orders", "other")
 RECORDS_AT, RECORD_BYTES = 61, 24
 """In a batch of version 2, and of what is written here."""
 PLAYS, EVENTS = 400, 60
+FORGOTTEN = int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
 
 class Clusters:
@@ -35,6 +37,8 @@ class Clusters:
     def __init__(self, chance: random.Random) -> None:
         self.chance, self.revision = chance, 1
         self.logs: dict[tuple[str, str], list[bytes]] = {(name, one): [] for name in TOPICS for one in LANES}
+        self.sessions: dict[tuple[str, int], dict[str, int]] = {}
+        """Fetch sessions of brokers: the offsets that they were asked for."""
         self.maps: dict[str, Topic] = {}
         for name in TOPICS:
             writer = chance.choice(sorted(LANES))
@@ -72,12 +76,27 @@ class Clusters:
         return log[place.physical] if isinstance(place, Place) and place.physical < len(log) else None
 
     def answer(self, cluster: str, asked: Asked) -> bytes:
-        found = [self._read(cluster, one["topic"], one["partitions"][0]) for one in asked.body["topics"]]
-        body = encode(asked.api_key, asked.version, "response", {"session_id": 0, "responses": found})
-        return encode_response(asked.api_key, asked.version, asked.correlation_id, body)
+        session, error = asked.body["session_id"], 0
+        named = {one["topic"]: one["partitions"][0]["fetch_offset"] for one in asked.body["topics"]}
+        if asked.body["session_epoch"] == 0:
+            session = self.chance.randrange(1, 1 << 20)
+            self.sessions[cluster, session] = named
+        elif session != 0 and self.chance.random() < 0.05:
+            self.sessions.pop((cluster, session), None)
+        if session != 0:
+            known = self.sessions.get((cluster, session))
+            error = 0 if known is not None else FORGOTTEN
+            named = {} if known is None else {**known, **named}
+            self.sessions[cluster, session] = named
+        found = [self._read(cluster, name, offset) for name, offset in named.items()]
+        if asked.body["session_epoch"] > 0:  # what is new
+            found = [one for one in found if one["partitions"][0]["records"] or self.chance.random() < 0.2]
+        body = {"error_code": error, "session_id": 0 if error else session, "responses": found}
+        encoded = encode(asked.api_key, asked.version, "response", body)
+        return encode_response(asked.api_key, asked.version, asked.correlation_id, encoded)
 
-    def _read(self, cluster: str, name: str, asked: dict[str, Any]) -> dict[str, Any]:
-        log, offset = self.logs[name, cluster], asked["fetch_offset"]
+    def _read(self, cluster: str, name: str, offset: int) -> dict[str, Any]:
+        log = self.logs[name, cluster]
         until = min(offset + self.chance.choice([1, 2, 100]), len(log))
         partition: dict[str, Any] = {
             "partition_index": 0,
@@ -104,12 +123,31 @@ class Play:
         self.rest = dict.fromkeys(LANES, b"")
         self.wanted: list[dict[str, int]] = []
         self.leased = True
+        self.in_sessions = self.chance.random() < 0.3
+        self.session = (0, 0)
+        """Of the reader: its id, 0 before it has begun, and the epoch of the next request."""
+        self.told: dict[str, int] = {}
+        """Offsets that the session was told."""
+        self.begun = 0
+        """Answers in a session."""
 
     def ask(self) -> None:
-        if len(self.talk.session.queue) < 4 and self.talk.session.waits_for is None:
+        if self.in_sessions:
+            self.ask_in_session()
+        elif len(self.talk.session.queue) < 4 and self.talk.session.waits_for is None:
             names = self.chance.choice([TOPICS, TOPICS[::-1], TOPICS[:1], TOPICS[1:]])
             self.wanted.append(dict(self.at))
             self.talk.ask(FETCH, 12, fetch(*((name, 0, self.at[name]) for name in names)))
+
+    def ask_in_session(self) -> None:
+        if not self.wanted and self.talk.session.waits_for is None:
+            if self.chance.random() < 0.1:  # it goes back
+                name = self.chance.choice(TOPICS)
+                self.at[name] = self.chance.randrange(self.at[name] + 1)
+            named = {name: at for name, at in self.at.items() if self.session == (0, 0) or self.told[name] != at}
+            self.told = dict(self.at)
+            self.wanted.append(dict(self.at))
+            self.talk.ask(FETCH, 12, fetch(*((name, 0, at) for name, at in named.items()), session=self.session))
 
     def make_answers(self) -> None:
         for cluster, some in self.asked.items():
@@ -156,7 +194,10 @@ class Play:
         for cluster, lane in LANES.items():
             self.asked[cluster] += [(asked, b"") for asked in self.talk.asked(lane)]
         for answer in self.talk.answers():
-            wanted = self.wanted.pop(0)
+            wanted, (_, epoch) = self.wanted.pop(0), self.session
+            ends = answer["error_code"] or not answer["session_id"]
+            self.session = (0, 0) if ends else (answer["session_id"], epoch + 1)
+            self.begun += not ends
             for one in answer["responses"]:
                 self._given(one["topic"], one["partitions"][0]["records"] or b"", wanted[one["topic"]])
         assert self.talk.closed is None
@@ -168,16 +209,28 @@ class Play:
                 assert payload == self.clusters.record(name, one.base_offset), (name, one.base_offset)
             self.at[name] += one.base_offset == self.at[name]
 
-    def run(self) -> None:
+    def events(self) -> Sequence[Callable[[], None]]:
         some, cluster = self.chance.choice, sorted(LANES)
-        events = (
-            *(self.ask, self.ask, self.move, self.follow, self.lose_lease, self.regain_lease, self.make_answers),
+        return (
+            *(
+                self.ask,
+                self.ask,
+                self.ask,
+                self.move,
+                self.follow,
+                self.lose_lease,
+                self.regain_lease,
+                self.make_answers,
+            ),
             *(lambda: self.bring(some(cluster)), lambda: self.bring(some(cluster), self.chance.randrange(1, 200))),
             *(lambda: self.clusters.write(some(TOPICS)), lambda: self.clusters.write_late(some(TOPICS))),
             lambda: self.talk.wait(some([0.0, 0.3, 3.0])),
         )
+
+    def run(self) -> None:
+        events, cluster = self.events(), sorted(LANES)
         for _ in range(EVENTS):
-            some(events)()
+            self.chance.choice(events)()
             self.look()
         # At the end all is well, and brokers answer
         self.regain_lease()
@@ -189,10 +242,53 @@ class Play:
         assert not self.talk.session.queue
 
 
+class SessionPlay(Play):
+    """A reader who has come to the end of two topics that have moved, in one fetch session most of the time."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.in_sessions = True
+        port = self.talk.session.here
+        assert port is not None
+        for name in TOPICS:
+            for cluster in LANES:
+                for _ in range(self.chance.randrange(1, 9)):
+                    self.clusters.write(name, cluster)
+            while live(self.clusters.extents(name)).cluster != port.cluster or name not in self.clusters.maps:
+                self.clusters.move(name)
+            extent = live(self.clusters.extents(name))
+            self.at[name] = extent.to_client(len(self.clusters.logs[name, port.cluster]))
+        self.follow()
+
+    def events(self) -> Sequence[Callable[[], None]]:
+        some, cluster = self.chance.choice, sorted(LANES)
+        often = (
+            self.ask,
+            self.ask,
+            *(lambda: self.bring(some(cluster)),) * 2,
+            lambda: self.clusters.write(some(TOPICS)),
+        )
+        seldom = (self.move, self.move, self.follow, self.lose_lease, self.regain_lease, self.make_answers)
+        late = (lambda: self.clusters.write_late(some(TOPICS)), lambda: self.bring(some(cluster), some([30, 100])))
+        return (*often * 8, *seldom, *late * 2)
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_a_reader_is_given_the_record_of_each_offset_and_never_left_waiting_whatever_comes_between(part: int) -> None:
     for seed in range(part, PLAYS, 4):
-        try:
-            Play(seed).run()
-        except AssertionError as error:
-            raise AssertionError(f"play {seed}: {error}") from error
+        played(Play, seed)
+
+
+def test_a_reader_in_a_fetch_session_is_given_the_record_of_each_offset_whatever_comes_between() -> None:
+    begun = sum(played(SessionPlay, seed).begun for seed in range(PLAYS))
+    # nor is it seldom that there is a session
+    assert begun > PLAYS // 4
+
+
+def played(kind: type[Play], seed: int) -> Play:
+    play = kind(seed)
+    try:
+        play.run()
+    except AssertionError as error:
+        raise AssertionError(f"play {seed}: {error}") from error
+    return play
