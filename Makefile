@@ -7,6 +7,8 @@ WORKERS ?= 2
 PURE := tests/test_arrows.py tests/test_circles.py tests/test_syntax.py tests/test_how_to_add.py tests/model tests/wire \
 	tests/plan tests/history tests/gateway/session tests/gateway/composed tests/gateway/driver \
 	tests/system/nemesis/test_schedule.py
+# To collect eight thousand tests for two hundred takes a minute.
+LONG = $(shell grep -rlE --include='test_*.py' 'mark\.long' tests)
 
 .PHONY: setup demo test long again quick soak lint bench lock clean
 
@@ -32,7 +34,7 @@ test: setup
 # The few files that take minutes each: whole runs in a real Airflow and on Spark, faults in the orders that once cost
 # records. `.ci/run` runs them after the others.
 long: setup
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "long and not soak" $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "long and not soak" $(LONG) $(ARGS)
 
 # After `test` or `long`: the few that failed, once more and alone; never one that lost a record (tests/again.py).
 again: setup
