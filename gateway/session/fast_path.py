@@ -24,7 +24,6 @@ from ha_core.wire import ApiKey, RemoteProtocolError
 from ha_core.wire.fetch import FetchPatcher, TopicEntries
 from ha_core.wire.likeness import FetchLike, ProduceLike
 
-_INT = Struct(">i").unpack_from
 _HEAD, _HEAD_BYTES = Struct(">ihhi").unpack_from, 12
 _ANSWER, _ANSWER_BYTES = Struct(">ii").unpack_from, 8
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
@@ -107,13 +106,12 @@ def _like_produce(
         return _NONE  # the long way knows whether any of them still counts
     for flow in session.flows:
         like = flow.like
-        if type(like) is ProduceLike and (records := like.matches(buf, at, end, frame_end)):
+        if type(like) is ProduceLike and (places := like.partitions(buf, at, end, frame_end)):
             if not session.only_produce and (session.queue or session.unacknowledged):
                 return _NONE
             if flow.mapped is None:
                 return flow, None
-            stop, (partition,) = frame_end - like.after_records, _INT(buf, at + like.partition_at)
-            change = flow.mapped.settles(buf, partition, records, min(end, stop), stop, session.shared, now)
+            change = flow.mapped.settles(buf, places, end, session.shared, now)
             return _NONE if change is None else (flow, change)
     return _NONE
 

@@ -9,7 +9,7 @@ Positions are those of the frame: its size is at 0, the API key at 4, the correl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from struct import Struct
 
 from ha_core.wire.errors import RemoteProtocolError
@@ -19,11 +19,10 @@ from ha_core.wire.varint import read_uvarint, write_uvarint
 
 _AFTER_CORRELATION = 12
 _INT = Struct(">i").unpack_from
-_LONG = Struct(">q")
+_THREE_INTS = Struct(">iii").unpack_from
+_THREE_LONGS = Struct(">qqq")
 _BODY = 8
 """Of an answer, behind its size and correlation id: tags of the header, if there are any, belong to it here."""
-_WRITTEN, _WRITTEN_BYTES = Struct(">ihq").unpack_from, 30
-"""What an answer says of a partition: its number, error, base offset, time and the start of its log."""
 _MAX_OFFSET = (1 << 63) - 1
 _PRODUCE_FLEXIBLE = 9
 _FETCH_FLEXIBLE = 12
@@ -34,19 +33,22 @@ _SHORTEST_PARTITION = 4 + 5
 """Its number, and the longest count of bytes in front of its records."""
 
 
-class ProduceLike:
-    """Produce requests of one partition of the same topic, whichever, with the same header, acks and time-out."""
+Place = tuple[int, int, int]
+"""Of a partition in a produce: where its number is, where its records begin, and where they end."""
 
-    __slots__ = ("after_records", "begin", "head", "partition_at", "tagged")
+
+class ProduceLike:
+    """Produce requests of the same topic, of whichever partitions, with the same header, acks and time-out."""
+
+    __slots__ = ("_count_at", "begin", "head", "tagged")
 
     def __init__(self, head: bytes, begin: bytes, tagged: bool) -> None:
-        """:param head: API key and version. :param begin: from behind the correlation id up to the partition."""
+        """:param head: API key and version. :param begin: from behind the correlation id up to the count of
+        partitions."""
         self.head = head
         self.begin = begin
         self.tagged = tagged
-        self.partition_at = _AFTER_CORRELATION + len(begin)
-        self.after_records = 3 if tagged else 0
-        """Bytes: the tags of partition, topic and request."""
+        self._count_at = _AFTER_CORRELATION + len(begin)
 
     def same(self, other: ProduceLike | FetchLike) -> bool:
         """Whether both find the same requests."""
@@ -56,57 +58,86 @@ class ProduceLike:
     def of(
         cls, buf: bytearray, start: int, end: int, frame_end: int, version: int, scan: ProduceScan
     ) -> ProduceLike | None:
-        """What is like the request at `start`; None where it names other than one partition, or no records.
+        """What is like the request at `start`; None where it names several topics, or a partition without records.
 
-        It has to be like itself: what it says may be said in another way, or more may come behind the partition.
+        It has to be like itself: what it says may be said in another way, or more may come behind the partitions.
         """
-        if not scan.complete or len(scan.partitions) != 1:
+        if not scan.complete or not scan.partitions or scan.partitions[0][3] <= 0:
             return None
         _, _, records, size = scan.partitions[0]
-        if size <= 0:
-            return None
-        tagged = version >= _PRODUCE_FLEXIBLE
-        at = records - 4 - (((size + 1).bit_length() + 6) // 7 if tagged else 4)
+        tagged, count = version >= _PRODUCE_FLEXIBLE, len(scan.partitions)
+        at = records - 4 - (len(write_uvarint(size + 1) + write_uvarint(count + 1)) if tagged else 8)
         if at - start > _MAX_BYTES:
             return None
         head = bytes(buf[start + 4 : start + 8])
         like = cls(head, bytes(buf[start + _AFTER_CORRELATION : at]), tagged)
-        return like if like.matches(buf, start, end, frame_end) == records else None
+        found = [at for _, at, _ in like.partitions(buf, start, end, frame_end)]
+        return like if found == [at for _, _, at, _ in scan.partitions] else None
 
-    def matches(self, buf: bytearray, at: int, end: int, frame_end: int) -> int:
-        """The position of the records of the request at `at`, which is like it as far as has come; 0: it is not, or it
-        is not certain yet."""
-        records = at + _AFTER_CORRELATION
-        if not (buf.startswith(self.begin, records) and buf.startswith(self.head, at + 4)):
-            return 0
-        records += len(self.begin)
-        if end - records <= _SHORTEST_PARTITION:
-            return 0
-        if self.tagged:
-            try:
-                size, records = read_uvarint(buf, records + 4)
-            except RemoteProtocolError:
-                return 0  # whoever reads it says so
-            after = records + size - 1
-            # The tags of partition, topic and request: there are none, as far as it can be seen.
-            sound = size > 1 and after + 3 == frame_end and not any(buf[after : min(end, frame_end)])
-        else:
-            (size,) = _INT(buf, records + 4)
-            records += 8
-            sound = size > 0 and records + size == frame_end
-        return records if sound else 0
+    def partitions(self, buf: bytearray, at: int, end: int, frame_end: int) -> Sequence[Place]:
+        """The partitions of the request at `at`, which is like it as far as has come; none: it is not, or it is not
+        certain yet. Of one that names several, all has to have come."""
+        if not (buf.startswith(self.begin, at + _AFTER_CORRELATION) and buf.startswith(self.head, at + 4)):
+            return ()
+        tagged, p, end = self.tagged, at + self._count_at, end if end < frame_end else frame_end
+        if end - p <= 4 + _SHORTEST_PARTITION:
+            return ()
+        try:
+            if tagged:
+                if buf[p] != 2:
+                    return self._several(buf, p, end, frame_end)
+                number_at = p + 1
+                size, records = read_uvarint(buf, p + 5)
+                stop = records + size - 1
+                # The tags of partition, topic and request: there are none, as far as it can be seen.
+                sound = size > 1 and stop + 3 == frame_end and not any(buf[stop:end])
+            else:
+                count, _, size = _THREE_INTS(buf, p)
+                if count != 1:
+                    return self._several(buf, p, end, frame_end)
+                number_at, records = p + 4, p + 12
+                stop = records + size
+                sound = size > 0 and stop == frame_end
+        except RemoteProtocolError:
+            return ()  # whoever reads it says so
+        return ((number_at, records, stop),) if sound else ()
+
+    def _several(self, buf: bytearray, p: int, end: int, frame_end: int) -> Sequence[Place]:
+        """The same where the count of partitions, which is at `p`, is not one."""
+        if end < frame_end:
+            return ()
+        tagged, tags = self.tagged, 1 if self.tagged else 0
+        # Counts and lengths as compact ones are written: they are one too high.
+        count, p = read_uvarint(buf, p) if tagged else (_INT(buf, p)[0] + 1, p + 4)
+        if count > _MAX_PARTITIONS + 1:
+            return ()
+        places = []
+        for _ in range(count - 1):
+            number_at = p
+            if end - p <= _SHORTEST_PARTITION:
+                return ()
+            size, p = read_uvarint(buf, p + 4) if tagged else (_INT(buf, p + 4)[0] + 1, p + 8)
+            stop = p + size - 1
+            if stop <= p or stop + tags > end or (tagged and buf[stop]):
+                return ()
+            places.append((number_at, p, stop))
+            p = stop + tags
+        # The tags of topic and request.
+        return places if p + 2 * tags == end and not any(buf[p:end]) else ()
 
 
 class ProduceAnswerLike:
-    """Answers to produce requests of one partition of a topic, whichever, that was written, and about which nothing
-    more is said."""
+    """Answers to produce requests of a topic, of whichever partitions, that were written, and about which nothing more
+    is said."""
 
-    __slots__ = ("_begin", "_end", "_size", "_tagged", "_topic")
+    __slots__ = ("_begin", "_entry", "_tagged", "_tail", "_topic")
 
-    def __init__(self, topic: bytes, begin: bytes, end: bytes, size: int, tagged: bool) -> None:
-        """:param begin: from behind the correlation id up to the partition. :param end: from behind the start of the
-        log up to the time that the client is to wait. :param size: of the whole frame."""
-        self._topic, self._begin, self._end, self._size, self._tagged = topic, begin, end, size, tagged
+    def __init__(self, topic: bytes, begin: bytes, tail: bytes, tagged: bool) -> None:
+        """:param begin: from behind the correlation id up to the count of partitions. :param tail: of a partition, from
+        behind the start of its log."""
+        self._topic, self._begin, self._tail, self._tagged = topic, begin, tail, tagged
+        self._entry = Struct(f">ihqqq{len(tail)}s")
+        """What is said of a partition: its number, error, base offset, time, the start of its log, and the tail."""
 
     @classmethod
     def of(cls, topic: bytes, version: int) -> ProduceAnswerLike | None:
@@ -114,31 +145,45 @@ class ProduceAnswerLike:
         if version < 5:
             return None
         if version >= _PRODUCE_FLEXIBLE:
-            begin = b"\0\2" + write_uvarint(len(topic) + 1) + topic + b"\2"
-            end = b"\1\0\0\0"  # no errors of records, no message, no tags of partition and topic
-        else:
-            begin = b"\0\0\0\1" + len(topic).to_bytes(2, "big") + topic + b"\0\0\0\1"
-            end = b"\0\0\0\0\xff\xff" if version >= 8 else b""
-        tagged = version >= _PRODUCE_FLEXIBLE
-        size = _BODY + len(begin) + _WRITTEN_BYTES + len(end) + (5 if tagged else 4)
-        return cls(topic, begin, end, size, tagged)
+            begin = b"\0\2" + write_uvarint(len(topic) + 1) + topic
+            return cls(topic, begin, b"\1\0\0", True)  # no errors of records, no message, no tags
+        begin = b"\0\0\0\1" + len(topic).to_bytes(2, "big") + topic
+        return cls(topic, begin, b"\0\0\0\0\xff\xff" if version >= 8 else b"", False)
 
     def shift(self, buf: bytearray, at: int, end: int, shifts: Mapping[tuple[bytes, int], int]) -> bool:
         """Does to the answer from `at` to `end` what `patch_produce_response` does. False: it is not like these, and
         stands as it did."""
-        if end - at != self._size or not buf.startswith(self._begin, at + _BODY):
+        p, entry = at + _BODY + len(self._begin), self._entry
+        if end - p <= entry.size or not buf.startswith(self._begin, at + _BODY):
             return False
-        at += _BODY + len(self._begin)
-        partition, error, base = _WRITTEN(buf, at)
-        if error or not buf.startswith(self._end, at + _WRITTEN_BYTES) or (self._tagged and buf[end - 1]):
-            return False
-        delta = shifts.get((self._topic, partition))
-        if delta is not None:
-            shifted = base + delta
-            if base < 0 or not 0 <= shifted <= _MAX_OFFSET:
+        if self._tagged:
+            try:
+                count, p = read_uvarint(buf, p)
+            except RemoteProtocolError:
                 return False
-            _LONG.pack_into(buf, at + 6, shifted)
-            _LONG.pack_into(buf, at + 22, -1)
+            stop = p + (count - 1) * entry.size
+            # The tags of the topic, the time that the client is to wait, the tags of the answer.
+            sound = count > 1 and stop + 6 == end and not buf[stop] and not buf[end - 1]
+        else:
+            count, p = _INT(buf, p)[0], p + 4
+            stop = p + count * entry.size
+            sound = count > 0 and stop + 4 == end
+        if not sound:
+            return False
+        written: list[tuple[int, int, int]] = []
+        while p < stop:
+            partition, error, base, time, _, tail = entry.unpack_from(buf, p)
+            if error or tail != self._tail:
+                return False
+            delta = shifts.get((self._topic, partition))
+            if delta is not None:
+                shifted = base + delta
+                if base < 0 or not 0 <= shifted <= _MAX_OFFSET:
+                    return False
+                written += ((p, shifted, time),)
+            p += entry.size
+        for p, shifted, time in written:
+            _THREE_LONGS.pack_into(buf, p + 6, shifted, time, -1)
         return True
 
 

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.wire import RemoteProtocolError, encode, encode_request, encode_response, read_request_header
+from ha_core.wire import (
+    RemoteProtocolError,
+    decode,
+    encode,
+    encode_request,
+    encode_response,
+    read_request_header,
+    response_body_at,
+)
 from ha_core.wire.fetch import scan_fetch_request
 from ha_core.wire.likeness import OUTSIDE, STANDING, FetchLike, ProduceAnswerLike, ProduceLike
 from ha_core.wire.produce import patch_produce_response, scan_produce
@@ -23,7 +31,7 @@ TOO_LONG = b"\x80\x80\x80\x80\x80\x01"
 
 
 def written(version: int, *records: bytes, **more: Any) -> bytearray:
-    body = {**produce(*(("orders", 0, one) for one in records)), **more}
+    body = {**produce(*(("orders", number, one) for number, one in enumerate(records))), **more}
     return bytearray(encode_request(PRODUCE, version, 7, "app", encode(PRODUCE, version, "request", body)))
 
 
@@ -61,13 +69,15 @@ def test_a_length_that_is_no_number_is_like_nothing() -> None:
     like, reader = of_produce(written(9, b"r" * 30)), of_fetch(read(12, 0))
     assert like is not None
     assert reader is not None
-    # When the length of the records, or the count of partitions, is one that never ends
+    # When a length of records, or a count of partitions, is one that never ends
     begin = b"\0\0\0\0" + like.head + SIZE.pack(8) + like.begin
-    torn = sized(begin + SIZE.pack(0) + TOO_LONG + bytes(30))
+    torn = sized(begin + b"\2" + SIZE.pack(0) + TOO_LONG + bytes(30))
+    endless = sized(begin + TOO_LONG + bytes(32))
     start = b"\0\0\0\0" + reader.head + SIZE.pack(8) + reader.begin
     countless = sized(start + SIZE.pack(-1) + reader.topic + TOO_LONG + bytes(32) + reader.tail)
     # Then whoever reads it refuses it
-    assert not like.matches(torn, 0, len(torn), len(torn))
+    assert not like.partitions(torn, 0, len(torn), len(torn))
+    assert not like.partitions(endless, 0, len(endless), len(endless))
     assert reader.entries(countless, 0, len(countless)) is None
 
 
@@ -88,9 +98,8 @@ def test_a_request_behind_which_the_next_one_has_come_is_like_one_that_came_alon
     like, both = of_produce(frame), frame + frame
     assert like is not None
     # Then the first is like it though bytes of the second follow, and so is the second
-    first, second = (like.matches(both, at, len(both), at + len(frame)) for at in (0, len(frame)))
-    assert 0 < first < len(frame)
-    assert second == len(frame) + first
+    (first,), (second,) = (like.partitions(both, at, len(both), at + len(frame)) for at in (0, len(frame)))
+    assert second == tuple(len(frame) + at for at in first)
 
 
 def test_of_what_is_long_no_pattern_is_kept() -> None:
@@ -124,28 +133,57 @@ def damaged_frame(frame: bytearray, chance: random.Random) -> bytearray:
     return sized(frame[:12] + damaged(bytes(frame[12:]), chance))
 
 
-@given(seeds, st.sampled_from([3, 8, 9]), st.integers(1, 40))
+@pytest.mark.parametrize("version", [3, 8, 9])
+@pytest.mark.parametrize("count", [1, 2, 126, 127, 300])
+def test_produces_are_alike_whatever_partitions_they_name(version: int, count: int) -> None:
+    # Given one that names so many partitions, and is followed by another
+    frame = written(version, *(b"r" * (number + 20) for number in range(count)))
+    both = frame + written(version, b"r" * 30)
+    # When it is compared with one that was made of one partition, or of two
+    for like in (of_produce(written(version, b"x" * 30)), of_produce(written(version, b"x" * 30, b"y" * 300))):
+        assert like is not None
+        places = like.partitions(both, 0, len(both), len(frame))
+        # Then it is like it, and each partition is where it is
+        numbers = [int.from_bytes(frame[at : at + 4], "big") for at, _, _ in places]
+        records = [bytes(frame[at:stop]) for _, at, stop in places]
+        assert numbers == list(range(count))
+        assert records == [b"r" * (number + 20) for number in range(count)]
+
+
+@pytest.mark.parametrize("version", [3, 8, 9])
+def test_of_a_produce_of_several_partitions_all_has_to_have_come(version: int) -> None:
+    # Given all but the last byte of one that names one partition, and of one that names two
+    one, two = written(version, b"r" * 30), written(version, b"r" * 30, b"r" * 30)
+    like = of_produce(one)
+    assert like is not None
+    # Then what comes of the records of the one is known, and of the two nothing
+    assert like.partitions(one, 0, len(one) - 1, len(one))
+    assert not like.partitions(two, 0, len(two) - 1, len(two))
+
+
+@given(seeds, st.sampled_from([3, 8, 9]), st.lists(st.integers(1, 40), min_size=1, max_size=4))
 @settings(deadline=None, max_examples=400)
 def test_a_damaged_produce_that_is_like_another_is_read_as_one_of_the_same_topic(
-    seed: int, version: int, size: int
+    seed: int, version: int, sizes: list[int]
 ) -> None:
     # Given a request that is like one before, but for damage
     chance = random.Random(seed)
     like = of_produce(written(version, b"r" * 30))
     assert like is not None
-    frame = damaged_frame(written(version, b"x" * size), chance)
+    frame = damaged_frame(written(version, *(b"x" * size for size in sizes)), chance)
     if len(frame) < 12:
         return
-    records = like.matches(frame, 0, len(frame), len(frame))
-    if records:
+    places = like.partitions(frame, 0, len(frame), len(frame))
+    if places:
         # When it is taken for that, then reading it says the same
         header = read_request_header(frame, 4, len(frame))
         assert header is not None
         scan = scan_produce(frame, 0, len(frame), version, header.body_at, len(frame))
         assert scan is not None
-        ((topic, _, at, length),) = scan.partitions
-        assert (scan.complete, scan.acks, scan.transactional_id, topic, at) == (True, -1, None, b"orders", records)
-        assert length > 0
+        assert (scan.complete, scan.acks, scan.transactional_id) == (True, -1, None)
+        found = [(b"orders", SIZE.unpack_from(frame, at)[0], records, stop - records) for at, records, stop in places]
+        assert scan.partitions == found
+        assert all(length > 0 for _, _, _, length in scan.partitions)
 
 
 @given(seeds, st.sampled_from([9, 11, 12]), st.sampled_from([(0, -1), (77, 3)]), st.integers(0, 3))
@@ -170,13 +208,17 @@ def test_a_damaged_fetch_that_is_like_another_is_read_as_one_of_the_same_topic(
 
 
 def answered(version: int, chance: random.Random) -> bytearray:
-    """What a broker says to a produce, nearly always of one partition that was written."""
-    entry: dict[str, Any] = {"index": chance.randrange(2)}
-    entry |= {"error_code": 0, "base_offset": chance.choice([0, 7, 1 << 62, -1])}
-    entry |= {"log_append_time_ms": -1, "log_start_offset": chance.choice([0, 5])}
+    """What a broker says to a produce, nearly always of partitions that were written."""
+    entries: list[dict[str, Any]] = []
+    for _ in range(chance.choice([1, 1, 2, 5, 200])):
+        entry: dict[str, Any] = {"index": chance.randrange(3), "error_code": 0}
+        entry["base_offset"] = chance.choice([7] * 97 + [0, 1 << 62, -1])
+        entry |= {"log_append_time_ms": chance.choice([-1, 1_700_000_000_000])}
+        entry |= {"log_start_offset": chance.choice([0, 5])}
+        entries.append(entry)
     if chance.random() < 0.1:
-        entry |= chance.choice([{"error_code": 6}, {"error_message": "why"}])
-    topics = [{"name": chance.choice(["orders"] * 9 + ["other"]), "partition_responses": [entry]}]
+        entries[-1] |= chance.choice([{"error_code": 6}, {"error_message": "why"}, {"base_offset": -1}])
+    topics = [{"name": chance.choice(["orders"] * 9 + ["other"]), "partition_responses": entries}]
     body = {"responses": topics * chance.choice([1] * 9 + [2]), "throttle_time_ms": chance.choice([0, 50])}
     return bytearray(encode_response(PRODUCE, version, 7, encode(PRODUCE, version, "response", body)))
 
@@ -184,29 +226,37 @@ def answered(version: int, chance: random.Random) -> bytearray:
 @given(seeds, st.integers(3, 9), st.sampled_from([0, 3, -7, 1 << 62]))
 @settings(deadline=None, max_examples=400)
 def test_an_answer_of_the_usual_kind_is_shifted_as_any_other(seed: int, version: int, delta: int) -> None:
-    # Given how answers look that say that a batch was written, and one that may be damaged
+    # Given how answers look that say that batches were written, and one that may be damaged
     chance = random.Random(seed)
     like = ProduceAnswerLike.of(b"orders", version)
     frame = answered(version, chance)
     if chance.random() < 0.3:
         frame = sized(frame[:8] + damaged(bytes(frame[8:]), chance))
-    as_it_was, shifts = bytes(frame), {(b"orders", 0): delta} if delta else {}
-    # When it is shifted as one of them
-    shifted = like is not None and like.shift(frame, 0, len(frame), shifts)
+    as_it_was, behind = bytearray(frame), answered(version, chance)
+    frame += behind
+    # When it is shifted as one of them, with another behind it
+    shifts = {(b"orders", 0): delta, (b"orders", 2): 11} if delta else {}
+    shifted = like is not None and like.shift(frame, 0, len(as_it_was), shifts)
     # Then either it is what reading it makes of it, or it stands as it did
-    if not shifted:
-        assert frame == as_it_was
-        return
-    expected = bytearray(as_it_was)
-    patch_produce_response(expected, version, shifts, 4)
-    assert frame == expected
+    if shifted:
+        patch_produce_response(as_it_was, version, shifts, 4)
+    assert frame == as_it_was + behind
 
 
 @pytest.mark.parametrize("version", range(5, 10))
-def test_the_usual_answer_is_of_the_usual_kind(version: int) -> None:
-    entry = {"index": 0, "error_code": 0, "base_offset": 7, "log_append_time_ms": -1, "log_start_offset": 0}
-    body = {"responses": [{"name": "orders", "partition_responses": [entry]}], "throttle_time_ms": 3}
+@pytest.mark.parametrize("count", [1, 2, 126, 127, 300])
+def test_the_usual_answer_is_of_the_usual_kind(version: int, count: int) -> None:
+    # Given what a broker says to a request of so many partitions, in an order of its own
+    entry = {"error_code": 0, "base_offset": 7, "log_append_time_ms": -1, "log_start_offset": 0}
+    said = [{"index": number, **entry} for number in reversed(range(count))]
+    body = {"responses": [{"name": "orders", "partition_responses": said}], "throttle_time_ms": 3}
     frame = bytearray(encode_response(PRODUCE, version, 7, encode(PRODUCE, version, "response", body)))
     like = ProduceAnswerLike.of(b"orders", version)
     assert like is not None
-    assert like.shift(frame, 0, len(frame), {(b"orders", 0): 93})
+    # When the offsets of two are shifted
+    assert like.shift(frame, 0, len(frame), {(b"orders", 0): 93, (b"orders", count - 1): 3})
+    # Then those of the others stand
+    at = response_body_at(PRODUCE, version, frame, 4)
+    (topic,) = decode(PRODUCE, version, "response", frame[at:])["responses"]
+    offsets = {one["index"]: one["base_offset"] for one in topic["partition_responses"]}
+    assert offsets == {**dict.fromkeys(range(count), 7), 0: 100, count - 1: 10}

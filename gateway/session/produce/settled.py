@@ -6,7 +6,8 @@ none, and nothing else has to come first. Of all others it is said that they hav
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from struct import Struct
 from typing import NamedTuple
 
 from gateway.session.pending import Shifted
@@ -18,8 +19,10 @@ from gateway.session.shared import Shared
 from ha_core.model import Extent, LastSequences
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.plan.remembered import Remembered, Room
-from ha_core.wire.likeness import ProduceAnswerLike
+from ha_core.wire.likeness import Place, ProduceAnswerLike
 from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
+
+_INT = Struct(">i").unpack_from
 
 
 class Settled(NamedTuple):
@@ -69,6 +72,26 @@ class Goes(NamedTuple):
             rewrite_producer_id(buf, self.batch.at, self.producer_id)
 
 
+class GoTogether(NamedTuple):
+    """What is to be done with the batches of several partitions, of one request to one topic."""
+
+    name: bytes
+    like: ProduceAnswerLike | None
+    each: Mapping[int, tuple[Settled, Batch, int]]
+    """As in `Goes`, by partition."""
+
+    def pending(self, request: Request) -> Shifted:
+        shifts: dict[Key, int] = {}
+        for settled, _, _ in self.each.values():
+            shifts |= settled.shifts
+        return Shifted(request, (self.name,), shifts=shifts, like=self.like)
+
+    def write(self, buf: bytearray) -> None:
+        for _, batch, producer_id in self.each.values():
+            if producer_id != batch.producer_id:
+                rewrite_producer_id(buf, batch.at, producer_id)
+
+
 class SettledTopic:
     """The partitions of a mapped topic, through one port, on one snapshot."""
 
@@ -80,20 +103,28 @@ class SettledTopic:
         self.like = ProduceAnswerLike.of(name, version)
 
     def settles(
-        self, buf: bytearray, partition: int, at: int, end: int, stop: int, shared: Shared, now: float
-    ) -> Goes | None:
-        """How the records of a partition, from `at` to `stop`, go; before `end` they have come. None: they have to be
-        judged."""
-        settled = self._partitions.get(partition) or self._find(partition, shared.remembered)
-        if settled is None:
-            return None
-        batch = first_batch(buf, at, end, stop)
-        if batch is None or batch.records_count < 0 or batch.last_offset_delta < 0:
-            return None
-        if (settled.key, batch.producer_id) in shared.producer_order.under_way:
-            return None
-        producer_id = settled.producer_id(batch, shared, now)
-        return None if producer_id is None else Goes(settled, batch, producer_id)
+        self, buf: bytearray, places: Sequence[Place], end: int, shared: Shared, now: float
+    ) -> Goes | GoTogether | None:
+        """How the batches of all these partitions go; before `end` they have come. None: they have to be judged."""
+        each: dict[int, tuple[Settled, Batch, int]] = {}
+        alone = len(places) == 1
+        for number_at, at, stop in places:
+            (partition,) = _INT(buf, number_at)
+            settled = self._partitions.get(partition) or self._find(partition, shared.remembered)
+            if settled is None or partition in each:
+                return None
+            batch = first_batch(buf, at, end if end < stop else stop, stop)
+            if batch is None or batch.records_count < 0 or batch.last_offset_delta < 0:
+                return None
+            if (settled.key, batch.producer_id) in shared.producer_order.under_way:
+                return None
+            producer_id = settled.producer_id(batch, shared, now)
+            if producer_id is None:
+                return None
+            if alone:
+                return Goes(settled, batch, producer_id)
+            each[partition] = settled, batch, producer_id
+        return GoTogether(self._name, self.like, each)
 
     def _find(self, partition: int, room: Room) -> Settled | None:
         routes, name = self._routes, self._name

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from gateway.session.snapshot import Snapshot
@@ -44,20 +46,29 @@ def limited(base: Snapshot | None = None, **quotas: float) -> Snapshot:
     return replace(base or state(), quotas=Quotas({QuotaEntity(user="anonymous"): limits}))
 
 
-def produce(*partitions: tuple[str, int, bytes], acks: int = -1) -> dict[str, Any]:
+def produce(*partitions: tuple[str, int, bytes | None], acks: int = -1) -> dict[str, Any]:
+    """Partitions of one topic that stand together are named together, as clients do."""
     return {
         "transactional_id": None,
         "acks": acks,
         "timeout_ms": 1000,
-        "topic_data": [{"name": t, "partition_data": [{"index": p, "records": r}]} for t, p, r in partitions],
+        "topic_data": [
+            {"name": name, "partition_data": [{"index": p, "records": r} for _, p, r in those]}
+            for name, those in groupby(partitions, key=itemgetter(0))
+        ],
     }
 
 
 def produced(*partitions: tuple[str, int, int, int]) -> dict[str, Any]:
     return {
         "responses": [
-            {"name": t, "partition_responses": [{"index": p, "error_code": e, "base_offset": o, "log_start_offset": 0}]}
-            for t, p, e, o in partitions
+            {
+                "name": name,
+                "partition_responses": [
+                    {"index": p, "error_code": e, "base_offset": o, "log_start_offset": 0} for _, p, e, o in those
+                ],
+            }
+            for name, those in groupby(partitions, key=itemgetter(0))
         ],
         "throttle_time_ms": 0,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from gateway.session import fast_path
 from gateway.session.commands import BrokerLane
 from gateway.session.pending import InFlight
 from gateway.session.produce.producer_order import ProducerOrder
-from gateway.session.produce.settled import SettledTopic
+from gateway.session.produce.settled import GoTogether, SettledTopic
 from gateway.session.reading import HalfSent
 from gateway.session.requests import MAX_REQUESTS
 from ha_core.model import Extent, Fence, LastSequences, Topic
@@ -23,7 +23,7 @@ from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.plan.quotas import Quotas
 from ha_core.plan.remembered import Room
 from ha_core.wire import RemoteProtocolError, decode, encode, encode_request, encode_response, read_request_header
-from ha_core.wire.likeness import ProduceAnswerLike
+from ha_core.wire.likeness import Place, ProduceAnswerLike
 from tests.gateway.session import leasing
 from tests.gateway.session.batch import batch
 from tests.gateway.session.crossings import topic as crossing
@@ -45,17 +45,15 @@ HEARTBEAT = 12
 
 
 def come(sequences: bool = False, revision: int = 1, base: int = 3) -> Any:
-    """The first partition has come here from the west, the second has always been here."""
-    here = Extent(cluster="east", start=0, base=0, term=0)
+    """The first partition and the third have come here from the west, the second has always been here."""
+    here, there = Extent(cluster="east", start=0, base=0, term=0), Extent(cluster="west", start=0, base=0, term=0)
     extents = {
-        0: (
-            Extent(cluster="west", start=0, end=100, base=0, term=0),
-            Extent(cluster="east", start=100, base=base, term=1),
-        ),
-        1: (here,),
+        number: (replace(there, end=cut), Extent(cluster="east", start=cut, base=began, term=1))
+        for number, cut, began in ((0, 100, base), (2, 70, 5))
     }
-    topic = Topic(name="orders", writer="east", partitions=extents)
-    known = LastSequences(name="orders", partitions={0: {CLIENT_PID: (0, 3)}}, terms={0: 1}) if sequences else None
+    topic = Topic(name="orders", writer="east", partitions=extents | {1: (here,)})
+    held = {0: {CLIENT_PID: (0, 3)}, 2: {CLIENT_PID: (0, 1)}}
+    known = LastSequences(name="orders", partitions=held, terms={0: 1, 2: 1}) if sequences else None
     return state(topic, sequences=known, revision=revision)
 
 
@@ -80,7 +78,8 @@ class Habit:
         self.writes = chance.choice([0.0, 0.0, 0.5, 0.97])
         self.produce, self.fetch = chance.choice([9, 9, 8, 7, 3]), chance.choice([12, 12, 11, 9, 4])
         self.producer_id = chance.choice([-1, -1, 7, CLIENT_PID, CLIENT_PID, CLIENT_PID + 1])
-        self.sequences = {0: chance.randrange(6), 1: 0}
+        self.sequences = {0: chance.randrange(6), 1: 0, 2: chance.randrange(4)}
+        self.at_once = chance.choice([1, 2, 3])
         self.in_sessions = chance.choice([True, False])
 
     def usual(self, usual: Any, other: Any) -> Any:
@@ -102,9 +101,11 @@ def ask(habit: Habit, correlation: int, sessions: list[int]) -> bytes:
     if kind > 0.98:
         key, version, body = HEARTBEAT, 3, {"group_id": "readers", "generation_id": 1, "member_id": "m"}
     elif kind < habit.writes:
-        partition = chance.randrange(2)
-        parts = [(topic, partition, habit.batch(partition))]
-        parts += habit.usual([], [("other", 1, batch())])
+        numbers = chance.sample(range(3), chance.randint(1, habit.at_once))
+        numbers += numbers[:1] if chance.random() < 0.01 else []
+        parts = [(topic, number, None if chance.random() < 0.005 else habit.batch(number)) for number in numbers]
+        if chance.random() < 0.04:
+            parts.insert(chance.randrange(len(parts) + 1), ("other", 1, batch()))
         acks = 0 if chance.random() < 0.005 else habit.usual(-1, 1)
         key, version, body = PRODUCE, habit.usual(habit.produce, 8), produce(*parts, acks=acks)
     else:
@@ -117,7 +118,7 @@ def ask(habit: Habit, correlation: int, sessions: list[int]) -> bytes:
         body["rack_id"] = habit.usual("", "zone-a")
     frame = encode_request(key, version, correlation, client, encode(key, version, "request", body))
     if chance.random() < 0.004:
-        at, bit = chance.randrange(12, len(frame)), 1 << chance.randrange(8)
+        at, bit = chance.randrange(12, min(chance.choice([100, 10_000]), len(frame))), 1 << chance.randrange(8)
         frame = frame[:at] + bytes((frame[at] ^ bit,)) + frame[at + 1 :]
     return frame
 
@@ -131,12 +132,12 @@ def answer(frame: bytes, chance: random.Random, sessions: list[int]) -> bytes | 
         body = decode(key, version, "request", frame[header.body_at :])
         if body["acks"] == 0:
             return None
-        error, offset = (0, 7) if chance.random() < 0.96 else chance.choice([(6, -1), (45, -1), (0, -1), (0, 1 << 63)])
         names = [(t["name"], p["index"]) for t in body["topic_data"] for p in t["partition_data"]]
-        said = produced(*((*name, error, min(offset, (1 << 63) - 1)) for name in names))
+        unusual = [(6, -1), (45, -1), (0, -1), (0, (1 << 63) - 1)]
+        said = produced(*((*name, *((0, 7) if chance.random() < 0.97 else chance.choice(unusual))) for name in names))
         said["throttle_time_ms"] = chance.choice([0, 0, 0, 50])
         if chance.random() < 0.02:
-            said["responses"][0]["partition_responses"][0]["error_message"] = "why"
+            chance.choice(chance.choice(said["responses"])["partition_responses"])["error_message"] = "why"
     elif key == FETCH:
         outside = version < 7 or decode(key, version, "request", frame[header.body_at :])["session_epoch"] < 0
         if not sessions or chance.random() < 0.05:
@@ -304,6 +305,49 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     # nor of passed ones alone
     for name, times in passed.items():
         assert times > 20, name
+
+
+def all_but_the_last_are_rewritten(goes: GoTogether, buf: bytearray) -> None:
+    write(goes._replace(each=dict(list(goes.each.items())[:-1])), buf)
+
+
+def all_but_the_last_are_looked_at(topic: SettledTopic, buf: bytearray, places: Sequence[Place], *rest: Any) -> Any:
+    return settles(topic, buf, places[: max(1, len(places) - 1)], *rest)
+
+
+def all_but_the_last_are_shifted(
+    like: ProduceAnswerLike, buf: bytearray, at: int, end: int, shifts: Mapping[Any, int]
+) -> bool:
+    return shift(like, buf, at, end, dict(list(shifts.items())[: max(1, len(shifts) - 1)]))
+
+
+write, settles, shift = GoTogether.write, SettledTopic.settles, ProduceAnswerLike.shift
+
+
+@pytest.mark.parametrize(
+    ("place", "attribute", "fault"),
+    [
+        (GoTogether, "write", all_but_the_last_are_rewritten),
+        (SettledTopic, "settles", all_but_the_last_are_looked_at),
+        (ProduceAnswerLike, "shift", all_but_the_last_are_shifted),
+    ],
+)
+def test_plays_find_a_fault_that_only_requests_of_several_partitions_show(
+    place: type, attribute: str, fault: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a way that forgets the last of several partitions
+    monkeypatch.setattr(place, attribute, fault)
+    # When as many plays are played as a run of the test above has
+    differ = False
+    for seed in range(250):
+        play = Play(seed)
+        for kind, what in events(play.chance, 60):
+            play.happens(kind, what)
+        differ = shape(play.fast) != shape(play.long)
+        if differ:
+            break
+    # Then one of them ends in two ways
+    assert differ
 
 
 def both_ways() -> tuple[Talk, Talk]:
