@@ -126,7 +126,9 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
         like = flow.like
         if type(like) is FetchLike and (found := like.entries(buf, at, frame_end)) is not None:
             known = session.fetch_session
-            if flow.fetch_session is not known or (known is not None and len(known.topics) != len(flow.reads)):
+            if flow.begins is not None:
+                known = flow.begins
+            elif flow.fetch_session is not known or (known is not None and len(known.topics) != len(flow.reads)):
                 return _NONE
             if flow.routes is None:
                 return flow, None
@@ -178,6 +180,8 @@ def _pass(
     else:
         session.only_produce = False
         pending.in_session = flow.fetch_session is not None
+        if flow.begins is not None:
+            session.fetch_session, pending.in_session = flow.begins.copy(), True
     queue.append(pending)
     upstream.queue.append(pending)
     shared.counts.requests[request.api_key, pending.outcome] += 1

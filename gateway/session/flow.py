@@ -40,6 +40,9 @@ class Flow(NamedTuple):
     named: tuple[bytes, ...] = ()
     """Of those, the ones whose partitions it names."""
     fetch_session: FetchSession | None = None
+    """To which it belongs."""
+    begins: FetchSession | None = None
+    """What is known of a session that begins with it: brokers have no room for all, and then each fetch begins one."""
     routes: Routes | None = None
     """Of what it reads, where that is mapped."""
     rack: tuple[int, int] = (0, 0)

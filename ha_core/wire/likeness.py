@@ -187,8 +187,10 @@ class ProduceAnswerLike:
         return True
 
 
+BEGINNING = 0, 0
+"""Epochs of a fetch session (KIP-227): of the request that begins it."""
 STANDING = 1, 0x7FFF_FFFF
-"""Epochs of a fetch session that stands (KIP-227)."""
+"""Of those that follow."""
 OUTSIDE = -1, -1
 """Of a fetch outside of any session."""
 

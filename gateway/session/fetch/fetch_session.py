@@ -40,6 +40,12 @@ class FetchSession:
                 self.mapped = self.mapped or topic is not None
         self.ends = self.ends or len(self.topics) > MAX_TOPICS
 
+    def copy(self) -> FetchSession:
+        """Another one, in which is the same."""
+        other = FetchSession()
+        other.topics, other.mapped, other.ends = self.topics.copy(), self.mapped, self.ends
+        return other
+
     def stands(self, routes: Routes) -> bool:
         """Whether all of it is still read as it was when it was named."""
         revision = routes.snapshot.view.revision

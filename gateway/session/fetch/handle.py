@@ -16,7 +16,7 @@ from gateway.session.state import ConnectionState
 from ha_core.model import View
 from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.fetch import FetchScan, scan_fetch_request
-from ha_core.wire.likeness import OUTSIDE, STANDING, FetchLike
+from ha_core.wire.likeness import BEGINNING, OUTSIDE, STANDING, FetchLike
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
 
 CROSSING_WAIT_MS = 20
@@ -72,30 +72,41 @@ def reads_here(session: ConnectionState, request: Request) -> bool:
 
 
 def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: list[bytes]) -> None:
-    like = None
-    if scan.session_id != 0 and scan.session_epoch > 0:
-        like = _like(session, request, scan, STANDING)
-    elif (scan.session_id, scan.session_epoch) == (0, -1):
-        like = _like(session, request, scan, OUTSIDE)
     in_session, reads = scan.session_epoch >= 0, tuple(topics)
     if in_session:
         reads = _in_session(session, request, topics)
+    _remember(session, request, scan, reads)
     _keep_at_leader(request, scan)
     if session.throttling.quotas is not None:
         session.throttling.cut_fetch(request, reads, session.now)
-    if like is not None:
-        known, rack = session.fetch_session, (request.end - scan.rack_at, scan.rack_bytes)
-        session.remember(Flow(like, request, session.entry, reads=reads, fetch_session=known, rack=rack))
     session.pass_on(Passed(request, reads=reads, in_session=in_session), session.broker, request.frame)
 
 
-def _like(session: ConnectionState, request: Request, scan: FetchScan, epochs: tuple[int, int]) -> FetchLike | None:
-    """What others are like that go as this one does; None where each has to be looked at."""
-    if not session.unlimited(request):
-        return None
-    return FetchLike.of(
-        request.buf, request.start, request.body_at, request.end, request.api_version, len(scan.topics), epochs
-    )
+def _remember(
+    session: ConnectionState, request: Request, scan: FetchScan, reads: tuple[bytes, ...], routes: Routes | None = None
+) -> None:
+    """That others like this one go as it does; not where each has to be looked at.
+
+    :param routes: of what is patched.
+    """
+    if scan.session_id == 0:
+        epochs = {0: BEGINNING, -1: OUTSIDE}.get(scan.session_epoch)
+    else:  # an epoch that is none of those ends one session, and maybe begins another
+        epochs = STANDING if scan.session_epoch > 0 else None
+    if epochs is None or not session.unlimited(request):
+        return
+    buf, body_at, version, topics = request.buf, request.body_at, request.api_version, tuple(scan.topics)
+    like = FetchLike.of(buf, request.start, body_at, request.end, version, len(topics), epochs)
+    if like is None:
+        return
+    known, rack = session.fetch_session, (request.end - scan.rack_at, scan.rack_bytes)
+    begins = known.copy() if known is not None and epochs is BEGINNING else None
+    known = None if begins is not None else known
+    flow = Flow(
+        like, request, session.entry, reads=reads, named=topics, fetch_session=known, begins=begins, routes=routes,
+        rack=rack,
+    )  # fmt: skip
+    session.remember(flow)
 
 
 def _in_session(session: ConnectionState, request: Request, topics: list[bytes]) -> tuple[bytes, ...]:
@@ -165,20 +176,10 @@ def _patch(
 def _pass_patched(
     session: ConnectionState, request: Request, routes: Routes, scan: FetchScan, patched: PatchedFetch
 ) -> None:
-    like = None
     if patched.in_session:
         patched = patched._replace(reads=_in_session(session, request, scan.topics))
-        if scan.session_epoch > 0:
-            like = _like(session, request, scan, STANDING)
-    elif (scan.session_id, scan.session_epoch) == (0, -1):
-        like = _like(session, request, scan, OUTSIDE)
-    reads, named = patched.reads, tuple(scan.topics)
-    if like is not None:
-        known, rack = session.fetch_session, (request.end - scan.rack_at, scan.rack_bytes)
-        flow = Flow(
-            like, request, session.entry, reads=reads, named=named, fetch_session=known, routes=routes, rack=rack
-        )
-        session.remember(flow)
+    reads = patched.reads
+    _remember(session, request, scan, reads, routes)
     patched.write(request.buf)
     _keep_at_leader(request, scan)
     if session.throttling.quotas is not None:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from gateway.session import fast_path
 from gateway.session.commands import BrokerLane
-from gateway.session.pending import InFlight
+from gateway.session.pending import InFlight, Passed
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.settled import GoTogether, SettledTopic
 from gateway.session.reading import HalfSent
 from gateway.session.requests import MAX_REQUESTS
+from gateway.session.snapshot import Port
 from ha_core.model import Extent, Fence, LastSequences, Topic
 from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.plan.quotas import Quotas
@@ -375,8 +376,29 @@ def test_a_fetch_session_that_has_gone_is_kept_by_nothing() -> None:
         # Given a client that begins its session anew, again and again
         talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(0, 0)))
         talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(session_id, 1)))
-    # Then what was remembered is of the one that stands
-    assert [flow.fetch_session for flow in talk.session.flows] == [talk.session.fetch_session]
+    # Then what was remembered is of the one that stands, and how another one would begin
+    stands, begins = talk.session.flows
+    assert stands.fetch_session is talk.session.fetch_session
+    assert begins.fetch_session is None
+
+
+@pytest.mark.parametrize("of", [state(), state(moved(0))])
+def test_a_client_for_whose_session_a_broker_has_no_room_takes_the_fast_path(of: Any) -> None:
+    # Given a reader who asks for a session with each fetch, and gets none
+    talk = Talk(of, Port("west", 1))
+    body = encode(FETCH, 12, "request", fetch(("orders", 0, 150), session=(0, 0)))
+    talk.send(encode_request(FETCH, 12, 1, "app", body))
+    (asked,) = talk.asked(WEST)
+    talk.answer(WEST, asked, fetched(("orders", 0, 200, batch(150))))
+    # When it asks again
+    data = bytearray(encode_request(FETCH, 12, 2, "app", body))
+    # Then nobody looks at it
+    assert fast_path.requests(talk.session, data, len(data), talk.now) == len(data)
+    (pending,) = talk.session.queue
+    assert isinstance(pending, Passed)
+    assert pending.in_session
+    assert talk.session.fetch_session is not None
+    assert list(talk.session.fetch_session.topics) == [b"orders"]
 
 
 def test_an_answer_that_is_to_say_how_long_its_client_was_throttled_is_held_whole_though_its_quota_has_gone() -> None:
