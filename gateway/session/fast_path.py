@@ -21,7 +21,7 @@ from gateway.session.requests import MAX_REQUESTS
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import BETWEEN, Upstream
 from ha_core.wire import ApiKey, RemoteProtocolError
-from ha_core.wire.fetch import FetchPatcher, TopicEntries
+from ha_core.wire.fetch import USUAL_VERSION, FetchPatcher, TopicEntries, patch_usual
 from ha_core.wire.likeness import FetchLike, ProduceLike
 
 _HEAD, _HEAD_BYTES = Struct(">ihhi").unpack_from, 12
@@ -278,8 +278,12 @@ def _patch(pending: Pending | Discarded, buf: bytearray, at: int, end: int) -> b
     if type(pending) is Shifted:
         return pending.like is not None and pending.like.shift(buf, at, end, pending.shifts)
     if type(pending) is Patched:
-        patcher = FetchPatcher(pending.request.api_version, end - at - 4, pending.shifts)
+        version, reads = pending.request.api_version, pending.reads
+        usual = version == USUAL_VERSION and len(reads) == 1
         try:
+            if usual and patch_usual(buf, at, end, reads[0], pending.shifts):
+                return True
+            patcher = FetchPatcher(version, end - at - 4, pending.shifts)
             return patcher.feed(buf, at + 4, end) == end
         except RemoteProtocolError:
             return False

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.header import skip_tags
 from ha_core.wire.limits import DEFAULT_LIMITS
-from ha_core.wire.records import PREFIX_BYTES, shift_batch
+from ha_core.wire.records import PREFIX_BYTES, shift_all, shift_batch
 from ha_core.wire.varint import read_uvarint
 
 _SHORT = Struct(">h").unpack_from
@@ -204,6 +204,51 @@ class Shifts(Protocol):
 
 
 Feed = tuple[Any, int, int]
+
+
+USUAL_VERSION = 12
+"""The newest, in which nearly all clients fetch."""
+_USUAL, _USUAL_AT, _LEAST_USUAL = Struct(">ihqqqbi").unpack_from, 19, 22
+"""What is said of a partition up to its records; where topics begin in a frame, and the least that it can hold."""
+
+
+def patch_usual(buf: bytearray, at: int, end: int, topic: bytes, shifts: Shifts) -> bool:
+    """Does to a whole frame of `USUAL_VERSION`, with its size, what `FetchPatcher` does: if it names nothing, or one
+    partition of `topic` of which is said what nearly always is. False: nothing was changed.
+
+    :raises RemoteProtocolError: by `shifts`.
+    """
+    p = at + _USUAL_AT
+    if end - at < _LEAST_USUAL - 1 or buf[at + 8]:
+        return False
+    if buf[p] == 1:
+        return p + 2 == end and not buf[p + 1]
+    size = len(topic)
+    entry_at = p + 3 + size
+    if not (end - entry_at > 39 and buf[p] == 2 == buf[entry_at - 1] and buf[p + 1] == size + 1 < 128):
+        return False
+    partition, _, high, stable, start, aborted, _ = _USUAL(buf, entry_at)
+    try:
+        length, records_at = read_uvarint(buf, entry_at + 35)
+    except RemoteProtocolError:
+        return False
+    stop = records_at + max(length - 1, 0)
+    if not (stop + 3 == end and 0 <= aborted < 2 and buf.startswith(topic, p + 2)) or any(buf[stop:end]):
+        return False
+    shift = shifts.get((topic, partition))
+    if shift is None or high != stable or high < 0:
+        return False
+    delta = shift.delta
+    if shift.log_start_unknown:
+        start = -1
+    elif start >= 0:
+        start += delta
+        if not 0 <= start <= _MAX_OFFSET:
+            return False
+    if not (0 <= high + delta <= _MAX_OFFSET and shift_all(buf, records_at, stop, delta)):
+        return False
+    _THREE_LONGS.pack_into(buf, entry_at + 6, high + delta, high + delta, start)
+    return True
 
 
 class FetchPatcher:

@@ -114,6 +114,20 @@ def shift_batches(buf: bytearray | memoryview, pos: int, end: int, delta: int) -
     return count
 
 
+def shift_all(buf: bytearray, pos: int, end: int, delta: int) -> bool:
+    """The same, if all are of magic 2 and have offsets then. False: nothing was changed."""
+    shifted: list[tuple[int, int, int]] = []
+    while end - pos >= PREFIX_BYTES:
+        base, length, _, magic, _ = _PREFIX.unpack_from(buf, pos)
+        if magic != 2 or length < _MIN_V2 or not 0 <= base + delta <= _MAX_OFFSET:
+            return False
+        shifted += ((pos, base + delta, length),)
+        pos += length + _SIZED_FROM
+    for at, base, length in shifted:
+        _SHIFTED.pack_into(buf, at, base, length, -1)
+    return True
+
+
 def rewrite_producer_id(buf: bytearray | memoryview, at: int, new_id: int) -> bool:
     """Gives the batch at `at` another producer id and the checksum that goes with it; True if it now has them.
 

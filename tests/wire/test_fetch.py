@@ -17,6 +17,7 @@ from ha_core.wire.fetch import (
     FetchPatcher,
     FetchShift,
     leave_session,
+    patch_usual,
     scan_fetch_request,
 )
 from ha_core.wire.records import shift_batches
@@ -269,3 +270,47 @@ def test_other_versions_are_refused() -> None:
             FetchPatcher(version, 100, {})
         with pytest.raises(RemoteProtocolError, match="Fetch version"):
             scan_fetch_request(b"", 0, 0, version)
+
+
+def usual(rnd: random.Random) -> bytearray:
+    """A frame, with its size, as a broker nearly always answers a reader of one topic."""
+    high = rnd.choice([9] * 20 + [0, -1, 1 << 62])
+    records = b"".join(batch(rnd.choice([7] * 9 + [1 << 62]), 1) for _ in range(rnd.choice([0, 1, 1, 3])))
+    partition = {
+        "partition_index": rnd.randrange(2),
+        "error_code": rnd.choice([0] * 9 + [1]),
+        "high_watermark": high,
+        "last_stable_offset": rnd.choice([high] * 9 + [4]),
+        "log_start_offset": rnd.choice([0, 3, 40, -1]),
+        "aborted_transactions": rnd.choice([None, [], [], [{"producer_id": 1, "first_offset": 2}]]),
+        "records": records[: rnd.choice([None, None, -5])],
+    }
+    topics = [{"topic": rnd.choice(["orders"] * 9 + ["other"]), "partitions": [partition] * rnd.choice([1] * 9 + [2])}]
+    body = {"throttle_time_ms": 0, "session_id": 77, "responses": topics * rnd.choice([0, 1, 1, 1, 1, 1, 1, 1, 2])}
+    return bytearray(encode_response(ApiKey.FETCH, 12, 3, encode(ApiKey.FETCH, 12, "response", body)))
+
+
+@given(seeds, st.sampled_from([0, 5, -7, -100]), st.booleans(), st.floats(0, 1))
+@settings(deadline=None, max_examples=600)
+def test_a_usual_answer_is_patched_as_any_other(seed: int, delta: int, unknown: bool, damage: float) -> None:
+    # Given an answer, which may be damaged, with more behind it
+    rnd = random.Random(seed)
+    frame, shifts = usual(rnd), {(b"orders", 0): FetchShift(delta, unknown)}
+    if damage < 0.3:
+        body = damaged(bytes(frame[8:]), rnd)
+        frame = bytearray((4 + len(body)).to_bytes(4, "big")) + frame[4:8] + body
+    as_it_was, end = bytearray(frame), len(frame)
+    frame += b"\1" * 40
+    # When it is patched as a usual one
+    if patch_usual(frame, 0, end, b"orders", shifts):
+        # Then that is what reading it makes of it
+        patcher = FetchPatcher(12, end - 4, shifts)
+        assert patcher.feed(as_it_was, 4, end) == end
+    # else it stands as it did
+    assert frame == as_it_was + b"\1" * 40
+
+
+def test_most_answers_to_a_reader_of_one_topic_are_usual() -> None:
+    shifts = {(b"orders", number): FetchShift(5) for number in range(2)}
+    frames = [usual(random.Random(seed)) for seed in range(300)]
+    assert sum(patch_usual(frame, 0, len(frame), b"orders", shifts) for frame in frames) > 100
