@@ -1,11 +1,10 @@
-"""A worker that serves nobody: it listens at the shared port, has a page, and does as files in a folder say.
+"""A worker that tells each client its number: it listens at the shared port, has a page, and does as files in a folder say.
 
 NUMBER.code has it end with that code at once, NUMBER.unready is why it is not ready, `revision` is what it follows.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -14,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from gateway.workers import lifeline
+from gateway.workers.ports import inherited
 from ha_core.metrics.http import HttpServer
 
 
-def main(folder: Path, number: str, parent: int) -> int:
+def main(folder: Path, number: str, parent: int, listeners: str) -> int:
     if not lifeline.die_with(parent):
         return 1
     with (folder / f"{number}.pids").open("a") as pids:
@@ -25,10 +25,12 @@ def main(folder: Path, number: str, parent: int) -> int:
     code = folder / f"{number}.code"
     if code.exists():
         return int(code.read_text())
+    with (folder / f"{number}.said").open("a") as said:
+        said.write(sys.stdin.read() + "\n")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    listener = socket.create_server(
-        ("127.0.0.1", json.loads((folder / "config.json").read_text())["listen"]["port"]), reuse_port=True
-    )
+    listener = inherited(int(listeners))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.listen()
     why = folder / f"{number}.unready"
 
     def metrics() -> bytes:
@@ -48,9 +50,11 @@ def main(folder: Path, number: str, parent: int) -> int:
     print("a library that prints", flush=True)
     lifeline.tell(lifeline.Told(port, serving=True))
     while True:
-        listener.accept()
+        client, _ = listener.accept()
+        client.sendall(number.encode())
+        client.close()
 
 
 if __name__ == "__main__":
-    _folder, _, _number, _, _pid = sys.argv[1:]
-    sys.exit(main(Path(_folder), _number, int(_pid)))
+    _folder, _, _number, _, _pid, _, _listeners = sys.argv[1:]
+    sys.exit(main(Path(_folder), _number, int(_pid), _listeners))
