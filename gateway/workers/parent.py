@@ -187,4 +187,5 @@ class Parent:
                 coming_back.append(worker.number)
             elif page is not None:
                 pages.append(page)
-        return Standing(pages, len(self._workers), coming_back, self._ended)
+        begun = all(worker.has_served for worker in self._workers)
+        return Standing(pages, len(self._workers), begun, coming_back, self._ended)

@@ -71,12 +71,18 @@ def _ask(session: Session, path: str, fields: Mapping[str, str], gateway: str | 
 
 def _agree(answers: Sequence[Mapping[str, object]]) -> bool:
     """Whether all gateways say the same. That they follow a change one after the other is no difference."""
-    told = [{key: value for key, value in answer.items() if key not in ("gateway", "revision")} for answer in answers]
+    own = ("gateway", "revision", "unanswered")
+    told = [{key: value for key, value in answer.items() if key not in own} for answer in answers]
     return all(one == told[0] for one in told)
 
 
 def _unanswered(said: Sequence[Said]) -> dict[str, str]:
-    return {one.gateway: one.error for one in said if one.answer is None}
+    """Gateway, or worker of one, → why."""
+    found = {one.gateway: one.error for one in said if one.answer is None}
+    for one in said:
+        if one.answer is not None:
+            found |= one.answer.get("unanswered", {})
+    return found
 
 
 def _code(said: Sequence[Said]) -> int:

@@ -1,14 +1,18 @@
-"""A worker that tells each client its number: it listens at the shared port, has a page, and does as files in a folder say.
+"""A worker that tells each client its number: it listens at the shared port, has a page, and obeys files in a folder.
 
-NUMBER.code has it end with that code at once, NUMBER.unready is why it is not ready, `revision` is what it follows.
+NUMBER.code has it end with that code at once, NUMBER.unready is why it is not ready, `revision` is what it follows, and
+as long as there is NUMBER.late it does not begin to serve. NUMBER.said is what it was told by its standard input.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +32,8 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
     with (folder / f"{number}.said").open("a") as said:
         said.write(sys.stdin.read() + "\n")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    late = folder / f"{number}.late"
     listener = inherited(int(listeners))
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.listen()
     why = folder / f"{number}.unready"
 
     def metrics() -> bytes:
@@ -44,15 +47,26 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
         return 200, {"gateway": f"gw-1.{number}", "revision": (folder / "revision").read_text()}
 
     pages = {"/connections": connections, "/explain": explain}
-    http = HttpServer("127.0.0.1", 0, metrics, lambda: [why.read_text()] if why.exists() else [], "", pages)
+
+    def unready() -> list[str]:
+        return ["it has only begun"] if late.exists() else [why.read_text()] if why.exists() else []
+
+    http = HttpServer("127.0.0.1", 0, metrics, unready, "", pages)
     port = http.start()
     lifeline.tell(lifeline.Told(port))
     print("a library that prints", flush=True)
+    while late.exists():
+        time.sleep(0.01)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.listen()
+    listener.setblocking(False)
     lifeline.tell(lifeline.Told(port, serving=True))
     while True:
-        client, _ = listener.accept()
-        client.sendall(number.encode())
-        client.close()
+        select.select([listener], [], [])  # as a loop does: who waits in `accept` is woken alone, and may hang
+        with suppress(OSError):  # another one has taken it, or it has left
+            client, _ = listener.accept()
+            client.sendall(number.encode())
+            client.close()
 
 
 if __name__ == "__main__":
