@@ -399,6 +399,7 @@ class Gateway:
         return GatewayRecord(
             id=config.id,
             worker_of=config.worker_of,
+            workers=config.workers if config.worker_of else 0,
             host=own.host,
             port=own.port,
             http=f"http://{config.http.host}:{config.http.port}",

@@ -88,10 +88,13 @@ class Pages:
         documents, silent, refusal = self._documents("/explain", asked)
         if refusal is not None:
             return refusal
-        said = [{**found, "gateway": self._gateway} for found in documents]
-        if any(one != said[0] for one in said):
-            return 503, {"error": "its workers do not follow the same state at the moment; ask again"}
-        return _OK, said[0] | silent
+        last = min(documents, key=lambda found: int(found["revision"]))
+        said = [{**found, "gateway": self._gateway, "revision": last["revision"]} for found in documents]
+        if all(one == said[0] for one in said):
+            return _OK, said[0] | silent
+        # One may know of a topic, or follow a change, later than another: each speaks for itself then.
+        first, *others = documents
+        return _OK, {**first, "others": others, **silent}
 
     def _documents(self, path: str, asked: Asked) -> tuple[list[dict[str, Any]], dict[str, Any], _Found | None]:
         """What each says, and what is to be added of those that say nothing; or what is to be said in place of it."""

@@ -170,6 +170,26 @@ def test_a_worker_that_sleeps_while_a_topic_moves_wakes_to_nothing_lost_or_doubl
     load.assert_sound()
 
 
+def test_newcomers_are_served_while_a_worker_stands_still(stack: Stack) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    # Given
+    asleep = pid_of(stack, WORKERS[1])
+    os.kill(asleep, signal.SIGSTOP)
+    try:
+        # When clients come that know the bootstrap port only
+        clients = [AdminClient({"bootstrap.servers": stack.bootstrap, "log_level": 3}) for _ in range(20)]
+        # Then none of them waits for it, and a balancer does not turn the others away
+        assert all(client.list_topics(timeout=5).brokers for client in clients)
+        assert json.loads(page(stack, "/readyz"))["ready"]
+        assert metric(stack, "workers_answering") == len(WORKERS) - 1
+        # And people are told
+        until(lambda: any("workers is away" in p["text"] for p in switchyard(stack, "status")["problems"]), "it shows")
+    finally:
+        os.kill(asleep, signal.SIGCONT)
+    until(lambda: not switchyard(stack, "status")["problems"], "it is back")
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_second_gateway_of_the_same_name_is_refused_whether_it_has_workers_or_not(
     stack: Stack, tmp_path: Path, workers: int

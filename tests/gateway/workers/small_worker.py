@@ -44,7 +44,9 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
         return 200, {"gateway": f"gw-1.{number}", "total": 1, "connections": [row]}
 
     def explain(_asked: Any) -> tuple[int, object]:
-        return 200, {"gateway": f"gw-1.{number}", "revision": (folder / "revision").read_text()}
+        revision, own = int((folder / "revision").read_text()), folder / f"{number}.leading"
+        leading = own.read_text() if own.exists() else "east"
+        return 200, {"gateway": f"gw-1.{number}", "revision": revision + int(number), "leading": leading}
 
     pages = {"/connections": connections, "/explain": explain}
 

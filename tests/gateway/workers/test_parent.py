@@ -226,7 +226,22 @@ def test_who_is_connected_is_told_of_all_workers_at_once(scene: Scene) -> None:
 
 def test_how_a_client_is_served_is_told_where_the_workers_agree(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "revision").write_text("7")
-    assert started(scene).page("/explain") == (200, '{"gateway": "gw-1", "revision": "7"}\n')
+    _, text = started(scene).page("/explain")
+    assert json.loads(text) == {"gateway": "gw-1", "revision": 7, "leading": "east"}
+
+
+def test_where_workers_do_not_agree_on_how_a_client_is_served_each_says_what_it_does(
+    scene: Scene, tmp_path: Path
+) -> None:
+    # Given one that has not heard of a topic yet
+    (tmp_path / "revision").write_text("7")
+    (tmp_path / "1.leading").write_text("west")
+    # When
+    status, text = started(scene).page("/explain")
+    # Then
+    assert status == 200
+    other = {"gateway": "gw-1.1", "revision": 8, "leading": "west"}
+    assert json.loads(text) == {"gateway": "gw-1.0", "revision": 7, "leading": "east", "others": [other]}
 
 
 def test_the_pages_tell_of_the_workers_that_answer_and_name_the_one_that_hangs(scene: Scene, tmp_path: Path) -> None:
@@ -240,7 +255,7 @@ def test_the_pages_tell_of_the_workers_that_answer_and_name_the_one_that_hangs(s
     silent = {"gw-1.0": "worker 0 does not answer"}
     assert [row["user"] for row in json.loads(connected)["connections"]] == ["1"]
     assert json.loads(connected)["unanswered"] == silent
-    assert json.loads(explained) == {"gateway": "gw-1", "revision": "7", "unanswered": silent}
+    assert json.loads(explained) == {"gateway": "gw-1", "revision": 8, "leading": "east", "unanswered": silent}
     # And where all hang, that is all there is to say
     os.kill(scene.pids(1)[0], signal.SIGSTOP)
     assert scene.page("/connections") == (503, '{"error": "worker 0 does not answer; worker 1 does not answer"}\n')
