@@ -76,6 +76,11 @@ def ports_shown(stack: Stack, topic: str, client_id: str) -> set[int]:
     return {found.brokers[partition.leader].port for partition in found.topics[topic].partitions.values()}
 
 
+def problems(stack: Stack) -> set[str]:
+    """What they are about."""
+    return {one["about"] for one in switchyard(stack, "status")["problems"]}
+
+
 class Load:
     """Idempotent producers at each worker, and a group that reads what they write."""
 
@@ -184,10 +189,10 @@ def test_newcomers_are_served_while_a_worker_stands_still(stack: Stack) -> None:
         assert json.loads(page(stack, "/readyz"))["ready"]
         assert metric(stack, "workers_answering") == len(WORKERS) - 1
         # And people are told
-        until(lambda: any("workers is away" in p["text"] for p in switchyard(stack, "status")["problems"]), "it shows")
+        until(lambda: "gateway gw-1" in problems(stack), "its session has ended, and it is missed")
     finally:
         os.kill(asleep, signal.SIGCONT)
-    until(lambda: not switchyard(stack, "status")["problems"], "it is back")
+    until(lambda: "gateway gw-1" not in problems(stack), "it is back")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
