@@ -6,13 +6,15 @@ import argparse
 import asyncio
 import logging
 import signal
+import socket
 import sys
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 import uvloop
 
 from gateway import cycles
-from gateway.config import Config, ConfigError, load, open_passwords
+from gateway.config import Config, ConfigError, load, open_passwords, read
 from gateway.driver.audit import LOGGER
 from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
@@ -20,6 +22,7 @@ from gateway.inquiry_pages import pages
 from gateway.metrics import Metrics
 from gateway.workers import asking, lifeline
 from gateway.workers.parent import Parent
+from gateway.workers.ports import inherited
 from ha_core.datacache.core.errors import DataCacheError
 from ha_core.metrics.http import HttpServer
 from ha_core.store.errors import StoreError
@@ -37,13 +40,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m gateway", description="Kafka-protocol gateway of Switchyard.")
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML configuration")
     parser.add_argument("--check", action="store_true", help="check the configuration and end")
-    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)  # both are said by the parent of workers
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)  # the three are said by the parent of workers
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--listeners", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker is not None and not lifeline.die_with(options.parent):
         return 1
     try:
-        config = load(options.config)
+        # All workers have the file as it was when their parent read it, whenever they are started.
+        said = read(options.config) if options.worker is None else sys.stdin.buffer.read().decode()
+        config = load(options.config, said)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
@@ -69,10 +75,10 @@ def main() -> int:
         # It was so before the rule was, and a fleet that is updated must not stay away for it.
         _log.warning("passwords of clients can be listened to: %s", unsafe)
     if config.workers > 1 and not config.worker_of:
-        return asyncio.run(Parent(config, (sys.executable, "-m", "gateway", "--config", options.config)).run())
+        return asyncio.run(Parent(config, (sys.executable, "-m", "gateway", "--config", options.config), said).run())
     sys.setswitchinterval(SWITCH_S)
     cycles.spare_the_old()
-    return uvloop.run(_serve(config))
+    return uvloop.run(_serve(config, [inherited(int(number)) for number in filter(None, options.listeners.split(","))]))
 
 
 def _audit_apart() -> None:
@@ -84,7 +90,7 @@ def _audit_apart() -> None:
     LOGGER.propagate = False
 
 
-async def _serve(config: Config) -> int:
+async def _serve(config: Config, shared: Sequence[socket.socket]) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -92,7 +98,7 @@ async def _serve(config: Config) -> int:
     state = await _connected(config, stopping)
     if state is None:
         return 0
-    gateway = Gateway(config, state, _version())
+    gateway = Gateway(config, state, _version(), shared)
     # A worker's page is for its parent alone, which shows what all of them say.
     at = (asking.LOOPBACK, 0) if config.worker_of else (config.http.host, config.http.port)
     more = pages(gateway, config.http)

@@ -550,14 +550,23 @@ class Config(_Section):
         return self
 
 
-def load(path: Path | str) -> Config:
+def read(path: Path | str) -> str:
+    """What the file of a configuration says.
+
+    :raises ConfigError: it cannot be read.
+    """
+    return _text(Path(path), "the configuration")
+
+
+def load(path: Path | str, said: str | None = None) -> Config:
     """Reads and checks a configuration with the files that it names.
 
+    :param said: what its file said when it was read (`read`); None: it is read now.
     :raises ConfigError: one line per fault.
     """
     file = Path(path)
     try:
-        config = Config.model_validate(_yaml(file, "the configuration"))
+        config = Config.model_validate(_parsed(file, read(file) if said is None else said))
     except ValidationError as error:
         raise ConfigError("\n".join(_lines(file, error))) from None
     folder = file.parent
@@ -694,8 +703,12 @@ def _text(file: Path, key: str) -> str:
 
 
 def _yaml(file: Path, key: str) -> dict[Any, Any]:
+    return _parsed(file, _text(file, key))
+
+
+def _parsed(file: Path, said: str) -> dict[Any, Any]:
     try:
-        found = yaml.load(_text(file, key), Loader=_LOADER)
+        found = yaml.load(said, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"

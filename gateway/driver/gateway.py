@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -94,12 +95,14 @@ FIRST_LOOK_S = 10.0
 class Gateway:
     """Everything on one event loop; the store is called in threads only."""
 
-    def __init__(self, config: Config, store: Store, version: str) -> None:
+    def __init__(self, config: Config, store: Store, version: str, shared: Sequence[socket.socket] = ()) -> None:
+        """:param shared: of a worker: bound for all of them, that of `listen` and then that of `listen_discovery`."""
         self.loop = asyncio.get_running_loop()
         self.config = config
         rules, file = config.authorisation.rules, config.rules_file
         self.store = store
         self.version = version
+        self._shared = iter(shared)
         self.lease = Lease()
         self.rules = None if rules is None or file is None else FollowingRules(file, rules, self.follow_rights)
         self.platform: FollowingPlatform | None = None
@@ -245,12 +248,17 @@ class Gateway:
         await self.nodes.ensure(
             (name, broker) for name, known in self.upstream.topology.clusters.items() for broker in known.brokers
         )
-        shared = bool(config.worker_of)
-        self.clients.listeners.listen(config.listen.host, config.listen.port, Port(), shared)
+        self._listen(config.listen.host, config.listen.port, Port())
         _log.info("serving clients on %s:%d", config.listen.host, config.listen.port)
         if (discovery := config.listen_discovery) is not None:
-            self.clients.listeners.listen(discovery.host, discovery.port, Port(direct=True), shared)
+            self._listen(discovery.host, discovery.port, Port(direct=True))
             _log.info("naming real brokers to clients on %s:%d", discovery.host, discovery.port)
+
+    def _listen(self, host: str, port: int, place: Port) -> None:
+        if self.config.worker_of:
+            self.clients.listeners.join(next(self._shared), place)
+        else:
+            self.clients.listeners.listen(host, port, place)
 
     async def stop(self) -> None:
         """Takes nothing more from clients, answers what is in flight, then ends everything."""
@@ -391,6 +399,7 @@ class Gateway:
         return GatewayRecord(
             id=config.id,
             worker_of=config.worker_of,
+            workers=config.workers if config.worker_of else 0,
             host=own.host,
             port=own.port,
             http=f"http://{config.http.host}:{config.http.port}",

@@ -7,6 +7,7 @@ thousand times a second.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import time
@@ -48,12 +49,16 @@ class Listeners:
     def paused(self) -> bool:
         return self._resuming is not None
 
-    def listen(self, host: str, port: int, place: Port, shared: bool = False) -> None:
-        """OSError if the port is taken.
+    def listen(self, host: str, port: int, place: Port) -> None:
+        """OSError if the port is taken."""
+        self._take(socket.create_server((host, port), backlog=BACKLOG), place)
 
-        :param shared: with the other workers of this gateway; that nobody else has it is seen to by their parent.
-        """
-        listener = socket.create_server((host, port), backlog=BACKLOG, reuse_port=shared)
+    def join(self, shared: socket.socket, place: Port) -> None:
+        """Listens at a bound socket with the other workers of this gateway (`gateway/workers/ports`)."""
+        _listen_with_others(shared)
+        self._take(shared, place)
+
+    def _take(self, listener: socket.socket, place: Port) -> None:
         listener.setblocking(False)
         self._open[listener] = place
         if not self.paused:
@@ -79,6 +84,9 @@ class Listeners:
             except BlockingIOError:
                 return
             except OSError as error:
+                if error.errno == errno.EINVAL:
+                    self._sent_away(listener)
+                    return
                 if self._damped.lets("accept", time.monotonic()):
                     _log.warning("no connection is accepted at the moment: %s", error)
                 if error.errno in EXHAUSTED:
@@ -87,6 +95,17 @@ class Listeners:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._arrived(sock, place, address[0])
+
+    def _sent_away(self, listener: socket.socket) -> None:
+        """The parent of the workers has ended the listening: all end, or it has not heard of this one yet."""
+        self._loop.remove_reader(listener.fileno())
+        self._loop.call_later(EXHAUSTED_PAUSE_S, self._join_again, listener)
+
+    def _join_again(self, listener: socket.socket) -> None:
+        if listener in self._open:
+            _listen_with_others(listener)
+            if not self.paused:
+                self._loop.add_reader(listener.fileno(), self._accept, listener, self._open[listener])
 
     def _pause(self, for_s: float) -> None:
         if self._resuming is None:
@@ -98,3 +117,9 @@ class Listeners:
         self._resuming = None
         for listener, place in self._open.items():
             self._loop.add_reader(listener.fileno(), self._accept, listener, place)
+
+
+def _listen_with_others(shared: socket.socket) -> None:
+    # Clients that other workers have, or had, are no reason to refuse it.
+    shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    shared.listen(BACKLOG)

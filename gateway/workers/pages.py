@@ -25,12 +25,14 @@ class Standing(NamedTuple):
     """The workers as their parent knows them.
 
     :ivar pages: of those that serve clients, or begin to for the first time.
+    :ivar all_have_served: each has, whether it does now or not: the start is over.
     :ivar coming_back: numbers of those that have ended by themselves and do not serve again yet: no client is given to
         them, so the gateway is ready without them.
     """
 
     pages: Sequence[Page]
     wanted: int
+    all_have_served: bool
     coming_back: Sequence[int]
     ended: int
     """How many have ended by themselves so far."""
@@ -41,19 +43,26 @@ class Pages:
         self._gateway, self._standing, self._totals = gateway, standing, totals
 
     def unready(self) -> list[str]:
-        """Why clients should not be sent here; empty when ready."""
+        """Why clients should not be sent here; empty when ready.
+
+        Once all have served, one that is ready is enough: it takes the newcomers, and clients of those that are not
+        are sent to others. A gateway that is taken out of service for one of many harms the clients of all.
+        """
         now = self._standing()
         missing = now.wanted - len(now.pages) - len(now.coming_back)
         reasons = [f"{missing} of {now.wanted} workers have only begun"] if missing > 0 else []
         if not now.pages:
             return reasons or ["no worker lives"]
+        ready = 0
         for answer in ask(now.pages, "/readyz", timeout_s=READY_S):
             found = _document(answer)
             if found is None:
                 reasons.append(f"worker {answer.page.worker} does not answer")
             elif not found.get("ready"):
                 reasons += (f"worker {answer.page.worker}: {why}" for why in found.get("reasons", ()))
-        return reasons
+            else:
+                ready += 1
+        return [] if ready and now.all_have_served else reasons
 
     def metrics(self) -> bytes:
         now = self._standing()
@@ -66,36 +75,43 @@ class Pages:
 
     def _connections(self, asked: Asked) -> _Found:
         """Of all workers, in the order of one's."""
-        documents, refusal = self._documents("/connections", asked)
+        documents, silent, refusal = self._documents("/connections", asked)
         if refusal is not None:
             return refusal
         rows = [row for found in documents for row in found["connections"]]
         rows.sort(key=lambda row: tuple(row[field] or "" for field in ("user", "client_id", "address", "since")))
         limit = int(asked.fields.get("limit", DEFAULT_ROWS))
         total = sum(found["total"] for found in documents)
-        return _OK, {"gateway": self._gateway, "total": total, "connections": rows[:limit]}
+        return _OK, {"gateway": self._gateway, "total": total, "connections": rows[:limit], **silent}
 
     def _explain(self, asked: Asked) -> _Found:
-        documents, refusal = self._documents("/explain", asked)
+        documents, silent, refusal = self._documents("/explain", asked)
         if refusal is not None:
             return refusal
-        said = [{**found, "gateway": self._gateway} for found in documents]
-        if any(one != said[0] for one in said):
-            return 503, {"error": "its workers do not follow the same state at the moment; ask again"}
-        return _OK, said[0]
+        last = min(documents, key=lambda found: int(found["revision"]))
+        said = [{**found, "gateway": self._gateway, "revision": last["revision"]} for found in documents]
+        if all(one == said[0] for one in said):
+            return _OK, said[0] | silent
+        # One may know of a topic, or follow a change, later than another: each speaks for itself then.
+        first, *others = documents
+        return _OK, {**first, "others": others, **silent}
 
-    def _documents(self, path: str, asked: Asked) -> tuple[list[dict[str, Any]], _Found | None]:
-        """What each says; or what is to be said in place of it: one that is missing would look like none there."""
+    def _documents(self, path: str, asked: Asked) -> tuple[list[dict[str, Any]], dict[str, Any], _Found | None]:
+        """What each says, and what is to be added of those that say nothing; or what is to be said in place of it."""
         answers = ask(self._standing().pages, path, asked.fields, asked.token)
         documents: list[dict[str, Any]] = []
+        silent: dict[str, str] = {}
         for answer in answers:
             found = _document(answer)
             if found is None:
-                return [], (503, {"error": f"worker {answer.page.worker} does not answer"})
-            if answer.status != _OK:
-                return [], (answer.status, found)
-            documents.append(found)
-        return documents, None if documents else (503, {"error": "no worker lives"})
+                silent[f"{self._gateway}.{answer.page.worker}"] = f"worker {answer.page.worker} does not answer"
+            elif answer.status != _OK:
+                return [], {}, (answer.status, found)
+            else:
+                documents.append(found)
+        if documents:
+            return documents, {"unanswered": silent} if silent else {}, None
+        return [], {}, (503, {"error": "; ".join(silent.values()) or "no worker lives"})
 
 
 _OK = 200

@@ -17,13 +17,12 @@ from gateway.config import Config
 from gateway.workers.asking import Page
 from gateway.workers.lifeline import Told, heard
 from gateway.workers.pages import Pages, Standing
-from gateway.workers.ports import HeldPorts
+from gateway.workers.ports import SharedPorts
 from gateway.workers.totals import Totals
 from ha_core.metrics.http import HttpServer
 
 _log = logging.getLogger(__name__)
 
-BAD_CONFIGURATION = 2
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 END_S = 60.0
 """Longer than a worker takes to answer what is in flight (`gateway/driver/farewell`). One that hangs never ends."""
@@ -41,20 +40,28 @@ class _Worker:
         """Whether any process of this number has."""
 
     @property
+    def serves(self) -> bool:
+        return self.process is not None and self.told.serving
+
+    @property
     def page(self) -> Page | None:
         return Page(self.start, self.number, self.told.http) if self.process is not None and self.told.http else None
 
 
 class Parent:
-    def __init__(self, config: Config, command: Sequence[str]) -> None:
-        """:param command: starts a worker, when its number and the parent's process id are added."""
-        self._config, self._command = config, tuple(command)
+    def __init__(self, config: Config, command: Sequence[str], said: str) -> None:
+        """:param command: starts a worker, when its number, the parent's process id and the listeners are added.
+        :param said: the file of the configuration, which each worker gets by its standard input: one that is started
+            anew must be what the others are, and the file may have been changed, for a restart at night.
+        """
+        self._config, self._command, self._said = config, tuple(command), said.encode()
         self._workers = [_Worker(number) for number in range(config.workers)]
         self._stopping = asyncio.Event()
         self._starts = 0
         self._ended = 0
         self._code = 0
         self._totals = Totals()
+        self._ports: SharedPorts | None = None
         self.pages = Pages(config.id, self._standing, self._totals)
 
     async def run(self) -> int:
@@ -70,7 +77,7 @@ class Parent:
             self.pages.more(),
         )
         try:
-            held = HeldPorts(shared)
+            self._ports = ports = SharedPorts(shared)
         except OSError as error:
             _log.error("cannot start: %s", error)
             return 1
@@ -87,7 +94,7 @@ class Parent:
             return 1
         finally:
             http.stop()
-            held.close()
+            ports.close()
         return self._code
 
     async def _keep(self, worker: _Worker) -> None:
@@ -101,8 +108,9 @@ class Parent:
                 code = 1
             if self._stopping.is_set():
                 return
-            if code == BAD_CONFIGURATION or not worker.has_served:
-                # As a gateway of one process that cannot start: whoever started it has to see it.
+            if not worker.has_served:
+                # As a gateway of one process that cannot start: whoever started it has to see it. Later the others
+                # serve on, whatever it is: a certificate may lie there without its key just now.
                 _log.error("worker %d has ended with %d before it served anybody; all end", worker.number, code)
                 self._code = code if code > 0 else 1
                 self._stopping.set()
@@ -119,17 +127,24 @@ class Parent:
         """One process of it, to its end; its exit code, or minus the signal that ended it."""
         self._starts += 1
         worker.start, worker.told = self._starts, Told()
+        listeners = self._ports.numbers if self._ports is not None else ()
         numbers = ("--worker", str(worker.number), "--parent", str(os.getpid()))
         process = await asyncio.create_subprocess_exec(
-            *(*self._command, *numbers), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+            *(*self._command, *numbers, "--listeners", ",".join(map(str, listeners))),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            pass_fds=listeners,
         )
         self._totals.began(worker.start)
         worker.process = process
         _log.info("worker %d is process %d", worker.number, process.pid)
         if self._stopping.is_set():  # it was begun meanwhile, and has been told nothing
             process.terminate()
+        assert process.stdin is not None
         assert process.stdout is not None
         try:
+            process.stdin.write(self._said)
+            process.stdin.close()
             async for line in process.stdout:
                 with suppress(ValueError):  # of a library that prints
                     worker.told = heard(line)
@@ -138,10 +153,17 @@ class Parent:
         finally:
             worker.process = None
             self._totals.ended(worker.start)
+            self._refuse_unless_served()
+
+    def _refuse_unless_served(self) -> None:
+        if self._ports is not None and not any(one.serves for one in self._workers):
+            self._ports.refuse()
 
     async def _end(self, keeping: Sequence[asyncio.Task[None]]) -> None:
         """Asks all to end, and waits for them."""
         self._send(signal.SIGTERM)
+        if self._ports is not None:
+            self._ports.refuse()
         _, waiting = await asyncio.wait(keeping, timeout=END_S)
         if waiting:
             _log.error("%d workers have not ended within %g s and are killed", len(waiting), END_S)
@@ -165,4 +187,5 @@ class Parent:
                 coming_back.append(worker.number)
             elif page is not None:
                 pages.append(page)
-        return Standing(pages, len(self._workers), coming_back, self._ended)
+        begun = all(worker.has_served for worker in self._workers)
+        return Standing(pages, len(self._workers), begun, coming_back, self._ended)

@@ -18,6 +18,8 @@ class GatewayRecord(Document):
     id: str
     worker_of: str = ""
     """The gateway of which this is a worker: a process of several that share its bootstrap port; "": the only one."""
+    workers: int = 0
+    """Of a worker: how many its gateway was started with."""
     host: str
     port: int
     """Bootstrap listener, as clients reach it."""

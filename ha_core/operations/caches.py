@@ -17,7 +17,7 @@ class CacheStanding:
     """
     :ivar cache: `users`, `rules`, `settings`.
     :ivar committed: the time of the newest change that all go to; empty: there is none.
-    :ivar gateways: those that follow.
+    :ivar gateways: those that follow; of one that has workers, each of them (`gw-1.0`).
     :ivar behind: those of them that have an older state in force.
     :ivar cannot_read: gateway → why, in a word, and since when.
     """

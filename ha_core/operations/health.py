@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ha_core.model import GatewayRecord, KnownTopic, LostTail, MigrateOperation, MoveOperation, Operation, View
+from ha_core.model.gateway import by_gateway
 from ha_core.operations.caches import caches
 from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.creating import QUIET_S, interrupted, quiet_s
@@ -146,6 +147,15 @@ def _gateways(environment: Environment, view: View, gateways: Collection[Gateway
             f"It does not follow: it serves less than revision {view.revision}. Moves wait for it.",
             "Look at its log; stop it if it hangs: clients go to another one.",
         )
+    for name, workers in by_gateway(gateways).items():
+        missing = max(one.workers for one in workers) - len(workers)
+        if missing > 0:
+            yield Problem(
+                f"gateway {name}",
+                f"{missing} of its {missing + len(workers)} workers {'is' if missing == 1 else 'are'} away: dead, or "
+                "hanging. The others serve its clients.",
+                "Look at its log, which names it and says why it ended; stop one that hangs: it is started anew.",
+            )
     if not any(one.records_facts for one in gateways):
         yield Problem(
             "gateways",

@@ -52,15 +52,28 @@ def _gateway_row(revision: int, name: str, workers: Sequence[GatewayRecord]) -> 
     """A gateway is as far as the last of its workers, and has drained what all of them have."""
     one, oldest = workers[0], min(worker.revision for worker in workers)
     drained = [operation for operation in one.drained if all(operation in worker.drained for worker in workers)]
-    named = f"{name} ({amount(len(workers), 'worker')})" if one.worker_of else name
+    named = f"{name} ({_of_workers(workers)})" if one.worker_of else name
     return named, f"{one.host}:{one.port}", oldest, max(0, revision - oldest), one.lease_ms, ", ".join(drained)
 
 
-def caches_page(caches: Collection[CacheStanding]) -> Page:
+def _of_workers(workers: Sequence[GatewayRecord]) -> str:
+    """One that hangs or is away has no record."""
+    there, all_of_them = len(workers), max(worker.workers for worker in workers)
+    return f"{there} of {all_of_them} workers" if there < all_of_them else amount(there, "worker")
+
+
+def caches_page(caches: Collection[CacheStanding], gateways: Collection[GatewayRecord]) -> Page:
     if not caches:
         return
+    whole = {one.id: one.gateway for one in gateways}
     rows = [
-        (one.cache, one.committed, len(one.gateways), ", ".join(one.behind), ", ".join(sorted(one.cannot_read)))
+        (
+            one.cache,
+            one.committed,
+            len({whole.get(node, node) for node in one.gateways}),  # each worker follows for itself
+            ", ".join(one.behind),
+            ", ".join(sorted(one.cannot_read)),
+        )
         for one in caches
     ]
     yield Table(("of the platform", "as it was", "gateways", "behind", "cannot read it"), rows, title="platform")

@@ -323,6 +323,20 @@ def test_the_status_shows_workers_as_the_one_gateway_that_is_as_far_as_the_last_
 
 
 @pytest.mark.usefixtures("healthy")
+def test_the_status_names_a_gateway_one_of_whose_workers_is_away(store: MemoryStore) -> None:
+    # Given one of two workers, the other of which has no session any more
+    record = GatewayRecord(id="gw-1.1", worker_of="gw-1", workers=2, host="h", port=1, node_id=1, revision=1)
+    store.client().register_gateway(record.changed(records_facts=True))
+    # When
+    (line,) = [line.split() for line in shown("status").splitlines() if line.startswith("gw-1")]
+    # Then
+    assert line[:5] == ["gw-1", "(1", "of", "2", "workers)"]
+    (problem,) = problems()
+    assert problem["about"] == "gateway gw-1"
+    assert problem["text"].startswith("1 of its 2 workers is away")
+
+
+@pytest.mark.usefixtures("healthy")
 def test_the_status_check_names_a_gateway_that_lags_but_not_one_that_catches_up(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

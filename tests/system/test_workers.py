@@ -76,6 +76,11 @@ def ports_shown(stack: Stack, topic: str, client_id: str) -> set[int]:
     return {found.brokers[partition.leader].port for partition in found.topics[topic].partitions.values()}
 
 
+def problems(stack: Stack) -> set[str]:
+    """What they are about."""
+    return {one["about"] for one in switchyard(stack, "status")["problems"]}
+
+
 class Load:
     """Idempotent producers at each worker, and a group that reads what they write."""
 
@@ -168,6 +173,26 @@ def test_a_worker_that_sleeps_while_a_topic_moves_wakes_to_nothing_lost_or_doubl
     until(lambda: metric(stack, "ready") == 1, "it is ready again")
     assert pid_of(stack, WORKERS[1]) == asleep
     load.assert_sound()
+
+
+def test_newcomers_are_served_while_a_worker_stands_still(stack: Stack) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    # Given
+    asleep = pid_of(stack, WORKERS[1])
+    os.kill(asleep, signal.SIGSTOP)
+    try:
+        # When clients come that know the bootstrap port only
+        clients = [AdminClient({"bootstrap.servers": stack.bootstrap, "log_level": 3}) for _ in range(20)]
+        # Then none of them waits for it, and a balancer does not turn the others away
+        assert all(client.list_topics(timeout=5).brokers for client in clients)
+        assert json.loads(page(stack, "/readyz"))["ready"]
+        assert metric(stack, "workers_answering") == len(WORKERS) - 1
+        # And people are told
+        until(lambda: "gateway gw-1" in problems(stack), "its session has ended, and it is missed")
+    finally:
+        os.kill(asleep, signal.SIGCONT)
+    until(lambda: "gateway gw-1" not in problems(stack), "it is back")
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument
 
@@ -57,7 +57,7 @@ def explain(
         raise RefusedError(f"{user} {name}: give a user, and a topic's name or group:NAME.")
     fields = {"user": user, "instance": instance, "address": address, kind or "topic": named}
     said = _ask(session, "/explain", fields, gateway)
-    answers = [one.answer for one in said if one.answer is not None]
+    answers = [answer for one in said if one.answer is not None for answer in _each(one.answer)]
     document = {"agree": _agree(answers), "explanations": answers, "unanswered": _unanswered(said)}
     return Answer(document, explanations_page(answers, _agree(answers), _unanswered(said)), _code(said))
 
@@ -69,14 +69,25 @@ def _ask(session: Session, path: str, fields: Mapping[str, str], gateway: str | 
     return ask_gateways(session.environment, path, fields, gateway)
 
 
-def _agree(answers: Sequence[Mapping[str, object]]) -> bool:
+def _each(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Of a gateway whose workers do not say the same, that of each worker."""
+    return [{key: value for key, value in answer.items() if key != "others"}, *answer.get("others", ())]
+
+
+def _agree(answers: Sequence[Mapping[str, Any]]) -> bool:
     """Whether all gateways say the same. That they follow a change one after the other is no difference."""
-    told = [{key: value for key, value in answer.items() if key not in ("gateway", "revision")} for answer in answers]
+    own = ("gateway", "revision", "unanswered")
+    told = [{key: value for key, value in answer.items() if key not in own} for answer in answers]
     return all(one == told[0] for one in told)
 
 
 def _unanswered(said: Sequence[Said]) -> dict[str, str]:
-    return {one.gateway: one.error for one in said if one.answer is None}
+    """Gateway, or worker of one, → why."""
+    found = {one.gateway: one.error for one in said if one.answer is None}
+    for one in said:
+        if one.answer is not None:
+            found |= one.answer.get("unanswered", {})
+    return found
 
 
 def _code(said: Sequence[Said]) -> int:

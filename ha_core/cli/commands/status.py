@@ -57,7 +57,7 @@ def status(
     if check:
         return Answer(document, [*problems_page(found), *warnings], ATTENTION if found else SUCCESS)
     page = status_page(view.revision, states, gateways, running, locks)
-    followed = caches_page(caches(environment))
+    followed = caches_page(caches(environment), gateways)
     return Answer(document, [*page, *followed, *problems_page(found), *warnings])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -16,10 +17,12 @@ from gateway.config import Config, load
 from gateway.driver.admission import HURRY_S, Logins, Shares, share
 from gateway.driver.damped import Damped
 from gateway.driver.gateway import Gateway
-from gateway.driver.listeners import ACCEPTS_PER_TURN, Listeners
+from gateway.driver.listeners import ACCEPTS_PER_TURN, EXHAUSTED_PAUSE_S, Listeners
 from gateway.session.snapshot import Port
+from gateway.workers.ports import SharedPorts, inherited
 from ha_core.wire import encode, encode_request
 from stack.memory_store import MemoryStore
+from tests.kit.own_gateway import free_port
 
 
 class Loop:
@@ -264,5 +267,33 @@ def test_one_user_cannot_take_all_connections_of_a_gateway(tmp_path: Any) -> Non
         for writer in clients:
             writer.close()
         await gateway.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_whose_parent_sends_clients_away_too_early_listens_again() -> None:
+    async def scenario() -> None:
+        # Given one that has just begun to listen at the socket of all workers
+        came = list[socket.socket]()
+        listeners = Listeners(
+            asyncio.get_running_loop(), lambda: True, lambda: False, lambda sock, *_: came.append(sock), Damped()
+        )
+        address = ("127.0.0.1", free_port())
+        shared = SharedPorts([("listen.port", *address)])
+        listeners.join(inherited(os.dup(*shared.numbers)), Port())
+        clients = [socket.create_connection(address)]
+        # When the parent, which has not heard of it yet, sees the last of the others end
+        shared.refuse()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address)
+        await asyncio.sleep(EXHAUSTED_PAUSE_S + 0.2)
+        # Then it serves clients a moment later
+        clients.append(socket.create_connection(address))
+        await asyncio.sleep(0.1)
+        assert came
+        listeners.close()
+        shared.close()
+        for sock in (*clients, *came):
+            sock.close()
 
     asyncio.run(scenario())

@@ -97,8 +97,8 @@ def lives(pid: int) -> bool:
 def _parent(folder: Path) -> int:
     logging.basicConfig(level="INFO")
     command = (sys.executable, "-m", "tests.gateway.workers.small_worker", str(folder))
-    config = Config.model_validate(json.loads((folder / "config.json").read_text()))
-    return asyncio.run(Parent(config, command).run())
+    said = (folder / "config.json").read_text()
+    return asyncio.run(Parent(Config.model_validate(json.loads(said)), command, said).run())
 
 
 if __name__ == "__main__":

@@ -1,23 +1,27 @@
-"""A worker that serves nobody: it listens at the shared port, has a page, and does as files in a folder say.
+"""A worker that tells each client its number: it listens at the shared port, has a page, and obeys files in a folder.
 
-NUMBER.code has it end with that code at once, NUMBER.unready is why it is not ready, `revision` is what it follows.
+NUMBER.code has it end with that code at once, NUMBER.unready is why it is not ready, `revision` is what it follows, and
+as long as there is NUMBER.late it does not begin to serve. NUMBER.said is what it was told by its standard input.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import select
 import signal
 import socket
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from gateway.workers import lifeline
+from gateway.workers.ports import inherited
 from ha_core.metrics.http import HttpServer
 
 
-def main(folder: Path, number: str, parent: int) -> int:
+def main(folder: Path, number: str, parent: int, listeners: str) -> int:
     if not lifeline.die_with(parent):
         return 1
     with (folder / f"{number}.pids").open("a") as pids:
@@ -25,10 +29,11 @@ def main(folder: Path, number: str, parent: int) -> int:
     code = folder / f"{number}.code"
     if code.exists():
         return int(code.read_text())
+    with (folder / f"{number}.said").open("a") as said:
+        said.write(sys.stdin.read() + "\n")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    listener = socket.create_server(
-        ("127.0.0.1", json.loads((folder / "config.json").read_text())["listen"]["port"]), reuse_port=True
-    )
+    late = folder / f"{number}.late"
+    listener = inherited(int(listeners))
     why = folder / f"{number}.unready"
 
     def metrics() -> bytes:
@@ -39,18 +44,33 @@ def main(folder: Path, number: str, parent: int) -> int:
         return 200, {"gateway": f"gw-1.{number}", "total": 1, "connections": [row]}
 
     def explain(_asked: Any) -> tuple[int, object]:
-        return 200, {"gateway": f"gw-1.{number}", "revision": (folder / "revision").read_text()}
+        revision, own = int((folder / "revision").read_text()), folder / f"{number}.leading"
+        leading = own.read_text() if own.exists() else "east"
+        return 200, {"gateway": f"gw-1.{number}", "revision": revision + int(number), "leading": leading}
 
     pages = {"/connections": connections, "/explain": explain}
-    http = HttpServer("127.0.0.1", 0, metrics, lambda: [why.read_text()] if why.exists() else [], "", pages)
+
+    def unready() -> list[str]:
+        return ["it has only begun"] if late.exists() else [why.read_text()] if why.exists() else []
+
+    http = HttpServer("127.0.0.1", 0, metrics, unready, "", pages)
     port = http.start()
     lifeline.tell(lifeline.Told(port))
     print("a library that prints", flush=True)
+    while late.exists():
+        time.sleep(0.01)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.listen()
+    listener.setblocking(False)
     lifeline.tell(lifeline.Told(port, serving=True))
     while True:
-        listener.accept()
+        select.select([listener], [], [])  # as a loop does: who waits in `accept` is woken alone, and may hang
+        with suppress(OSError):  # another one has taken it, or it has left
+            client, _ = listener.accept()
+            client.sendall(number.encode())
+            client.close()
 
 
 if __name__ == "__main__":
-    _folder, _, _number, _, _pid = sys.argv[1:]
-    sys.exit(main(Path(_folder), _number, int(_pid)))
+    _folder, _, _number, _, _pid, _, _listeners = sys.argv[1:]
+    sys.exit(main(Path(_folder), _number, int(_pid), _listeners))

@@ -31,6 +31,20 @@ def counter(scene: Scene, name: str) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith(f"switchyard_gateway_{name} "))
 
 
+def newcomer(scene: Scene) -> str:
+    """The worker that takes a client."""
+    with socket.create_connection(("127.0.0.1", scene.port), timeout=5) as client:
+        return client.recv(1).decode()
+
+
+def refused(scene: Scene) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", scene.port), timeout=5).close()
+    except ConnectionError:
+        return True
+    return False
+
+
 def test_all_workers_listen_at_the_one_port_and_end_with_the_gateway(scene: Scene) -> None:
     # Given
     started(scene)
@@ -84,13 +98,83 @@ def test_a_worker_that_cannot_even_begin_ends_the_gateway_as_one_process_would(s
     assert not any(lives(pid) for worker in (0, 1) for pid in scene.pids(worker))
 
 
-def test_a_configuration_that_is_wrong_by_now_ends_all_with_its_exit_code(scene: Scene, tmp_path: Path) -> None:
+def test_a_configuration_that_is_wrong_by_now_keeps_one_worker_away_and_not_the_others(
+    scene: Scene, tmp_path: Path
+) -> None:
+    # Given a worker that dies while a file that the configuration names cannot be used
     started(scene)
     (tmp_path / "0.code").write_text("2")
     os.kill(scene.pids(0)[0], signal.SIGKILL)
+    until(lambda: "worker 0 has ended by itself (2)" in scene.said(), "it was started anew")
+    # Then the other one serves on
+    assert scene.ready()
+    assert newcomer(scene) == "1"
+    # And it comes back when the file is good
+    (tmp_path / "0.code").unlink()
+    until(lambda: counter(scene, "workers_answering") == 2, "it is back")
+
+
+def test_a_worker_that_is_started_anew_has_the_configuration_of_the_others_whatever_its_file_says_by_now(
+    scene: Scene, tmp_path: Path
+) -> None:
+    # Given
+    started(scene)
+    (tmp_path / "config.json").write_text("for the next restart")
+    # When
+    os.kill(scene.pids(0)[0], signal.SIGKILL)
+    until(lambda: len(scene.pids(0)) == 2, "it is started anew")
+    until(lambda: counter(scene, "workers_answering") == 2, "it is back")
+    # Then
+    first, anew = (tmp_path / "0.said").read_text().splitlines()
+    assert anew == first
+    assert json.loads(anew)["listen"]["port"] == scene.port
+
+
+def test_while_a_worker_hangs_newcomers_are_served_by_the_others(scene: Scene) -> None:
+    # Given
+    started(scene)
+    hanging = scene.pids(0)[0]
+    os.kill(hanging, signal.SIGSTOP)
+    # When many come
+    # Then none of them waits for it
+    assert [newcomer(scene) for _ in range(40)] == 40 * ["1"]
+    # And it takes its part again when it goes on
+    os.kill(hanging, signal.SIGCONT)
+    os.kill(scene.pids(1)[0], signal.SIGSTOP)
+    assert newcomer(scene) == "0"
+
+
+def test_while_no_worker_serves_clients_are_refused_at_once_and_the_port_stays_the_gateways(
+    scene: Scene, tmp_path: Path
+) -> None:
+    # Given a client that is connected, and workers that die and do not come back
+    started(scene)
+    for worker in (0, 1):
+        (tmp_path / f"{worker}.code").write_text("1")
+        os.kill(scene.pids(worker)[0], signal.SIGKILL)
+    until(lambda: refused(scene), "nobody serves any more")
+    # Then nobody else can have the port
+    with pytest.raises(OSError, match="Address already in use"):
+        socket.create_server(("127.0.0.1", scene.port), reuse_port=True)
+    # And clients are served as soon as one is back
+    (tmp_path / "1.code").unlink()
+    until(lambda: not refused(scene), "one is back")
+    assert newcomer(scene) == "1"
+
+
+def test_clients_are_refused_while_a_gateway_ends_that_waits_for_a_worker_that_hangs(scene: Scene) -> None:
+    # Given
+    started(scene)
+    hanging = scene.pids(0)[0]
+    os.kill(hanging, signal.SIGSTOP)
+    # When
     assert scene.process is not None
-    assert scene.process.wait(20) == 2
-    assert not any(lives(pid) for worker in (0, 1) for pid in scene.pids(worker))
+    scene.process.terminate()
+    # Then
+    until(lambda: not lives(scene.pids(1)[0]), "the other one has ended")
+    assert refused(scene)
+    os.kill(hanging, signal.SIGCONT)
+    assert scene.process.wait(20) == 0
 
 
 def test_workers_die_with_a_parent_that_was_killed(scene: Scene) -> None:
@@ -108,19 +192,29 @@ def test_a_port_that_another_process_has_is_refused_although_workers_would_share
     assert scene.pids(0) == []
 
 
-def test_one_worker_that_is_not_ready_or_hangs_is_named(scene: Scene, tmp_path: Path) -> None:
+def test_a_gateway_is_ready_as_long_as_one_worker_is_and_else_each_is_named(scene: Scene, tmp_path: Path) -> None:
     started(scene)
-    # When one has no lease
+    # When one hangs
+    os.kill(scene.pids(0)[0], signal.SIGSTOP)
+    # Then the other one is enough, and the metrics say that one is missing
+    assert scene.ready()
+    assert counter(scene, "workers_answering") == 1
+    # When that one has no lease
     (tmp_path / "1.unready").write_text("no lease")
     # Then
-    assert json.loads(scene.page("/readyz")[1]) == {"ready": False, "reasons": ["worker 1: no lease"]}
-    (tmp_path / "1.unready").unlink()
-    # When one is stopped
-    os.kill(scene.pids(0)[0], signal.SIGSTOP)
-    # Then
-    assert scene.page("/readyz") == (503, '{"ready": false, "reasons": ["worker 0 does not answer"]}\n')
+    assert scene.page("/readyz")[0] == 503
+    found = json.loads(scene.page("/readyz")[1])
+    assert found == {"ready": False, "reasons": ["worker 0 does not answer", "worker 1: no lease"]}
     os.kill(scene.pids(0)[0], signal.SIGCONT)
     assert scene.ready()
+
+
+def test_a_gateway_that_starts_is_ready_when_all_workers_are(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "1.late").touch()
+    scene.start()
+    until(lambda: "worker 1: it has only begun" in scene.page("/readyz")[1], "one worker serves")
+    (tmp_path / "1.late").unlink()
+    until(scene.ready, "all do")
 
 
 def test_who_is_connected_is_told_of_all_workers_at_once(scene: Scene) -> None:
@@ -132,4 +226,36 @@ def test_who_is_connected_is_told_of_all_workers_at_once(scene: Scene) -> None:
 
 def test_how_a_client_is_served_is_told_where_the_workers_agree(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "revision").write_text("7")
-    assert started(scene).page("/explain") == (200, '{"gateway": "gw-1", "revision": "7"}\n')
+    _, text = started(scene).page("/explain")
+    assert json.loads(text) == {"gateway": "gw-1", "revision": 7, "leading": "east"}
+
+
+def test_where_workers_do_not_agree_on_how_a_client_is_served_each_says_what_it_does(
+    scene: Scene, tmp_path: Path
+) -> None:
+    # Given one that has not heard of a topic yet
+    (tmp_path / "revision").write_text("7")
+    (tmp_path / "1.leading").write_text("west")
+    # When
+    status, text = started(scene).page("/explain")
+    # Then
+    assert status == 200
+    other = {"gateway": "gw-1.1", "revision": 8, "leading": "west"}
+    assert json.loads(text) == {"gateway": "gw-1.0", "revision": 7, "leading": "east", "others": [other]}
+
+
+def test_the_pages_tell_of_the_workers_that_answer_and_name_the_one_that_hangs(scene: Scene, tmp_path: Path) -> None:
+    # Given
+    (tmp_path / "revision").write_text("7")
+    started(scene)
+    os.kill(scene.pids(0)[0], signal.SIGSTOP)
+    # When
+    (_, connected), (_, explained) = scene.page("/connections"), scene.page("/explain")
+    # Then
+    silent = {"gw-1.0": "worker 0 does not answer"}
+    assert [row["user"] for row in json.loads(connected)["connections"]] == ["1"]
+    assert json.loads(connected)["unanswered"] == silent
+    assert json.loads(explained) == {"gateway": "gw-1", "revision": 8, "leading": "east", "unanswered": silent}
+    # And where all hang, that is all there is to say
+    os.kill(scene.pids(1)[0], signal.SIGSTOP)
+    assert scene.page("/connections") == (503, '{"error": "worker 0 does not answer; worker 1 does not answer"}\n')
