@@ -8,7 +8,8 @@ The same for a batch that is on its way across a cut: a later one of its produce
 that crosses the cut while the first is sent again after a refusal, waits for it.
 
 Invariant: after a refused batch, the next one of its producer that is forwarded for that partition is the refused one,
-or one before it. The rule ends `FORGET_S` after it was refused last: its client has gone elsewhere.
+or one before it. The rule ends `FORGET_S` after it was refused last: its client has gone elsewhere. What was refused
+meanwhile, because it had to wait for that one, is then waited for in its turn.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ MAX_REMEMBERED = 100_000
 """Producers and partitions come from the wire."""
 
 
+MAX_WAITED_FOR = 8
+"""Batches of one producer and partition: more than a client has on its way there (5)."""
+
+
 class _Refused(NamedTuple):
     epoch: int
     sequence: int
@@ -37,50 +42,68 @@ class _Refused(NamedTuple):
 
 
 class ProducerOrder:
-    """The earliest batch that each producer has to send again, by partition."""
+    """The batches that each producer has to send again, by partition."""
 
     def __init__(self) -> None:
-        self.earliest: dict[tuple[Key, int], _Refused] = {}
-        """Of those that were refused."""
+        self.waited_for: dict[tuple[Key, int], list[_Refused]] = {}
+        """Those that were refused, of one epoch, the earliest first. The earliest was refused first, too: what comes
+        behind a batch that is refused now waits for that one anyway."""
         self._until = 0.0
         self.under_way: dict[tuple[Key, int], dict[tuple[int, int], float]] = {}
         """(epoch, base sequence) of what crosses a cut → when it departed last."""
 
     def watches(self, now: float) -> bool:
         """Whether any batch has to be looked at."""
-        if self.earliest and now > self._until:
-            self.earliest.clear()
-        return bool(self.earliest)
+        if self.waited_for and now > self._until:
+            self.waited_for.clear()
+        return bool(self.waited_for)
 
     def refused(self, key: Key, batch: Batch, now: float) -> None:
         """The batch is in no log, and its client sends it again."""
         if not _ordered(batch) or len(key[0]) > MAX_NAME:  # no topic is called so, and a hundred thousand fill memory
             return
-        place = (key, batch.producer_id)
-        earliest = self.earliest.get(place)
-        if (
-            earliest is None
-            or _expired(earliest, now)
-            or earliest.epoch < batch.producer_epoch
-            or (earliest.epoch == batch.producer_epoch and at_or_before(batch.base_sequence, earliest.sequence))
-        ):
-            if earliest is None and len(self.earliest) >= MAX_REMEMBERED:
-                self.earliest = {other: at for other, at in self.earliest.items() if not _expired(at, now)}
-                if len(self.earliest) >= MAX_REMEMBERED:
-                    self.earliest.clear()
-            self.earliest[place] = _Refused(batch.producer_epoch, batch.base_sequence, now)
-            self._until = now + FORGET_S
+        place, epoch, sequence = (key, batch.producer_id), batch.producer_epoch, batch.base_sequence
+        known = self._known(place, now)
+        if known and known[0].epoch > epoch:
+            return
+        if not known and len(self.waited_for) >= MAX_REMEMBERED:
+            self.waited_for = {
+                other: kept for other, refused in self.waited_for.items() if (kept := _kept(refused, now))
+            }
+            if len(self.waited_for) >= MAX_REMEMBERED:
+                self.waited_for.clear()
+        waited_for = [one for one in known if one.epoch == epoch and one.sequence != sequence]
+        waited_for = [one for one in waited_for if at_or_before(one.sequence, sequence)]
+        if len(waited_for) < MAX_WAITED_FOR:
+            waited_for.append(_Refused(epoch, sequence, now))
+        else:
+            waited_for[-1] = waited_for[-1]._replace(at=now)
+        self.waited_for[place] = waited_for
+        self._until = now + FORGET_S
 
     def admit(self, key: Key, batch: Batch, now: float) -> bool:
         """Lets a batch go on, which the caller forwards, or refuses anew. False: an earlier one has to come first."""
-        earliest = self.earliest.get((key, batch.producer_id))
-        if earliest is None or not _ordered(batch):
+        place = (key, batch.producer_id)
+        if place not in self.waited_for or not _ordered(batch) or not (known := self._known(place, now)):
             return True
-        same = earliest.epoch == batch.producer_epoch and not _expired(earliest, now)
-        if same and batch.base_sequence != earliest.sequence:
-            return at_or_before(batch.base_sequence, earliest.sequence)
-        del self.earliest[key, batch.producer_id]
+        epoch, sequence, _ = known[0]
+        if batch.producer_epoch < epoch:
+            return True  # for its broker to refuse: what is waited for is still to come
+        if batch.producer_epoch == epoch and batch.base_sequence != sequence:
+            return at_or_before(batch.base_sequence, sequence)
+        del self.waited_for[place]
         return True
+
+    def _known(self, place: tuple[Key, int], now: float) -> list[_Refused]:
+        """What is waited for of a producer; what is not any more is forgotten."""
+        refused = self.waited_for.get(place, [])
+        if refused and now - refused[0].at > FORGET_S:
+            refused = _kept(refused, now)
+            if refused:
+                self.waited_for[place] = refused
+            else:
+                del self.waited_for[place]
+        return refused
 
     def departed(self, key: Key, batch: Batch, now: float) -> None:
         """The batch goes to one cluster, and maybe to another one afterwards."""
@@ -140,5 +163,5 @@ def _ordered(batch: Batch) -> bool:
     return batch.magic == 2 and batch.producer_id >= 0 and batch.base_sequence >= 0
 
 
-def _expired(earliest: _Refused, now: float) -> bool:
-    return now - earliest.at > FORGET_S
+def _kept(refused: list[_Refused], now: float) -> list[_Refused]:
+    return [one for one in refused if now - one.at <= FORGET_S]

@@ -116,6 +116,58 @@ def test_a_batch_whose_client_went_elsewhere_is_waited_for_some_seconds_only() -
     assert codes(talk) == [0]
 
 
+def test_what_had_to_wait_for_one_that_never_comes_is_waited_for_in_its_turn() -> None:
+    """As behind a gateway that stood still: it refuses what an old connection has left in its sockets, while the client
+    has sent that through another gateway, and comes back here with later ones."""
+    # Given 5 was refused and is nobody's any more, and 9 has to wait for it, until just before it is forgotten
+    talk = without_lease(5)
+    talk.now += FORGET_S - 0.3
+    ask(talk, 9)
+    assert codes(talk) == [REFUSED]
+    # When 10, which was on its way behind 9, is read after that, then it does not overtake 9
+    talk.now += 0.1
+    ask(talk, 10)
+    assert codes(talk) == [REFUSED]
+    # And as soon as 9 comes again all of them pass
+    for sequence in (9, 10, 11):
+        ask(talk, sequence)
+    assert codes(talk) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("pipelined", [1, 5, 12])
+def test_a_client_that_came_back_from_elsewhere_never_leaves_a_gap_and_is_let_in_within_seconds(pipelined: int) -> None:
+    # Given a stale refusal, and a client that is far beyond it
+    talk, first = without_lease(5), 40
+    # When it sends what follows again and again, as clients do: in order, and what was refused first once more
+    for _ in range(20):
+        for sequence in range(first, first + pipelined):
+            ask(talk, sequence)
+            talk.now += 0.4 / pipelined
+        said = codes(talk)
+        # Then nothing passes behind one that did not
+        assert said == sorted(said)
+        if said[-1] == 0:
+            break
+    assert said == [0] * pipelined
+    assert talk.now < 100 + 2 * FORGET_S
+
+
+def test_a_late_batch_of_an_older_epoch_does_not_let_anything_overtake() -> None:
+    # Given the first batch of a new epoch was refused
+    talk = Talk(state(), lease=False)
+    ask(talk, 0, epoch=1)
+    assert codes(talk) == [REFUSED]
+    talk.lease.valid_until = 1e9
+    # When one of the epoch before comes by another connection, it is for the broker to refuse
+    ask(talk, 7, epoch=0)
+    assert codes(talk) == [0]
+    # Then the second of the new epoch still waits for the first
+    ask(talk, 1, epoch=1)
+    ask(talk, 0, epoch=1)
+    ask(talk, 1, epoch=1)
+    assert codes(talk) == [REFUSED, 0, 0]
+
+
 def test_a_request_with_many_partitions_loses_only_the_one_that_overtakes() -> None:
     talk = without_lease(5)
     body = produce(
@@ -171,7 +223,7 @@ def test_nothing_is_kept_of_topics_with_names_that_none_can_have() -> None:
     talk = Talk(state(), lease=False)
     for number in range(20):
         talk.ask(PRODUCE, 9, produce((f"{number}" + "x" * 30_000, 0, batch(producer_id=CLIENT_PID, sequence=number))))
-    assert not talk.session.shared.producer_order.earliest
+    assert not talk.session.shared.producer_order.waited_for
 
 
 def test_only_the_process_that_refused_a_batch_knows_what_has_to_come_first() -> None:
