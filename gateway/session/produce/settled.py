@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gateway.session.pending import Shifted
 from gateway.session.produce.producer_order import Key
-from gateway.session.produce.recalled import find_held
+from gateway.session.produce.recalled import find_held, is_outlived
 from gateway.session.request import Request
 from gateway.session.routes import Routes
 from gateway.session.shared import Shared
@@ -46,9 +46,10 @@ class Settled(NamedTuple):
         producer_id, term = batch.producer_id, self.term
         if term == 0 or not is_gateway_id(producer_id):
             return producer_id
-        if find_held(self.sequences, self.key, batch) is not None:
+        sequences, key = self.sequences, self.key
+        if find_held(sequences, key, batch) is not None or is_outlived(sequences, key[1], batch):
             return None
-        if self.asked and shared.terms.watched(self.key, term, producer_id, now):
+        if self.asked and shared.terms.watched(key, term, producer_id, now):
             return None
         return upstream_id(producer_id, term)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from gateway.session.commands import Inquire, LookUp
 from gateway.session.produce.producer_order import Key
-from gateway.session.produce.recalled import UNKNOWN_OFFSET, Missing, find_held, last_of
+from gateway.session.produce.recalled import UNKNOWN_OFFSET, Missing, find_held, is_outlived, last_of
 from gateway.session.produce.terms import opens
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
@@ -151,6 +151,8 @@ class Judgement:
                 if offset is Missing.NEVER:
                     return Duplicate(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET)
                 return Duplicate(ErrorCode.NONE, offset)
+            if is_outlived(sequences, partition, batch):
+                return Refusal.OUTLIVED
             # Where the origin could not be asked what it had, nobody knows what has to come first.
             asked = sequences is not None and sequences.terms.get(partition) == extent.term
             if asked and shared.terms.watched(key, extent.term, batch.producer_id, now):
