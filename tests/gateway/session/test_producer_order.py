@@ -152,6 +152,49 @@ def test_a_client_that_came_back_from_elsewhere_never_leaves_a_gap_and_is_let_in
     assert talk.now < 100 + 2 * FORGET_S
 
 
+def behind_a_late_answer(order: ProducerOrder | None = None) -> Talk:
+    """The refusal of 5 waits for its turn behind an answer that its broker owes; its fence is gone, and time too."""
+    talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))), producer_order=order)
+    ask(talk, 30, topic="other")
+    ask(talk, 5)
+    talk.follow(state(revision=2))
+    talk.wait(FORGET_S + 1)
+    assert not talk.answers()
+    return talk
+
+
+def test_a_batch_is_waited_for_as_long_as_its_client_cannot_know_that_it_was_refused() -> None:
+    talk = behind_a_late_answer()
+    # When the client sends the next one, which knows of nothing, then it waits for the first
+    ask(talk, 6)
+    (late,) = talk.asked(EAST)
+    talk.answer(EAST, late, produced(("other", 0, 0, 7)))
+    talk.wait(0.25)
+    assert [entry(answer)["error_code"] for answer in talk.answers()] == [0, REFUSED, REFUSED]
+    # And for some seconds more from then on
+    talk.now += FORGET_S - 0.5
+    ask(talk, 7)
+    for sequence in (5, 6, 7):
+        ask(talk, sequence)
+    assert codes(talk) == [REFUSED, 0, 0, 0]
+
+
+@pytest.mark.parametrize("end", ["client left", "connection closed", "cut off"])
+def test_what_can_be_told_to_nobody_any_more_is_waited_for_some_seconds_only(end: str) -> None:
+    order = ProducerOrder()
+    talk = behind_a_late_answer(order)
+    if end == "client left":
+        talk.take(talk.session.client_left(talk.now))
+    elif end == "connection closed":
+        talk.session.tell_nobody(talk.now)
+    else:
+        talk.take(talk.session.give_up("east", talk.now))
+    other = Talk(state(revision=2), producer_order=order)
+    other.now = talk.now + FORGET_S + 0.1
+    ask(other, 9)
+    assert codes(other) == [0]
+
+
 def test_a_late_batch_of_an_older_epoch_does_not_let_anything_overtake() -> None:
     # Given the first batch of a new epoch was refused
     talk = Talk(state(), lease=False)
