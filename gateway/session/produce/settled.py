@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gateway.session.pending import Shifted
 from gateway.session.produce.producer_order import Key
-from gateway.session.produce.recalled import find_held, is_outlived
+from gateway.session.produce.recalled import find_held, last_of
 from gateway.session.request import Request
 from gateway.session.routes import Routes
 from gateway.session.shared import Shared
@@ -47,7 +47,8 @@ class Settled(NamedTuple):
         if term == 0 or not is_gateway_id(producer_id):
             return producer_id
         sequences, key = self.sequences, self.key
-        if find_held(sequences, key, batch) is not None or is_outlived(sequences, key[1], batch):
+        last = last_of(sequences, key[1], batch)
+        if last is not None and (batch.producer_epoch < last[0] or find_held(sequences, key, batch) is not None):
             return None
         if self.asked and shared.terms.watched(key, term, producer_id, now):
             return None

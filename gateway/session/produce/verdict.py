@@ -117,7 +117,8 @@ class Judgement:
                 continue
             outcome = self._judge(routes, key, batch) if leased else Refusal.LEASE
             if batch is not None and isinstance(outcome, Refusal):
-                self.has_to_come_first(key, batch)
+                if outcome is not Refusal.OUTLIVED:
+                    self.has_to_come_first(key, batch)
             elif batch is not None and outcome is None and transactional:
                 outcome = self._judge_issuer(batch)
             if outcome is not None:
