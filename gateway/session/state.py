@@ -433,6 +433,7 @@ class ConnectionState:
 
     def forget(self, pending: InFlight) -> None:
         """It is never answered. What brokers still say of it is dropped."""
+        self.shared.producer_order.told(pending.refused, self.now)
         if pending in self.queue:
             self.queue.remove(pending)
         if isinstance(pending, Gathered):

@@ -27,12 +27,11 @@ Key = tuple[bytes, int]
 FORGET_S = 5.0
 """Clients come back within their `retry.backoff.max.ms` (1 s by default)."""
 LOST_S = 30.0
-"""Longer than a request takes: what has departed and never arrived is not waited for any more, nor what was refused and
-could not be told so."""
+"""Longer than a request takes: what has departed and never arrived is not waited for any more."""
+UNTOLD_S = 120.0
+"""Longer than clients wait for an answer. A connection that ends tells its client as well."""
 MAX_REMEMBERED = 100_000
 """Producers and partitions come from the wire."""
-
-
 MAX_WAITED_FOR = 8
 """Batches of one producer and partition: more than a client has on its way there (5)."""
 
@@ -82,9 +81,9 @@ class ProducerOrder:
         waited_for = [one for one in known if one.epoch == epoch and one.sequence != sequence]
         waited_for = [one for one in waited_for if at_or_before(one.sequence, sequence)]
         if len(waited_for) < MAX_WAITED_FOR:
-            waited_for.append(Refused(epoch, sequence, now + LOST_S))
+            waited_for.append(Refused(epoch, sequence, now + UNTOLD_S))
         else:
-            waited_for[-1].until = now + LOST_S
+            waited_for[-1].until = now + UNTOLD_S
         self.waited_for[place] = waited_for
         return waited_for[-1]
 

@@ -195,6 +195,25 @@ def test_what_can_be_told_to_nobody_any_more_is_waited_for_some_seconds_only(end
     assert codes(other) == [0]
 
 
+def test_a_refusal_whose_answer_was_lost_with_a_broker_is_waited_for_some_seconds_only() -> None:
+    # Given a request of which a part is refused, and another part is with a broker that dies
+    order = ProducerOrder()
+    talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))), producer_order=order)
+    body = produce(
+        ("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=5)),
+        ("other", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=3)),
+    )
+    talk.ask(PRODUCE, 9, body)
+    talk.lose(EAST)
+    # Then what follows by another connection waits, but not for long
+    other = Talk(state(revision=2), producer_order=order)
+    ask(other, 9)
+    assert codes(other) == [REFUSED]
+    other.now += FORGET_S
+    ask(other, 9)
+    assert codes(other) == [0]
+
+
 def test_a_late_batch_of_an_older_epoch_does_not_let_anything_overtake() -> None:
     # Given the first batch of a new epoch was refused
     talk = Talk(state(), lease=False)
