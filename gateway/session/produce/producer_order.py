@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from ha_core.plan.remembered import MAX_NAME
 from ha_core.wire.records import Batch
-from ha_core.wire.sequences import at_or_before
+from ha_core.wire.sequences import at_or_before, last_sequence
 
 Key = tuple[bytes, int]
 
@@ -100,9 +100,18 @@ class ProducerOrder:
         epoch, sequence = known[0].epoch, known[0].sequence
         if batch.producer_epoch < epoch:
             return True  # for its broker to refuse: what is waited for is still to come
-        if batch.producer_epoch == epoch and batch.base_sequence != sequence:
-            return at_or_before(batch.base_sequence, sequence)
-        del self.waited_for[place]
+        left: list[Refused] = []
+        if batch.producer_epoch == epoch:
+            if not at_or_before(batch.base_sequence, sequence):
+                return False
+            # No more than what it holds: it may come by a connection that its client has given up, and what was refused
+            # behind it by another one, with more on its way there.
+            last = last_sequence(batch.base_sequence, max(1, batch.records_count))
+            left = [one for one in known if not at_or_before(one.sequence, last)]
+        if left:
+            self.waited_for[place] = left
+        else:
+            del self.waited_for[place]
         return True
 
     def _known(self, place: tuple[Key, int], now: float) -> list[Refused]:

@@ -214,6 +214,27 @@ def test_a_refusal_whose_answer_was_lost_with_a_broker_is_waited_for_some_second
     assert codes(other) == [0]
 
 
+def test_what_was_refused_behind_a_batch_is_waited_for_though_that_one_comes_by_an_old_connection() -> None:
+    # Given three that were refused, and a fourth that is on its way behind them
+    talk = without_lease(5, 6, 7)
+    # When the first comes once more by a connection that its client has given up, before the fourth is read
+    ask(talk, 5)
+    ask(talk, 8)
+    # Then the fourth does not overtake the other two
+    assert codes(talk) == [0, REFUSED]
+    for sequence in (6, 7, 8):
+        ask(talk, sequence)
+    assert codes(talk) == [0, 0, 0]
+
+
+def test_a_batch_that_holds_what_several_refused_ones_held_is_all_that_is_waited_for() -> None:
+    talk = without_lease(5, 6, 7)
+    whole = batch(count=3, producer_id=CLIENT_PID, epoch=0, sequence=5)
+    talk.ask(PRODUCE, 9, produce(("orders", 0, whole)))
+    ask(talk, 8)
+    assert codes(talk) == [0, 0]
+
+
 def test_a_late_batch_of_an_older_epoch_does_not_let_anything_overtake() -> None:
     # Given the first batch of a new epoch was refused
     talk = Talk(state(), lease=False)
