@@ -58,7 +58,8 @@ def test_what_pipelines_send_again_behind_gateways_that_stood_still_is_in_the_lo
 ) -> None:
     # Given producers that pipeline, and a reader
     chance, name = random.Random(SEED), f"pipelines-{SEED}"
-    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
+    for cluster in ("west", "east"):  # the west's too: no move has to wait until so many are there
+        create_topic(bootstrap(stack, cluster), name, PARTITIONS)
     bind(stack, name, "east")
     run = make_run(stack, user=name)
     reader = run.start("confluent-consumer", "reader", name, group=name, settings=(SOON,))
