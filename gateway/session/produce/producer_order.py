@@ -80,10 +80,9 @@ class ProducerOrder:
                 self.waited_for.clear()
         waited_for = [one for one in known if one.epoch == epoch and one.sequence != sequence]
         waited_for = [one for one in waited_for if at_or_before(one.sequence, sequence)]
-        if len(waited_for) < MAX_WAITED_FOR:
-            waited_for.append(Refused(epoch, sequence, now + UNTOLD_S))
-        else:
-            waited_for[-1].until = now + UNTOLD_S
+        if len(waited_for) >= MAX_WAITED_FOR:
+            del waited_for[1]  # the latest are what the client has on its way now
+        waited_for.append(Refused(epoch, sequence, now + UNTOLD_S))
         self.waited_for[place] = waited_for
         return waited_for[-1]
 
