@@ -559,6 +559,7 @@ class ClientConnection:
             return
         self.ended = True
         self.session.let_go()
+        self.session.tell_nobody(clock.now())
         for timer in (self._wake, self._linger):
             if timer is not None:
                 timer.cancel()

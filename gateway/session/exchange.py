@@ -5,9 +5,12 @@ Invariant: of those that stand in line only the first is resumed, so they are do
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gateway.session import streaming
 from gateway.session.commands import BrokerLane
 from gateway.session.pending import Exchange, Frames, Gathered, Send, StandInLine
+from gateway.session.produce.producer_order import Refused
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 
@@ -19,14 +22,16 @@ def begin(
     topics: tuple[bytes, ...] = (),
     group: bytes | None = None,
     leased: bool = False,
+    refused: Sequence[Refused] = (),
 ) -> Gathered:
     """Starts the exchange that answers a request; the client waits for it from now on.
 
     :param topics: in whose logs it may leave traces.
     :param group: that it may change.
     :param leased: answers of brokers are read under the lease only.
+    :param refused: batches that its answer will refuse.
     """
-    pending = Gathered(request, topics, group, exchange=exchange, leased=leased)
+    pending = Gathered(request, topics, group, exchange=exchange, leased=leased, refused=refused)
     session.enqueue(pending)
     _resume(session, pending, None)
     return pending

@@ -102,7 +102,7 @@ def rest_went(session: ConnectionState, count: int, now: float) -> None:
 def _like_produce(
     session: ConnectionState, buf: bytearray, at: int, end: int, frame_end: int, now: float
 ) -> tuple[Flow | None, Change | None]:
-    if session.shared.producer_order.earliest:
+    if session.shared.producer_order.waited_for:
         return _NONE  # the long way knows whether any of them still counts
     for flow in session.flows:
         like = flow.like

@@ -16,11 +16,12 @@ its broker's, and nobody waits for ever.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.session.commands import BrokerLane
+from gateway.session.produce.producer_order import Refused
 from gateway.session.request import Request
 from ha_core.wire.fetch import Shifts
 from ha_core.wire.likeness import ProduceAnswerLike
@@ -86,6 +87,8 @@ class Pending:
     """The metrics' word for it."""
     due_at = 0.0
     """When it is to be looked at again."""
+    refused: Sequence[Refused] = ()
+    """Batches that its answer refuses."""
     request: Request
     basis: Basis | None
 
@@ -109,6 +112,7 @@ class Ready(Pending):
     lifts_with: str | None = None
     told: Gathered | Passed | None = None
     vouched: bool = False
+    refused: Sequence[Refused] = ()
 
     def changes(self) -> bool:
         return self.promises and not self.vouched
@@ -228,6 +232,7 @@ class Gathered(InFlight):
     outcome = "mapped"
     exchange: Exchange = field(kw_only=True)
     leased: bool = field(default=False, kw_only=True)
+    refused: Sequence[Refused] = field(default=(), kw_only=True)
     awaited: set[BrokerLane] = field(default_factory=set, init=False)
     clusters: set[str] = field(default_factory=set, init=False)
     sent: Send = field(default=Send({}), init=False)
@@ -236,7 +241,9 @@ class Gathered(InFlight):
     def ready(self, answer: Answer, now: float) -> Ready:
         due_at = now + answer.delay_s if answer.delay_s else 0.0
         self.sent = Send({})  # what was sent is kept no longer than it may be sent again
-        return Ready(self.request, answer.frame, due_at, basis=self.basis if answer.promises else None, told=self)
+        return Ready(
+            self.request, answer.frame, due_at, self.basis if answer.promises else None, told=self, refused=self.refused
+        )
 
     @property
     def dispensable(self) -> frozenset[BrokerLane]:

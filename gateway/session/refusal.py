@@ -40,6 +40,11 @@ class Refusal(Enum):
     ORDER = "order", "an earlier batch of its producer comes first"
     NEW_TERM = "new_term", "its producer has not opened the term"
     LOOK_UP = "look_up", "an earlier term holds the batch, and its offset is looked up"
+    OUTLIVED = (
+        "outlived",
+        "its producer has begun a newer epoch in an earlier term",
+        {Route.TOPIC: ErrorCode.INVALID_PRODUCER_EPOCH},
+    )
     FOREIGN_PRODUCER = (
         "foreign_producer",
         "another cluster issued the producer id, or nobody knows which",

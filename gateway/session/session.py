@@ -134,6 +134,7 @@ class Session(ConnectionState):
         """The client closed its connection, or it broke."""
         self.now = now
         self.life = self.life.client_left()
+        self.tell_nobody(now)
         if self.life.goes_on:
             streaming.give_up_rest(self)
         return self._decided()
@@ -256,6 +257,7 @@ class Session(ConnectionState):
         """Nobody is told of anything any more."""
         streaming.leave(self, cause, detail)
         self.life = self.life.client_left()
+        self.tell_nobody(self.now)
 
     def _untold(self, cluster: str | None) -> Iterator[InFlight]:
         """What this cluster has done, and the client is yet to be told of."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from gateway.session.client_ids import ByClientId
 from gateway.session.commands import (
@@ -26,6 +26,7 @@ from gateway.session.flow import MAX_FLOWS, Flow
 from gateway.session.life import OPEN, Life, Over
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
+from gateway.session.produce.producer_order import Refused
 from gateway.session.reading import Beginning, Delayed, Full, HalfSent, Turn, Verdict
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
@@ -353,13 +354,19 @@ class ConnectionState:
         self.shared.counts.requests[api_key, pending.outcome] += 1
 
     def reply(
-        self, request: Request, message: Message, outcome: str = "local", due_at: float = 0.0, fence: str | None = None
+        self,
+        request: Request,
+        message: Message,
+        outcome: str = "local",
+        due_at: float = 0.0,
+        fence: str | None = None,
+        refused: Sequence[Refused] = (),
     ) -> None:
         """An answer made here, in its turn."""
         self.shared.counts.requests[request.api_key, outcome] += 1
         if self.throttling.timed:
             message = self.throttling.replied(request, message, self.now)
-        self.queue.append(Ready(request, request.answer(message), due_at, lifts_with=fence))
+        self.queue.append(Ready(request, request.answer(message), due_at, lifts_with=fence, refused=refused))
         self._readied(due_at)
 
     def answer_nothing(self, request: Request, due_at: float) -> None:
@@ -397,13 +404,15 @@ class ConnectionState:
         refusals: Iterable[Refusal],
         what: Iterable[Hashable],
         fence: str | None = None,
+        batches: Sequence[Refused] = (),
     ) -> None:
         """Says refusals that are counted already: held for their fence, damped where the client asks again and again.
 
         :param what: was refused: partitions, or a kind of request.
+        :param batches: that have to come again.
         """
         hold_s = max(refusal.hold_s for refusal in refusals) or self.damping.refused(what)
-        self.reply(request, answer, "refused", self.now + hold_s, fence)
+        self.reply(request, answer, "refused", self.now + hold_s, fence, batches)
 
     def compose(
         self, request: Request, message: Message | bytes, ends: str | None = None, fence: str | None = None
@@ -416,8 +425,15 @@ class ConnectionState:
         identity = self.routes(request.client_id).identity
         self.emit(Compose(pending, request.api_key, request.api_version, identity, message))
 
+    def tell_nobody(self, now: float) -> None:
+        """The client is gone, or asks again by another connection, as if all that was refused had been told."""
+        for pending in self.queue:
+            if pending.refused:
+                self.shared.producer_order.told(pending.refused, now)
+
     def forget(self, pending: InFlight) -> None:
         """It is never answered. What brokers still say of it is dropped."""
+        self.shared.producer_order.told(pending.refused, self.now)
         if pending in self.queue:
             self.queue.remove(pending)
         if isinstance(pending, Gathered):
@@ -452,6 +468,8 @@ class ConnectionState:
             if ready.basis is not None and not ready.vouched and not self.vouch(ready.basis):
                 return
             queue.popleft()
+            if ready.refused:
+                self.shared.producer_order.told(ready.refused, self.now)
             if ready.frame and self.life.connected:
                 self.given_bytes += len(ready.frame)
                 self.out.append(ToClient(ready.frame))

@@ -14,7 +14,6 @@ from gateway.session.produce.settled import SettledTopic
 from gateway.session.produce.split import batches_at_cuts, split
 from gateway.session.produce.verdict import Judgement, batch_of_each, judge_head
 from gateway.session.reading import HalfSent
-from gateway.session.refusal import Refusal
 from gateway.session.request import Request, text
 from gateway.session.state import ConnectionState
 from ha_core.wire import RemoteProtocolError
@@ -47,7 +46,7 @@ def produce(session: ConnectionState, request: Request) -> None:
     elif crossing:
         _notice(session, request, scan, verdict.local)
         session.throttling.wrote(request, scan, session.now)
-        exchange.begin(session, request, split(verdict, scan, crossing), verdict.topics)
+        exchange.begin(session, request, split(verdict, scan, crossing), verdict.topics, refused=verdict.refused)
     else:
         _write(verdict, scan)
 
@@ -118,7 +117,7 @@ def _write(verdict: Judgement, scan: ProduceScan) -> InFlight | None:
     _notice(session, request, scan, verdict.local)
     session.throttling.wrote(request, scan, session.now)
     if scan.acks != 0 and (verdict.local or verdict.openers):
-        return exchange.begin(session, request, _written(verdict), verdict.topics)
+        return exchange.begin(session, request, _written(verdict), verdict.topics, refused=verdict.refused)
     if scan.acks != 0:
         settled = None
         if scan.transactional_id is None and (like := _like(session, request, scan)) is not None:
@@ -129,7 +128,7 @@ def _write(verdict: Judgement, scan: ProduceScan) -> InFlight | None:
         return pending
     session.send_unacknowledged(session.broker, verdict.frame(), verdict.topics, complete=True)
     if verdict.refusals:
-        _leave_unanswered(session, verdict.refusals[0])
+        _leave_unanswered(verdict)
     return None
 
 
@@ -158,14 +157,16 @@ def _answer(verdict: Judgement, scan: ProduceScan) -> None:
     """Answers a request of which nothing is forwarded: refused, or held by earlier terms."""
     session, request, refusals = verdict.session, verdict.request, verdict.refusals
     if scan.acks == 0 and refusals:
-        _leave_unanswered(session, refusals[0])
+        _leave_unanswered(verdict)
     elif refusals:
-        session.answer_refused(request, verdict.answer({}), refusals, verdict.batches, verdict.fence)
+        session.answer_refused(request, verdict.answer({}), refusals, verdict.batches, verdict.fence, verdict.refused)
     elif scan.acks != 0:
         session.reply(request, verdict.answer({}))
 
 
-def _leave_unanswered(session: ConnectionState, refusal: Refusal) -> None:
+def _leave_unanswered(verdict: Judgement) -> None:
     """There is no answer to say a refusal in. A broker that is not the leader of a partition writes the others, and
     closes the connection: what came before is executed and answered."""
-    streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, f"produce with acks=0 was refused: {refusal.words}")
+    session, why = verdict.session, verdict.refusals[0].words
+    session.shared.producer_order.told(verdict.refused, session.now)
+    streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, f"produce with acks=0 was refused: {why}")

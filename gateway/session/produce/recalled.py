@@ -80,3 +80,10 @@ def find_held(sequences: LastSequences | None, key: Key, batch: Batch) -> Held |
     if last is None or last[0] != epoch or not at_or_before(last_sequence(sequence, count), last[1]):
         return None
     return Held(*key, batch.producer_id, epoch, sequence, batch.records_count, batch.base_timestamp)
+
+
+def is_outlived(sequences: LastSequences | None, partition: int, batch: Batch) -> bool:
+    """Whether its producer had begun a newer epoch in an earlier term: what it wrote in that one may be this again. The
+    broker of that term would refuse it, and that of a newer one does not know."""
+    last = last_of(sequences, partition, batch)
+    return last is not None and batch.producer_epoch < last[0]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gateway.session.pending import Shifted
 from gateway.session.produce.producer_order import Key
-from gateway.session.produce.recalled import find_held
+from gateway.session.produce.recalled import find_held, last_of
 from gateway.session.request import Request
 from gateway.session.routes import Routes
 from gateway.session.shared import Shared
@@ -46,9 +46,11 @@ class Settled(NamedTuple):
         producer_id, term = batch.producer_id, self.term
         if term == 0 or not is_gateway_id(producer_id):
             return producer_id
-        if find_held(self.sequences, self.key, batch) is not None:
+        sequences, key = self.sequences, self.key
+        last = last_of(sequences, key[1], batch)
+        if last is not None and (batch.producer_epoch < last[0] or find_held(sequences, key, batch) is not None):
             return None
-        if self.asked and shared.terms.watched(self.key, term, producer_id, now):
+        if self.asked and shared.terms.watched(key, term, producer_id, now):
             return None
         return upstream_id(producer_id, term)
 

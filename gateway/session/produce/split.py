@@ -78,7 +78,7 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
 
     frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
     answer = verdict.merged(frames[session.broker])
-    targets = _Targets(session, request, scan.timeout_ms, until, dict(entries(answer)), dict(crossing))
+    targets = _Targets(session, request, verdict, scan.timeout_ms, until, dict(entries(answer)), dict(crossing))
     # After one that still waits it is decided in its order: what comes first may be refused by then.
     if session.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
         yield StandInLine()
@@ -103,6 +103,7 @@ class _Targets:
 
     session: ConnectionState
     request: Request
+    verdict: Judgement
     timeout_ms: int
     until: float
     entries: dict[Key, Message]
@@ -215,4 +216,4 @@ class _Targets:
             self.session.count_refused((why,))
             why = why.code(self.request.api)
         self.entries[key].update(error_code=int(why), base_offset=-1)
-        self.session.shared.producer_order.refused(key, self.open_writes[key].batch, self.session.now)
+        self.verdict.has_to_come_first(key, self.open_writes[key].batch)

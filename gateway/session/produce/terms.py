@@ -115,6 +115,4 @@ def opens(batch: Batch, last: tuple[int, int] | None) -> bool:
     """
     if last is None or batch.producer_epoch > last[0]:
         return batch.base_sequence == 0
-    if batch.producer_epoch == last[0]:
-        return batch.base_sequence == following(last[1])
-    return True  # an epoch that is over: for the broker to refuse
+    return batch.producer_epoch == last[0] and batch.base_sequence == following(last[1])

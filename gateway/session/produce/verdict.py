@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.session.commands import Inquire, LookUp
-from gateway.session.produce.producer_order import Key
-from gateway.session.produce.recalled import UNKNOWN_OFFSET, Missing, find_held, last_of
+from gateway.session.produce.producer_order import Key, Refused
+from gateway.session.produce.recalled import UNKNOWN_OFFSET, Missing, find_held, is_outlived, last_of
 from gateway.session.produce.terms import opens
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
@@ -81,6 +81,7 @@ class Judgement:
     :ivar shifts: forwarded partitions whose answered offsets have to be raised by so much.
     :ivar openers: forwarded partitions whose (term, producer) is opened once the broker acknowledges.
     :ivar fence: operation whose fence refused something.
+    :ivar refused: batches that have to come again before later ones of their producers.
     """
 
     session: ConnectionState
@@ -90,6 +91,7 @@ class Judgement:
     shifts: dict[Key, int] = field(default_factory=dict)
     openers: dict[Key, tuple[int, int]] = field(default_factory=dict)
     fence: str | None = None
+    refused: list[Refused] = field(default_factory=list)
 
     @property
     def topics(self) -> tuple[bytes, ...]:
@@ -115,12 +117,19 @@ class Judgement:
                 continue
             outcome = self._judge(routes, key, batch) if leased else Refusal.LEASE
             if batch is not None and isinstance(outcome, Refusal):
-                self.session.shared.producer_order.refused(key, batch, self.session.now)
+                if outcome is not Refusal.OUTLIVED:
+                    self.has_to_come_first(key, batch)
             elif batch is not None and outcome is None and transactional:
                 outcome = self._judge_issuer(batch)
             if outcome is not None:
                 self.local[key] = outcome
         self.session.count_refused(self.refusals)
+
+    def has_to_come_first(self, key: Key, batch: Batch) -> None:
+        """A batch is refused: its client is told when the answer of the request has gone."""
+        refused = self.session.shared.producer_order.refused(key, batch, self.session.now)
+        if refused is not None:
+            self.refused.append(refused)
 
     def _judge(self, routes: Routes, key: Key, batch: Batch | None) -> Refusal | Duplicate | None:
         """Why the partition is not forwarded; None: it is."""
@@ -151,6 +160,8 @@ class Judgement:
                 if offset is Missing.NEVER:
                     return Duplicate(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET)
                 return Duplicate(ErrorCode.NONE, offset)
+            if is_outlived(sequences, partition, batch):
+                return Refusal.OUTLIVED
             # Where the origin could not be asked what it had, nobody knows what has to come first.
             asked = sequences is not None and sequences.terms.get(partition) == extent.term
             if asked and shared.terms.watched(key, extent.term, batch.producer_id, now):

@@ -116,6 +116,144 @@ def test_a_batch_whose_client_went_elsewhere_is_waited_for_some_seconds_only() -
     assert codes(talk) == [0]
 
 
+def test_what_had_to_wait_for_one_that_never_comes_is_waited_for_in_its_turn() -> None:
+    """As behind a gateway that stood still: it refuses what an old connection has left in its sockets, while the client
+    has sent that through another gateway, and comes back here with later ones."""
+    # Given 5 was refused and is nobody's any more, and 9 has to wait for it, until just before it is forgotten
+    talk = without_lease(5)
+    talk.now += FORGET_S - 0.3
+    ask(talk, 9)
+    assert codes(talk) == [REFUSED]
+    # When 10, which was on its way behind 9, is read after that, then it does not overtake 9
+    talk.now += 0.1
+    ask(talk, 10)
+    assert codes(talk) == [REFUSED]
+    # And as soon as 9 comes again all of them pass
+    for sequence in (9, 10, 11):
+        ask(talk, sequence)
+    assert codes(talk) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("stale", [1, 12])
+@pytest.mark.parametrize("pipelined", [1, 5, 12])
+def test_a_client_that_came_back_from_elsewhere_never_leaves_a_gap_and_is_let_in_within_seconds(
+    pipelined: int, stale: int
+) -> None:
+    # Given stale refusals, and a client that is far beyond them
+    talk, first = without_lease(*range(stale)), 40
+    # When it sends what follows again and again, as clients do: in order, and what was refused first once more
+    for _ in range(20):
+        for sequence in range(first, first + pipelined):
+            ask(talk, sequence)
+            talk.now += 0.4 / pipelined
+        said = codes(talk)
+        # Then nothing passes behind one that did not
+        assert said == sorted(said)
+        if said[-1] == 0:
+            break
+    assert said == [0] * pipelined
+    assert talk.now < 102 + FORGET_S
+
+
+def behind_a_late_answer(order: ProducerOrder | None = None) -> Talk:
+    """The refusal of 5 waits for its turn behind an answer that its broker owes; its fence is gone, and time too."""
+    talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))), producer_order=order)
+    ask(talk, 30, topic="other")
+    ask(talk, 5)
+    talk.follow(state(revision=2))
+    talk.wait(FORGET_S + 1)
+    assert not talk.answers()
+    return talk
+
+
+def test_a_batch_is_waited_for_as_long_as_its_client_cannot_know_that_it_was_refused() -> None:
+    talk = behind_a_late_answer()
+    # When the client sends the next one, which knows of nothing, then it waits for the first
+    ask(talk, 6)
+    (late,) = talk.asked(EAST)
+    talk.answer(EAST, late, produced(("other", 0, 0, 7)))
+    talk.wait(0.25)
+    assert [entry(answer)["error_code"] for answer in talk.answers()] == [0, REFUSED, REFUSED]
+    # And for some seconds more from then on
+    talk.now += FORGET_S - 0.5
+    ask(talk, 7)
+    for sequence in (5, 6, 7):
+        ask(talk, sequence)
+    assert codes(talk) == [REFUSED, 0, 0, 0]
+
+
+@pytest.mark.parametrize("end", ["client left", "connection closed", "cut off"])
+def test_what_can_be_told_to_nobody_any_more_is_waited_for_some_seconds_only(end: str) -> None:
+    order = ProducerOrder()
+    talk = behind_a_late_answer(order)
+    if end == "client left":
+        talk.take(talk.session.client_left(talk.now))
+    elif end == "connection closed":
+        talk.session.tell_nobody(talk.now)
+    else:
+        talk.take(talk.session.give_up("east", talk.now))
+    other = Talk(state(revision=2), producer_order=order)
+    other.now = talk.now + FORGET_S + 0.1
+    ask(other, 9)
+    assert codes(other) == [0]
+
+
+def test_a_refusal_whose_answer_was_lost_with_a_broker_is_waited_for_some_seconds_only() -> None:
+    # Given a request of which a part is refused, and another part is with a broker that dies
+    order = ProducerOrder()
+    talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))), producer_order=order)
+    body = produce(
+        ("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=5)),
+        ("other", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=3)),
+    )
+    talk.ask(PRODUCE, 9, body)
+    talk.lose(EAST)
+    # Then what follows by another connection waits, but not for long
+    other = Talk(state(revision=2), producer_order=order)
+    ask(other, 9)
+    assert codes(other) == [REFUSED]
+    other.now += FORGET_S
+    ask(other, 9)
+    assert codes(other) == [0]
+
+
+def test_what_was_refused_behind_a_batch_is_waited_for_though_that_one_comes_by_an_old_connection() -> None:
+    # Given three that were refused, and a fourth that is on its way behind them
+    talk = without_lease(5, 6, 7)
+    # When the first comes once more by a connection that its client has given up, before the fourth is read
+    ask(talk, 5)
+    ask(talk, 8)
+    # Then the fourth does not overtake the other two
+    assert codes(talk) == [0, REFUSED]
+    for sequence in (6, 7, 8):
+        ask(talk, sequence)
+    assert codes(talk) == [0, 0, 0]
+
+
+def test_a_batch_that_holds_what_several_refused_ones_held_is_all_that_is_waited_for() -> None:
+    talk = without_lease(5, 6, 7)
+    whole = batch(count=3, producer_id=CLIENT_PID, epoch=0, sequence=5)
+    talk.ask(PRODUCE, 9, produce(("orders", 0, whole)))
+    ask(talk, 8)
+    assert codes(talk) == [0, 0]
+
+
+def test_a_late_batch_of_an_older_epoch_does_not_let_anything_overtake() -> None:
+    # Given the first batch of a new epoch was refused
+    talk = Talk(state(), lease=False)
+    ask(talk, 0, epoch=1)
+    assert codes(talk) == [REFUSED]
+    talk.lease.valid_until = 1e9
+    # When one of the epoch before comes by another connection, it is for the broker to refuse
+    ask(talk, 7, epoch=0)
+    assert codes(talk) == [0]
+    # Then the second of the new epoch still waits for the first
+    ask(talk, 1, epoch=1)
+    ask(talk, 0, epoch=1)
+    ask(talk, 1, epoch=1)
+    assert codes(talk) == [REFUSED, 0, 0]
+
+
 def test_a_request_with_many_partitions_loses_only_the_one_that_overtakes() -> None:
     talk = without_lease(5)
     body = produce(
@@ -171,7 +309,7 @@ def test_nothing_is_kept_of_topics_with_names_that_none_can_have() -> None:
     talk = Talk(state(), lease=False)
     for number in range(20):
         talk.ask(PRODUCE, 9, produce((f"{number}" + "x" * 30_000, 0, batch(producer_id=CLIENT_PID, sequence=number))))
-    assert not talk.session.shared.producer_order.earliest
+    assert not talk.session.shared.producer_order.waited_for
 
 
 def test_only_the_process_that_refused_a_batch_knows_what_has_to_come_first() -> None:

@@ -222,6 +222,7 @@ def test_every_reason_has_a_label_of_its_own_and_a_line_on_the_page_for_operator
         (Refusal.LEASE, ApiKey.END_TXN, ErrorCode.NOT_COORDINATOR),
         (Refusal.MASKED, ApiKey.FETCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (Refusal.ELSEWHERE, ApiKey.TXN_OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR),
+        (Refusal.OUTLIVED, ApiKey.PRODUCE, ErrorCode.INVALID_PRODUCER_EPOCH),
         (Refusal.FOREIGN_PRODUCER, ApiKey.PRODUCE, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
         (Refusal.FOREIGN_PRODUCER, ApiKey.TXN_OFFSET_COMMIT, ErrorCode.ILLEGAL_GENERATION),
         (Refusal.NO_PRODUCER_ID, ApiKey.INIT_PRODUCER_ID, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.session.commands import Inquire
 from gateway.session.produce.terms import WINDOW_S
 from gateway.session.snapshot import Port
@@ -75,6 +77,35 @@ def test_a_producer_with_a_new_epoch_begins_at_zero() -> None:
     talk = after_the_cut()
     assert not send(talk, 337, epoch=1)
     assert send(talk, 0, epoch=1)
+
+
+@pytest.mark.parametrize("sequence", [0, 336, 337, 9000])
+def test_a_batch_of_an_epoch_that_was_left_in_an_earlier_term_is_refused_as_its_broker_would(sequence: int) -> None:
+    """It comes by a connection that its client has given up, through a gateway that stood still. What it holds was sent
+    again under the newer epoch, and the new term's broker, which knows neither, would take it."""
+    # Given a producer that was at epoch 1 when the term before ended
+    newer = HELD.model_copy(update={"partitions": {0: {CLIENT_PID: (1, 336)}}})
+    talk = Talk(state(), Port("west", 1))
+    talk.follow(state(moved(100, 7), sequences=newer, revision=2))
+    # When one of epoch 0 comes, which is no news by any sequence, then it is not forwarded
+    assert send_old(talk, sequence) == ErrorCode.INVALID_PRODUCER_EPOCH
+    # And its producer goes on
+    assert send(talk, 337, epoch=1)
+    assert send_old(talk, sequence) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert send(talk, 338, epoch=1)
+    # Nor is one by the fast path, once nothing is left to decide of its producer
+    assert send(talk, 339, epoch=1)
+    assert send_old(talk, sequence) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert not talk.session.shared.producer_order.waited_for
+
+
+def send_old(talk: Talk, sequence: int) -> int:
+    """The error of a batch of epoch 0 that is answered here."""
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=sequence))))
+    assert not talk.asked(WEST)
+    talk.wait(0.2)
+    code: int = entry(talk.answers()[0])["error_code"]
+    return code
 
 
 def test_a_term_that_was_opened_through_another_gateway_is_found_out_by_asking_the_cluster() -> None:
