@@ -102,13 +102,14 @@ def rest_went(session: ConnectionState, count: int, now: float) -> None:
 def _like_produce(
     session: ConnectionState, buf: bytearray, at: int, end: int, frame_end: int, now: float
 ) -> tuple[Flow | None, Change | None]:
-    if session.shared.producer_order.waited_for:
-        return _NONE  # the long way knows whether any of them still counts
+    waited_for = session.shared.producer_order.topics
     for flow in session.flows:
         like = flow.like
         if type(like) is ProduceLike and (places := like.partitions(buf, at, end, frame_end)):
             if not session.only_produce and (session.queue or session.unacknowledged):
                 return _NONE
+            if waited_for and not waited_for.keys().isdisjoint(flow.topics):
+                return _NONE  # the long way knows whether any of them still counts
             if flow.mapped is None:
                 return flow, None
             change = flow.mapped.settles(buf, places, end, session.shared, now)

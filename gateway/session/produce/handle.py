@@ -32,7 +32,7 @@ def produce(session: ConnectionState, request: Request) -> None:
     if scan.transactional_id is not None and not _may_write_in(session, request, scan, scan.transactional_id):
         return
     topics = {entry[0] for entry in scan.partitions}
-    ordinary = session.leased() and not transactional and not session.shared.producer_order.watches(session.now)
+    ordinary = session.leased() and not transactional and not session.shared.producer_order.watches(topics, session.now)
     if ordinary and routes.writes(topics):
         _pass(session, request, scan, topics)
         return
@@ -77,7 +77,7 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
     if not scan.complete and session.throttling.tells_topics_apart(request, session.now):
         return False
     topics = {entry[0] for entry in scan.partitions}
-    in_order = not session.shared.producer_order.watches(session.now)
+    in_order = not session.shared.producer_order.watches(topics if scan.complete else None, session.now)
     if in_order and (routes.plain or scan.complete) and routes.writes(topics):
         pending = _pass(session, request, scan, topics)
     elif scan.complete and len(scan.partitions) == 1:

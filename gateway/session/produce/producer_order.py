@@ -15,6 +15,7 @@ to wait for that one, is then waited for in its turn.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -55,16 +56,18 @@ class ProducerOrder:
         self.waited_for: dict[tuple[Key, int], list[Refused]] = {}
         """Those that were refused, of one epoch, the earliest first. What comes behind one that is refused now waits
         for that one anyway, so nothing that was refused before it is kept behind it."""
+        self.topics: Counter[bytes] = Counter()
+        """Of those, so that what is written to others is not held up while many topics move for hours."""
         self._look_at = 0.0
         self.under_way: dict[tuple[Key, int], dict[tuple[int, int], float]] = {}
         """(epoch, base sequence) of what crosses a cut → when it departed last."""
 
-    def watches(self, now: float) -> bool:
-        """Whether any batch has to be looked at."""
+    def watches(self, topics: Iterable[bytes] | None, now: float) -> bool:
+        """Whether batches of these topics have to be looked at; None: of any, as far as is known yet."""
         if self.waited_for and now >= self._look_at:
             self._forget(now)
             self._look_at = now + FORGET_S
-        return bool(self.waited_for)
+        return bool(self.topics) and (topics is None or not self.topics.keys().isdisjoint(topics))
 
     def refused(self, key: Key, batch: Batch, now: float) -> Refused | None:
         """The batch is in no log, and its client sends it again when it is told so (`told`)."""
@@ -78,12 +81,13 @@ class ProducerOrder:
             self._forget(now)
             if len(self.waited_for) >= MAX_REMEMBERED:
                 self.waited_for.clear()
+                self.topics.clear()
         waited_for = [one for one in known if one.epoch == epoch and one.sequence != sequence]
         waited_for = [one for one in waited_for if at_or_before(one.sequence, sequence)]
         if len(waited_for) >= MAX_WAITED_FOR:
             del waited_for[1]  # the latest are what the client has on its way now
         waited_for.append(Refused(epoch, sequence, now + UNTOLD_S))
-        self.waited_for[place] = waited_for
+        self._wait_for(place, waited_for)
         return waited_for[-1]
 
     def told(self, refused: Iterable[Refused], now: float) -> None:
@@ -107,10 +111,7 @@ class ProducerOrder:
             # behind it by another one, with more on its way there.
             last = last_sequence(batch.base_sequence, max(1, batch.records_count))
             left = [one for one in known if not at_or_before(one.sequence, last)]
-        if left:
-            self.waited_for[place] = left
-        else:
-            del self.waited_for[place]
+        self._wait_for(place, left)
         return True
 
     def _known(self, place: tuple[Key, int], now: float) -> list[Refused]:
@@ -118,14 +119,22 @@ class ProducerOrder:
         refused = self.waited_for[place]
         if now > refused[0].until:
             refused = _kept(refused, now)
-            if refused:
-                self.waited_for[place] = refused
-            else:
-                del self.waited_for[place]
+            self._wait_for(place, refused)
         return refused
+
+    def _wait_for(self, place: tuple[Key, int], refused: list[Refused]) -> None:
+        topic = place[0][0]
+        if refused:
+            self.topics[topic] += place not in self.waited_for
+            self.waited_for[place] = refused
+        elif self.waited_for.pop(place, None) is not None:
+            self.topics[topic] -= 1
+            if not self.topics[topic]:
+                del self.topics[topic]
 
     def _forget(self, now: float) -> None:
         self.waited_for = {place: kept for place, refused in self.waited_for.items() if (kept := _kept(refused, now))}
+        self.topics = Counter(topic for (topic, _), _ in self.waited_for)
 
     def departed(self, key: Key, batch: Batch, now: float) -> None:
         """The batch goes to one cluster, and maybe to another one afterwards."""

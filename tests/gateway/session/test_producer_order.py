@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from typing import Any
+
 import pytest
 
 from gateway.session.produce.producer_order import FORGET_S, ProducerOrder
+from gateway.session.produce.verdict import Judgement
 from gateway.session.snapshot import Port
 from ha_core.model import Fence, Topic
 from ha_core.model.producer import upstream_id
@@ -303,6 +308,47 @@ def test_what_was_crossing_a_cut_when_its_connection_broke_is_taken_at_once_when
     for sequence in (0, 1):
         cross(other, records(sequence))
     assert [batch.base_sequence for _, batch in arrived(other, WEST)] == [0, 1]
+
+
+def test_what_is_waited_for_in_one_topic_makes_nobody_look_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a producer of one topic, and one of another in which a batch was refused
+    talk = without_lease(5)
+    judged: list[Judgement] = []
+
+    def judge(verdict: Judgement, *arguments: Any, way: Any = Judgement.judge) -> None:
+        judged.append(verdict)
+        way(verdict, *arguments)
+
+    monkeypatch.setattr(Judgement, "judge", judge)
+    for sequence in range(3):
+        ask(talk, sequence, producer_id=CLIENT_PID + 1, topic="other")
+    # Then the batches of the first are passed without a look at them
+    assert codes(talk, "other") == [0, 0, 0]
+    assert not judged
+    # and those of the second are looked at, until all that was refused has come
+    for sequence in (6, 5, 6):
+        ask(talk, sequence)
+    assert codes(talk) == [REFUSED, 0, 0]
+    assert len(judged) == 3
+    assert not talk.session.shared.producer_order.topics
+
+
+def test_the_topics_in_which_something_is_waited_for_are_those_of_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given what is refused, comes again and is forgotten in any order, and little room for it
+    monkeypatch.setattr("gateway.session.produce.producer_order.MAX_REMEMBERED", 6)
+    order, chance, now = ProducerOrder(), random.Random(1), 0.0
+    for _ in range(3000):
+        key, now = (chance.choice([b"a", b"b", b"c"]), chance.randrange(3)), now + chance.choice([0.0, 0.1, 3.0])
+        data = batch(producer_id=chance.randrange(3), epoch=chance.randrange(2), sequence=chance.randrange(9))
+        (one,) = batches(data, 0, len(data))
+        if chance.random() < 0.5:
+            order.admit(key, one, now)
+        elif (refused := order.refused(key, one, now)) is not None:
+            order.told([refused], now)
+        watched = order.watches([key[0]], now)
+        # Then the topics are told that are in it
+        assert order.topics == Counter(topic for (topic, _), _ in order.waited_for)
+        assert watched == any(topic == key[0] for (topic, _), _ in order.waited_for)
 
 
 def test_nothing_is_kept_of_topics_with_names_that_none_can_have() -> None:
