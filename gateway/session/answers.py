@@ -11,7 +11,7 @@ from gateway.session.pending import Discarded, Gathered, InFlight, Passed, Patch
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import Upstream
 from ha_core.wire import ApiKey, RemoteProtocolError
-from ha_core.wire.fetch import FetchPatcher
+from ha_core.wire.fetch import SESSION_ID_BYTES, FetchPatcher, session_id_of
 
 PATIENCE_S = 2.0
 """An answer that is so late lets the gateway look at the clusters anew."""
@@ -26,7 +26,7 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
     while session.life.goes_on and pos < end:
         answer = upstream.answer
         if answer is None:
-            if end - pos < max(_HEAD.size, session.throttling.needs(_next(upstream), session.now)):
+            if end - pos < _HEAD.size or end - pos < _needs(session, _next(upstream), view, pos):
                 break
             answer = upstream.answer = _begin(session, upstream, view, pos)
         if answer is None or not (answer.basis is None or session.vouch(answer.basis)):
@@ -68,6 +68,8 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
     if isinstance(pending, Gathered):
         return None if pending.leased and _waits_for_lease(session) else Gathering(4 + size, pending=pending)
     assert isinstance(pending, Passed)
+    if pending.begins is not None:
+        pending.begins.id = session_id_of(view, pos, 4 + size, pending.request.api_version)
     throttling, read = session.throttling, None
     if throttling.quotas is not None:
         if session.queue[0] is pending or pending.request.api_key == ApiKey.PRODUCE:
@@ -85,6 +87,15 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
         patcher = FetchPatcher(pending.request.api_version, size, shifts, read)
         return Patching(pending.basis, patcher, pending, 4 + size, read)
     return Streaming(4 + size, pending.basis)
+
+
+def _needs(session: ConnectionState, pending: InFlight | Discarded | None, view: memoryview, pos: int) -> int:
+    """How many bytes of an answer have to be there before it may begin."""
+    needs = session.throttling.needs(pending, session.now)
+    if isinstance(pending, Passed) and pending.begins is not None:
+        # An answer that is shorter is none, and whoever reads it says so.
+        needs = max(needs, min(SESSION_ID_BYTES, 4 + _HEAD.unpack_from(view, pos)[0]))
+    return needs
 
 
 def _waits_for_lease(session: ConnectionState) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from struct import Struct
 
 from gateway.session.arriving import Streaming
-from gateway.session.fetch.here import patch
+from gateway.session.fetch.here import PatchedFetch, patch
 from gateway.session.flow import Change, Flow
 from gateway.session.life import Open
 from gateway.session.pending import Discarded, Passed, Patched, Pending, Shifted
@@ -21,7 +21,7 @@ from gateway.session.requests import MAX_REQUESTS
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import BETWEEN, Upstream
 from ha_core.wire import ApiKey, RemoteProtocolError
-from ha_core.wire.fetch import USUAL_VERSION, FetchPatcher, TopicEntries, patch_usual
+from ha_core.wire.fetch import SESSION_ID_BYTES, USUAL_VERSION, FetchPatcher, TopicEntries, patch_usual, session_id_of
 from ha_core.wire.likeness import FetchLike, ProduceLike
 
 _HEAD, _HEAD_BYTES = Struct(">ihhi").unpack_from, 12
@@ -127,17 +127,18 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
         like = flow.like
         if type(like) is FetchLike and (found := like.entries(buf, at, frame_end)) is not None:
             known = session.fetch_session
-            if flow.begins is not None:
-                known = flow.begins
-            elif flow.fetch_session is not known or (known is not None and len(known.topics) != len(flow.reads)):
+            if flow.begins is None and (
+                flow.fetch_session is not known or (known is not None and known.topics is not flow.reads)
+            ):
                 return _NONE
             if flow.routes is None:
                 return flow, None
             if session.queue:
                 return _NONE  # whether it may overtake what is under way is for `turns` to say
             version, body_at, named = flow.request.api_version, at + like.body_at, flow.named
-            entries, within = (TopicEntries(*found),) if named else (), None if known is None else flow.reads
-            change = patch(buf, body_at, version, named, entries, flow.routes, session.gaps, within)
+            entries = (TopicEntries(*found),) if named else ()
+            known = known if flow.begins is None else flow.begins.copy()
+            change = patch(buf, body_at, version, named, entries, flow.routes, session.gaps, known)
             return _NONE if change is None else (flow, change)
     return _NONE
 
@@ -182,7 +183,10 @@ def _pass(
         session.only_produce = False
         pending.in_session = flow.fetch_session is not None
         if flow.begins is not None:
-            session.fetch_session, pending.in_session = flow.begins.copy(), True
+            begun = change.session if type(change) is PatchedFetch else None
+            session.leave_fetch_session()
+            session.fetch_session = pending.begins = begun or flow.begins.copy()
+            pending.in_session = True
     queue.append(pending)
     upstream.queue.append(pending)
     shared.counts.requests[request.api_key, pending.outcome] += 1
@@ -259,6 +263,10 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             )
         ):
             break
+        if pending.begins is not None:
+            if after > end and end - pos < SESSION_ID_BYTES:
+                break
+            pending.begins.id = session_id_of(buf, pos, 4 + size, pending.request.api_version)
         if after > end:
             if type(pending) is not Passed:
                 break

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.session.commands import BrokerLane
+from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.produce.producer_order import Refused
 from gateway.session.request import Request
 from ha_core.wire.fetch import Shifts
@@ -153,6 +154,7 @@ class InFlight(Pending):
     :ivar group: the group that it changes.
     :ivar lane: the broker that keeps it in order with others.
     :ivar revision: of the state on which it was forwarded.
+    :ivar begins: the fetch session that begins with it: its answer says how the broker calls that.
     """
 
     request: Request
@@ -161,6 +163,7 @@ class InFlight(Pending):
     basis: Basis | None = field(default=None, init=False)
     lane: BrokerLane | None = field(default=None, init=False)
     revision: int = field(default=0, init=False)
+    begins: FetchSession | None = field(default=None, init=False)
     due_at: float = field(default=0.0, init=False)
 
     def changes(self) -> bool:

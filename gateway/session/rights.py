@@ -9,6 +9,7 @@ from typing import TypeVar
 from gateway.rights import MAX_TOLD, Denied, Gate, allows
 from gateway.session import answers
 from gateway.session.commands import Audit, BrokerLane
+from gateway.session.fetch.fetch_session import SESSION_ENDS, once_each
 from gateway.session.pending import Answer, Exchange, Passed, Send
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
@@ -69,10 +70,11 @@ def follow(session: ConnectionState, before: Rights | None) -> None:
     verdicts = session.verdicts
     if verdicts is None or session.snapshot.rights is before:
         return
+    reads = once_each(lambda topics: _reads(verdicts, topics))
     for pending in tuple(session.queue):
-        if isinstance(pending, Passed) and pending.reads and not _reads(verdicts, pending.reads):
+        if isinstance(pending, Passed) and not reads(pending.reads):
             answers.abandon(session, pending, pending.request.answer(_none_of(pending.in_session)))
-    if session.fetch_session is not None and not _reads(verdicts, session.fetch_session.topics):
+    if session.fetch_session is not None and not reads(session.fetch_session.topics):
         session.fetch_session.ends = True
     session.flush()
 
@@ -82,5 +84,5 @@ def _reads(verdicts: Verdicts, topics: Iterable[bytes]) -> bool:
 
 
 def _none_of(in_session: bool) -> Message:
-    error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND if in_session else ErrorCode.NONE
+    error = SESSION_ENDS if in_session else ErrorCode.NONE
     return {"error_code": int(error), "session_id": 0, "responses": []}

@@ -57,6 +57,20 @@ class Live(NamedTuple):
     shift: FetchShift
 
 
+def newest(topic: Topic, key: tuple[bytes, int], cluster: str | None) -> Live | None:
+    """The same of the partition of a topic, through a port of this cluster."""
+    partition = key[1]
+    if topic.damaged(partition) or topic.crosses(partition):
+        return None
+    extents = topic.extents(partition)
+    extent, only = extents[-1], len(extents) == 1
+    if extent.cluster != cluster:
+        return None
+    # Whoever comes from an older extent begins at the start, where records may be missing.
+    since = extent.start if only else extent.start + 1
+    return Live(key, since, FetchShift(extent.shift, log_start_unknown=not only))
+
+
 class GroupRoute(NamedTuple):
     coordinator: BrokerLane | None
     """Where the group's requests go: the port's own broker where its cluster coordinates the group, else the
@@ -198,16 +212,16 @@ class Routes:
         key = (name, partition)
         if key in self._lives:
             return self._lives[key]
-        live, topic = None, self.topic(name).topic
-        if topic is not None and not topic.damaged(partition) and not topic.crosses(partition):
-            extents = topic.extents(partition)
-            extent, only = extents[-1], len(extents) == 1
-            if self.here is not None and extent.cluster == self.here.cluster:
-                # Whoever comes from an older extent begins at the start, where records may be missing.
-                since = extent.start if only else extent.start + 1
-                live = Live(key, since, FetchShift(extent.shift, log_start_unknown=not only))
+        topic, here = self.topic(name).topic, self.here
+        live = None if topic is None or here is None else newest(topic, key, here.cluster)
         self._room.keep(self._lives, name, key, live)
         return live
+
+    @property
+    def reads_copies(self) -> bool:
+        """Whether there may be topics that whoever it is reads in the copy of a mirror."""
+        bindings = self.snapshot.view.bindings.get(self.identity.user)
+        return bindings is not None and bindings.read is not None
 
     def leader(self, cluster: str, topic: str, partition: int) -> BrokerLane | None:
         """Who can be asked for a partition in a cluster now."""

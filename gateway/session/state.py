@@ -180,6 +180,14 @@ class ConnectionState:
         """What was decided rested on another snapshot, or on who the client was."""
         self.routes_by_client.clear()
         self.flows = ()
+        if self.fetch_session is not None:
+            self.fetch_session.routes = None
+
+    def leave_fetch_session(self) -> None:
+        """The client has ended it, or is to begin anew."""
+        if self.fetch_session is not None:
+            self.fetch_session.routes = None
+        self.fetch_session = None
 
     def unlimited(self, request: Request) -> bool:
         """Whether it uses up no quota: those that do are counted one by one, and leave no flow."""

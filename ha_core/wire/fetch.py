@@ -187,6 +187,19 @@ class FetchEntries:
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
+SESSION_ID_BYTES = 19
+"""Of an answer, size first, up to behind the id of its fetch session."""
+
+
+def session_id_of(buf: bytearray | memoryview, at: int, size: int, version: int) -> int:
+    """The fetch session of an answer of `size` bytes, of which enough is in `buf` from `at` on; 0: it has none, or does
+    not say so where brokers do."""
+    tagged = version >= _FLEXIBLE
+    if version < 7 or size < SESSION_ID_BYTES or (tagged and buf[at + 8]):
+        return 0
+    return int(_INT.unpack_from(buf, at + 14 + tagged)[0])
+
+
 class FetchShift(NamedTuple):
     """What to do with one partition of the answer; offsets of -1 (unknown) always stay.
 

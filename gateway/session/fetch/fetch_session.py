@@ -2,16 +2,22 @@
 
 Requests name what is new, and answers what has changed. So of a partition that no request has named for hours it has
 to be known that it is still read where the session reads it: in the port's cluster, under the same map.
+
+It may name very many topics, so what is done with each of them is done once per state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gateway.session.request import text
-from gateway.session.routes import Routes
+from gateway.session.routes import Routes, newest
 from ha_core.model import Topic
+from ha_core.wire import ErrorCode, RemoteProtocolError
+from ha_core.wire.fetch import FetchShift
 
+SESSION_ENDS = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+"""What a client is told that has to begin anew."""
 MAX_NAME_BYTES = 249
 """Of a topic that can exist."""
 MAX_TOPICS = 40_000
@@ -19,31 +25,44 @@ MAX_TOPICS = 40_000
 
 
 class FetchSession:
-    """:ivar topics: by name their maps; None of one that is passed.
+    """:ivar id: what the broker calls it, once it has told: by another name the client means another session, of which
+        nobody knows here what is in it.
+    :ivar topics: their names. It is the same object until one more is named: all that wait for an answer share it.
     :ivar mapped: whether one of them has a map: then offsets are translated.
     :ivar ends: the next fetch must be a full one: it names too many topics, or some that are read in another way now.
+    :ivar routes: those of the newest state, if it is known that it stands there. A fetch under way for minutes must not
+        keep the state of its time.
     """
 
-    __slots__ = ("_revision", "ends", "mapped", "topics")
+    __slots__ = ("_cluster", "_maps", "_revision", "ends", "id", "mapped", "routes", "topics")
 
     def __init__(self) -> None:
-        self.topics: dict[bytes, Topic | None] = {}
+        self.id: int | None = None
+        self.topics: tuple[bytes, ...] = ()
         self.mapped = self.ends = False
+        self.routes: Routes | None = None
+        self._maps: dict[bytes, Topic | None] = {}
+        """None: it has none, and is passed."""
+        self._cluster: str | None = None
         self._revision = -1
 
     def add(self, names: Iterable[bytes], routes: Routes) -> None:
         """Topics that a request names."""
-        view = routes.snapshot.view
+        maps, view = self._maps, routes.snapshot.view
         for name in names:
             if len(name) <= MAX_NAME_BYTES:
-                topic = self.topics[name] = view.mapped(text(name))
+                topic = maps[name] = view.mapped(text(name))
                 self.mapped = self.mapped or topic is not None
-        self.ends = self.ends or len(self.topics) > MAX_TOPICS
+        if len(maps) != len(self.topics):
+            self.topics = tuple(maps)
+        self.ends = self.ends or len(maps) > MAX_TOPICS
+        self._cluster, self.routes = routes.port.cluster, routes
 
     def copy(self) -> FetchSession:
-        """Another one, in which is the same."""
+        """Another one, in which is the same; what the broker will call it nobody knows."""
         other = FetchSession()
-        other.topics, other.mapped, other.ends = self.topics.copy(), self.mapped, self.ends
+        other.topics, other.mapped, other.ends = self.topics, self.mapped, self.ends
+        other.routes, other._maps, other._cluster = self.routes, self._maps.copy(), self._cluster
         return other
 
     def stands(self, routes: Routes) -> bool:
@@ -51,12 +70,52 @@ class FetchSession:
         revision = routes.snapshot.view.revision
         if revision != self._revision:
             self._revision = revision
-            self.ends = self.ends or any(_changed(name, then, routes) for name, then in self.topics.items())
-        return not self.ends and not routes.closed
+            self.ends = self.ends or self._changed(routes)
+        if self.ends or routes.closed:
+            return False
+        self.routes = routes
+        return True
+
+    def _changed(self, routes: Routes) -> bool:
+        view, maps = routes.snapshot.view, self._maps
+        read_anew: dict[bytes, Topic] = {}
+        for (name, then), now in zip(maps.items(), map(view.topics.get, map(text, maps)), strict=True):
+            mapped = now if now is not None and (now is then or now.mapped) else None
+            if mapped is then:
+                continue
+            if mapped is None or mapped != then:
+                return True
+            read_anew[name] = mapped
+        maps.update(read_anew)
+        return routes.reads_copies and any(
+            routes.topic(name).mirror is not None for name, topic in maps.items() if topic is not None
+        )
+
+    def get(self, key: tuple[bytes, int], /) -> FetchShift | None:
+        """What is done to a partition that an answer names, as `Shifts` are asked."""
+        name, partition = key
+        topic = self._maps.get(name)
+        if topic is None:
+            if name in self._maps or len(name) > MAX_NAME_BYTES:
+                return None
+            live = None
+        elif self.routes is not None:
+            live = self.routes.live(name, partition)
+        else:
+            live = newest(topic, key, self._cluster)
+        if live is None:
+            raise RemoteProtocolError(f"a fetch session's answer names {text(name)}-{partition}, which is not in it")
+        return live.shift
 
 
-def _changed(name: bytes, then: Topic | None, routes: Routes) -> bool:
-    now = routes.snapshot.view.mapped(text(name))
-    if now is None or then is None:
-        return now is not then
-    return (now is not then and now != then) or routes.topic(name).mirror is not None
+def once_each(verdict: Callable[[tuple[bytes, ...]], bool]) -> Callable[[tuple[bytes, ...]], bool]:
+    """The same verdict on what requests under way read, looked for once for all that share their topics."""
+    found: dict[int, bool] = {}
+
+    def of(topics: tuple[bytes, ...]) -> bool:
+        known = found.get(id(topics))
+        if known is None:
+            known = found[id(topics)] = verdict(topics)
+        return known
+
+    return of

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gateway.session import answers, exchange, rights
 from gateway.session.commands import BrokerLane, Refresh
-from gateway.session.fetch.fetch_session import FetchSession
+from gateway.session.fetch.fetch_session import SESSION_ENDS, FetchSession, once_each
 from gateway.session.fetch.here import PatchedFetch, patch
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
 from gateway.session.flow import Flow
@@ -40,29 +42,29 @@ def fetch(session: ConnectionState, request: Request) -> None:
         return
     incremental = scan.session_id != 0 and scan.session_epoch > 0
     if not incremental:
-        session.fetch_session = None
+        session.leave_fetch_session()
     topics = scan.topics
     for topic in topics:
         if routes.plain or routes.topic(topic).no_fetch is not Refusal.DENIED:
             session.notice(request, "topic", topic, "fetch")
     known = session.fetch_session
-    if incremental and (known is None or not known.stands(routes)):
-        # One that began on another connection may hold topics that are translated.
+    if incremental and (known is None or known.id != scan.session_id or not known.stands(routes)):
+        # One that began on another connection, or before another one on this, may hold topics that are translated.
         _end_session(session, request)
     elif routes.reads(topics) and not (known is not None and known.mapped):
         _pass(session, request, scan, topics)
     elif known is None:
         _read(session, request, routes, scan)
-    elif (patched := _patch(session, request, routes, scan, (*known.topics, *topics))) is not None:
+    elif (patched := _patch(session, request, routes, scan, known)) is not None:
         _pass_patched(session, request, routes, scan, patched)
     else:
         _end_session(session, request)
 
 
 def _end_session(session: ConnectionState, request: Request) -> None:
-    """KIP-227: the client now sends all its partitions."""
-    session.fetch_session = None
-    session.reply(request, _empty(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    """The client now sends all its partitions."""
+    session.leave_fetch_session()
+    session.reply(request, _empty(SESSION_ENDS))
 
 
 def reads_here(session: ConnectionState, request: Request) -> bool:
@@ -72,14 +74,20 @@ def reads_here(session: ConnectionState, request: Request) -> bool:
 
 
 def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: list[bytes]) -> None:
-    in_session, reads = scan.session_epoch >= 0, tuple(topics)
+    in_session, reads, begins = scan.session_epoch >= 0, tuple(topics), None
     if in_session:
-        reads = _in_session(session, request, topics)
+        known = session.fetch_session
+        if known is None:
+            known = session.fetch_session = begins = FetchSession()
+        known.add(topics, session.routes(request.client_id))
+        reads = known.topics
     _remember(session, request, scan, reads)
     _keep_at_leader(request, scan)
     if session.throttling.quotas is not None:
         session.throttling.cut_fetch(request, reads, session.now)
-    session.pass_on(Passed(request, reads=reads, in_session=in_session), session.broker, request.frame)
+    pending = Passed(request, reads=reads, in_session=in_session)
+    pending.begins = begins
+    session.pass_on(pending, session.broker, request.frame)
 
 
 def _remember(
@@ -109,14 +117,6 @@ def _remember(
     session.remember(flow)
 
 
-def _in_session(session: ConnectionState, request: Request, topics: list[bytes]) -> tuple[bytes, ...]:
-    """The topics of the client's fetch session, to which a request adds these, or which begins with it."""
-    if session.fetch_session is None:
-        session.fetch_session = FetchSession()
-    session.fetch_session.add(topics, session.routes(request.client_id))
-    return tuple(session.fetch_session.topics)
-
-
 def _keep_at_leader(request: Request, scan: FetchScan) -> None:
     """KIP-392: a broker would send this consumer to a replica by its own node id, which is no virtual node."""
     if scan.rack_bytes:
@@ -130,10 +130,11 @@ def _empty(error: ErrorCode) -> Message:
 def _read(session: ConnectionState, request: Request, routes: Routes, scan: FetchScan) -> None:
     """Reads topics of which at least one is mapped, or elsewhere, or refuses all of them."""
     if not scan.forgets and scan.replica_id < 0:
-        begins = tuple(scan.topics) if scan.session_epoch == 0 else None
+        begins = FetchSession() if scan.session_epoch == 0 else None
         patched = _patch(session, request, routes, scan, begins)
         if patched is not None:
-            _pass_patched(session, request, routes, scan, patched)
+            session.fetch_session = begins
+            _pass_patched(session, request, routes, scan, patched, begins)
             return
     message = request.decode()
     asked = [topic["topic"].encode() for topic in message["topics"]]
@@ -164,27 +165,36 @@ def _read(session: ConnectionState, request: Request, routes: Routes, scan: Fetc
 
 
 def _patch(
-    session: ConnectionState, request: Request, routes: Routes, scan: FetchScan, in_session: tuple[bytes, ...] | None
+    session: ConnectionState, request: Request, routes: Routes, scan: FetchScan, within: FetchSession | None
 ) -> PatchedFetch | None:
-    """:param in_session: the topics of the fetch session that it belongs to."""
     if scan.entries is None or session.here is None:
         return None
     named, version = tuple(scan.topics), request.api_version
-    return patch(request.buf, request.body_at, version, named, scan.entries, routes, session.gaps, in_session)
+    return patch(request.buf, request.body_at, version, named, scan.entries, routes, session.gaps, within)
 
 
 def _pass_patched(
-    session: ConnectionState, request: Request, routes: Routes, scan: FetchScan, patched: PatchedFetch
+    session: ConnectionState,
+    request: Request,
+    routes: Routes,
+    scan: FetchScan,
+    patched: PatchedFetch,
+    begins: FetchSession | None = None,
 ) -> None:
-    if patched.in_session:
-        patched = patched._replace(reads=_in_session(session, request, scan.topics))
+    """:param begins: the fetch session that begins with it."""
+    known = session.fetch_session
+    if known is not None:
+        known.add(scan.topics, routes)
+        patched = patched._replace(reads=known.topics)
     reads = patched.reads
     _remember(session, request, scan, reads, routes)
     patched.write(request.buf)
     _keep_at_leader(request, scan)
     if session.throttling.quotas is not None:
         session.throttling.cut_fetch(request, reads, session.now)
-    session.pass_on(patched.pending(request), session.broker, request.frame)
+    pending = patched.pending(request)
+    pending.begins = begins
+    session.pass_on(pending, session.broker, request.frame)
 
 
 def _gather(session: ConnectionState, request: Request, message: Message, plan: FetchPlan) -> Exchange:
@@ -226,17 +236,20 @@ def wake_readers(session: ConnectionState, before: View) -> None:
     """Readers that wait where their topic has just left, and nothing is appended any more, are told to ask again. So
     are those whose answer has come and waits for the lease: it may hold what was appended after the topic had left."""
     after = session.snapshot.view
-    for pending in tuple(session.queue):
-        if isinstance(pending, Passed) and any(_left(topic, before, after) for topic in pending.reads):
-            error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND if pending.in_session else ErrorCode.NONE
+    left = once_each(lambda topics: any(_left(before, after, topics)))
+    for pending in tuple(session.queue) if after.topics is not before.topics else ():
+        if isinstance(pending, Passed) and left(pending.reads):
+            error = SESSION_ENDS if pending.in_session else ErrorCode.NONE
             answers.abandon(session, pending, pending.request.answer(_empty(error)))
     session.flush()
 
 
-def _left(topic: bytes, before: View, after: View) -> bool:
-    name = text(topic)
-    now, then = after.topics.get(name), before.topics.get(name)
-    return now is not None and now is not then and now.mapped and (then is None or then.partitions != now.partitions)
+def _left(before: View, after: View, topics: tuple[bytes, ...]) -> Iterator[bool]:
+    """Of each whether it is written elsewhere, or at other offsets, than before."""
+    names = [*map(text, topics)]
+    for then, now in zip(map(before.topics.get, names), map(after.topics.get, names), strict=True):
+        if now is not then and now is not None and now.mapped:
+            yield then is None or then.partitions != now.partitions
 
 
 # -- where an extent's log starts by now, when its first records are gone -------------------------------------------

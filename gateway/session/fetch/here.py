@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import Gap
 from gateway.session.pending import Patched
 from gateway.session.request import Request, text
 from gateway.session.routes import Routes
 from ha_core.model.extent import MAX_OFFSET
 from ha_core.plan.facts import Partition
-from ha_core.wire import RemoteProtocolError
 from ha_core.wire.fetch import FetchEntries, FetchShift, Shifts, TopicEntries, leave_session
 
 _ENTRIES = {version: FetchEntries(version) for version in range(4, 13)}
@@ -30,6 +30,7 @@ class PatchedFetch(NamedTuple):
     :ivar reads: topics that it waits for.
     :ivar offsets: by the position of their entry, those that the broker is asked for.
     :ivar shifts: what is done to its answer.
+    :ivar session: the fetch session that it belongs to, or begins; None: it is outside of any.
     """
 
     body_at: int
@@ -37,32 +38,17 @@ class PatchedFetch(NamedTuple):
     reads: tuple[bytes, ...]
     offsets: Sequence[tuple[int, int]]
     shifts: Shifts
-    in_session: bool
+    session: FetchSession | None
 
     def pending(self, request: Request) -> Patched:
-        return Patched(request, reads=self.reads, in_session=self.in_session, shifts=self.shifts)
+        return Patched(request, reads=self.reads, in_session=self.session is not None, shifts=self.shifts)
 
     def write(self, buf: bytearray) -> None:
-        if not self.in_session:
+        if self.session is None:
             leave_session(buf, self.body_at, self.version)
         write = _ENTRIES[self.version].write
         for at, offset in self.offsets:
             write(buf, at, offset)
-
-
-class _EveryShift(NamedTuple):
-    """Of all partitions that an answer in a session may name."""
-
-    routes: Routes
-
-    def get(self, key: tuple[bytes, int], /) -> FetchShift | None:
-        name, partition = key
-        if self.routes.topic(name).topic is None:
-            return None
-        live = self.routes.live(name, partition)
-        if live is None:
-            raise RemoteProtocolError(f"a fetch session's answer names {text(name)}-{partition}, which is not in it")
-        return live.shift
 
 
 def patch(
@@ -73,11 +59,11 @@ def patch(
     entries: Sequence[TopicEntries],
     routes: Routes,
     gaps: Mapping[Partition, Gap],
-    session: tuple[bytes, ...] | None = None,
+    session: FetchSession | None = None,
 ) -> PatchedFetch | None:
     """How a fetch that names these topics is patched; None: it needs a plan.
 
-    :param session: the topics of the fetch session that it belongs to, and that stands; None: it is a full fetch.
+    :param session: the fetch session that stands and that it belongs to, or that it begins; None: it is of none.
     """
     entry, offsets, shifts = _ENTRIES[version], list[tuple[int, int]](), dict[tuple[bytes, int], FetchShift]()
     for topic, (first_at, partitions) in zip(topics, entries, strict=True):
@@ -96,5 +82,5 @@ def patch(
                 shifts[live.key] = live.shift
             at += entry.bytes
     if session is not None:
-        return PatchedFetch(body_at, version, session, offsets, _EveryShift(routes), True)
-    return PatchedFetch(body_at, version, topics, offsets, shifts, False) if offsets else None
+        return PatchedFetch(body_at, version, session.topics, offsets, session, session)
+    return PatchedFetch(body_at, version, topics, offsets, shifts, None) if offsets else None

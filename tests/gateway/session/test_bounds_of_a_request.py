@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from gateway.session.commands import Cause
-from ha_core.wire import encode_request
+from ha_core.wire import encode_request, encode_response
 from tests.gateway.session.coordination import request
-from tests.gateway.session.talk import Talk, snapshot, topology
+from tests.gateway.session.talk import EAST, Talk, snapshot, topology
 
 PRODUCE, FETCH, OFFSET_FETCH = 0, 1, 9
 
@@ -71,6 +71,8 @@ def test_a_fetch_session_of_names_without_end_is_begun_anew() -> None:
     for n in range(5):
         names = [b"%d-%d" % (n, m) for m in range(10_000)]
         talk.send(fetch_of(names, 1, epoch=n))
+        assert session.fetch_session is not None
+        talk.broker_sends(EAST, encode_response(FETCH, 11, 1, struct.pack(">ihii", 0, 0, 1, 0)))
     # When the session has more of them than one request can name
     talk.send(fetch_of([b"one-more"], 1, epoch=5))
     # Then it has to begin anew, and nothing of it is kept

@@ -8,6 +8,7 @@ import google_crc32c
 import pytest
 
 from gateway.session.commands import Cause
+from gateway.session.fetch.fetch_session import SESSION_ENDS
 from gateway.session.produce.recalled import Held
 from gateway.session.refusal import MAX_HOLD_S
 from gateway.session.snapshot import Port
@@ -342,7 +343,7 @@ def test_a_fetch_session_that_holds_a_topic_is_renewed_when_the_topic_gets_a_map
     talk.follow(state(moved(), revision=2))
     talk.ask(FETCH, 12, {**fetch(session=(77, 1)), "topics": []})
     # Then the client is asked for all its partitions, and its session is off from there on
-    assert talk.answers()[0]["error_code"] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert talk.answers()[0]["error_code"] == SESSION_ENDS
     talk.ask(FETCH, 12, fetch(("orders", 0, 5), session=(0, 0)))
     (request,) = talk.asked(EAST)
     assert (request.body["session_id"], request.body["session_epoch"]) == (0, -1)
@@ -373,7 +374,7 @@ def test_a_reader_of_both_clusters_through_the_old_port_is_sent_to_the_new_leade
     assert entry(answer)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-@pytest.mark.parametrize(("session", "said"), [((0, -1), 0), ((0, 0), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)])
+@pytest.mark.parametrize(("session", "said"), [((0, -1), 0), ((0, 0), SESSION_ENDS)])
 def test_a_reader_that_waits_in_the_old_cluster_is_answered_at_the_cut(session: tuple[int, int], said: int) -> None:
     # Given a consumer at the end of the log, waiting for records
     talk = Talk(state())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.session import fast_path
@@ -114,7 +115,7 @@ def ask(habit: Habit, correlation: int, sessions: list[int]) -> bytes:
         named = [(topic, partition, chance.randrange(1000)) for partition in range(chance.choice([0, 1, 1, 1, 1, 2]))]
         epoch = (0, -1)
         if version >= 7 and habit.in_sessions:
-            epoch = (sessions[-1], chance.randrange(1, 5)) if sessions and chance.random() < 0.6 else (0, 0)
+            epoch = (sessions[-1], chance.randrange(1, 5)) if sessions and chance.random() < 0.8 else (0, 0)
         body = fetch(*named, session=epoch)
         body["rack_id"] = habit.usual("", "zone-a")
     frame = encode_request(key, version, correlation, client, encode(key, version, "request", body))
@@ -140,11 +141,13 @@ def answer(frame: bytes, chance: random.Random, sessions: list[int]) -> bytes | 
         if chance.random() < 0.02:
             chance.choice(chance.choice(said["responses"])["partition_responses"])["error_message"] = "why"
     elif key == FETCH:
-        outside = version < 7 or decode(key, version, "request", frame[header.body_at :])["session_epoch"] < 0
-        if not sessions or chance.random() < 0.05:
-            sessions.append(chance.randrange(1, 1 << 20))
+        asked = decode(key, version, "request", frame[header.body_at :])
+        session_id = asked["session_id"] if version >= 7 else 0
+        if version >= 7 and asked["session_epoch"] == 0:
+            session_id = chance.randrange(1, 1 << 20)
+            sessions.append(session_id)
         records = batch(payload=b"r" * chance.choice([1, 300, 5000]))
-        said = fetched(("orders", 0, 9, records), session_id=0 if outside else sessions[-1])
+        said = fetched(("orders", 0, 9, records), session_id=session_id)
     elif key == HEARTBEAT:
         said = {"error_code": 0}
     else:
@@ -235,6 +238,11 @@ class Play:
                 self.each(lambda talk, lane=lane, said=said: talk.broker_sends(lane, said))  # type: ignore[misc]
 
 
+def said(end: object) -> str:
+    """Where something wrong lies is said by its place in what had come, and the fast path has used some of that."""
+    return re.sub(r"\bbyte \d+", "byte", repr(end))
+
+
 def shape(talk: Talk) -> dict[str, Any]:
     """All of a session that later events depend on, and all that it has told."""
     session = talk.session
@@ -243,7 +251,7 @@ def shape(talk: Talk) -> dict[str, Any]:
     return {
         "to client": bytes(talk.to_client),
         "to brokers": {lane: bytes(data) for lane, data in talk.upstream.items()},
-        "closed": talk.closed,
+        "closed": said(talk.closed),
         "others": [repr(one) for one in talk.others if "token" not in repr(one)],
         "queue": [
             (type(one).__name__, one.request.api_key, one.request.correlation_id, one.basis)
@@ -257,8 +265,8 @@ def shape(talk: Talk) -> dict[str, Any]:
         },
         "reading": (reading.lane, reading.missing, reading.basis) if isinstance(reading, HalfSent) else type(reading),
         "rest": (bytes(session.carry), type(session.waits_for), session.headers_read, session.only_produce),
-        "life": session.life,
-        "fetch session": None if session.fetch_session is None else session.fetch_session.topics,
+        "life": said(session.life),
+        "fetch session": None if (known := session.fetch_session) is None else (known.id, known.topics, known.ends),
         "counts": session.shared.counts.requests,
         "refusals": session.shared.counts.refusals,
         "terms": repr(vars(talk.terms)),
@@ -267,6 +275,7 @@ def shape(talk: Talk) -> dict[str, Any]:
 
 
 @given(st.integers(0, 1 << 32))
+@example(200_600)  # the second of two requests that came together is damaged
 @settings(deadline=None, max_examples=250)
 def test_any_traffic_leaves_the_same_bytes_and_the_same_state(seed: int) -> None:
     play = Play(seed)
@@ -362,8 +371,9 @@ def test_a_fetch_session_that_has_named_too_many_topics_ends_with_the_next_fetch
     for talk in both_ways():
         # Given a fetch session that gets one topic more than may be
         talk.ask(FETCH, 12, fetch(("orders", 0, 1), ("other", 0, 1), session=(0, 0)))
+        talk.answer(EAST, talk.asked(EAST)[0], fetched(session_id=5))
         talk.ask(FETCH, 12, fetch(("third", 0, 1), session=(5, 1)))
-        assert len(talk.asked(EAST)) == 2
+        assert len(talk.asked(EAST)) == 1
         # When the client fetches the same again
         talk.ask(FETCH, 12, fetch(("third", 0, 2), session=(5, 2)))
         # Then it has to begin anew
@@ -375,7 +385,9 @@ def test_a_fetch_session_that_has_gone_is_kept_by_nothing() -> None:
     for session_id in range(1, 4):
         # Given a client that begins its session anew, again and again
         talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(0, 0)))
+        talk.answer(EAST, talk.asked(EAST)[-1], fetched(session_id=session_id))
         talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(session_id, 1)))
+        talk.answer(EAST, talk.asked(EAST)[0], fetched(session_id=session_id))
     # Then what was remembered is of the one that stands, and how another one would begin
     stands, begins = talk.session.flows
     assert stands.fetch_session is talk.session.fetch_session

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import UserDict
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gateway.session.fetch import handle
+from gateway.session.fetch.fetch_session import SESSION_ENDS
+from gateway.session.pending import Passed
 from gateway.session.snapshot import Port
-from ha_core.model import Crossing, Fence, View
+from ha_core.model import Crossing, Fence, Mirror, Topic, UserBindings, View
 from ha_core.model.cluster import Mask
-from ha_core.wire import ErrorCode
+from ha_core.wire import encode_response
 from tests.gateway.session.batch import batch
-from tests.gateway.session.messages import FETCH, fetch, fetched, moved, state
+from tests.gateway.session.messages import CHUNKINGS, FETCH, fetch, fetched, moved, state
 from tests.gateway.session.talk import CLUSTERS, WEST, Talk, snapshot
 
 CUT, BASE = 100, 7
 """Client offset and offset of the cluster where the topic goes on: 93 lie between the two."""
-NOT_FOUND = int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
 
 def begun(*more: tuple[str, int, int], fast: bool = True) -> Talk:
@@ -75,7 +81,7 @@ def ended(talk: Talk, *named: tuple[str, int, int]) -> None:
     talk.ask(FETCH, 12, fetch(*named, session=(5, 1)))
     assert not talk.asked(WEST)
     (answer,) = talk.answers()
-    assert answer["error_code"] == NOT_FOUND
+    assert answer["error_code"] == SESSION_ENDS
 
 
 def test_a_session_ends_when_its_topic_moves_on() -> None:
@@ -136,3 +142,111 @@ def test_an_answer_that_names_what_no_reader_can_have_named_ends_the_connection(
     assert talk.closed is not None
     assert "orders-1, which is not in it" in talk.closed.detail
     assert not talk.answers()
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_client_that_goes_on_with_the_first_of_two_sessions_begins_anew(fast: bool) -> None:
+    # Given a connection with a session of a moved topic, and a later one of a topic that never moved
+    talk = begun(fast=fast)
+    talk.ask(FETCH, 12, fetch(("other", 0, 40), session=(0, 0)))
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("other", 0, 41, b""), session_id=6))
+    talk.answers()
+    # Then the first one is not passed on as if it were the second, with offsets of the broker
+    ended(talk)
+
+
+def test_a_client_that_goes_on_with_what_its_broker_has_not_begun_begins_anew() -> None:
+    talk = Talk(state(moved(CUT, BASE)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 110), session=(0, 0)))
+    talk.asked(WEST)
+    talk.ask(FETCH, 12, fetch(session=(5, 1)))
+    assert not talk.asked(WEST)
+
+
+@pytest.mark.parametrize("version", [7, 8, 9, 11, 12])
+@pytest.mark.parametrize("chunks", CHUNKINGS.values(), ids=CHUNKINGS)
+def test_a_session_is_known_by_its_id_however_the_answer_comes(version: int, chunks: Any) -> None:
+    # Given a session whose first answer has come in such pieces
+    talk = Talk(state(moved(CUT, BASE)), Port("west", 1), chunks=chunks)
+    talk.ask(FETCH, version, fetch(("orders", 0, 110), session=(0, 0)))
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 17, b""), session_id=5))
+    assert talk.answers()[0]["session_id"] == 5
+    # Then it goes on
+    talk.ask(FETCH, version, fetch(session=(5, 1)))
+    assert talk.asked(WEST)[0].body["session_id"] == 5
+
+
+@pytest.mark.parametrize("said", [b"", b"\0" * 9])
+def test_an_answer_too_short_for_what_it_has_to_say_ends_the_connection(said: bytes) -> None:
+    talk = Talk(state(moved(CUT, BASE)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 110), session=(0, 0)))
+    talk.broker_sends(WEST, encode_response(FETCH, 12, talk.asked(WEST)[0].correlation_id, said))
+    assert talk.closed is not None
+
+
+def test_an_answer_that_names_a_moved_topic_which_the_session_has_not_named_ends_the_connection() -> None:
+    more = moved(CUT, BASE).changed(name="more")
+    talk = Talk(state(moved(CUT, BASE), more), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 110), session=(0, 0)))
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("more", 0, 9, batch(8)), session_id=5))
+    assert talk.closed is not None
+    assert not talk.answers()
+
+
+def test_a_session_ends_when_its_reader_is_to_read_a_copy() -> None:
+    # Given a session of a topic that has a copy in the other cluster
+    mirror = Mirror.of("orders", "west", "east", "link", "2026-01-01T00:00:00Z", "test")
+    talk = begun()
+    shown = View(2, CLUSTERS, topics={"orders": moved(CUT, BASE)}, mirrors={mirror.key: mirror})
+    talk.follow(snapshot(shown))
+    talk.ask(FETCH, 12, fetch(session=(5, 1)))
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(session_id=5))
+    talk.answers()
+    # When its user is to read there
+    bindings = {"anonymous": UserBindings(user="anonymous", read="east")}
+    talk.follow(snapshot(replace(shown, revision=3, bindings=bindings)))
+    # Then it begins anew
+    ended(talk)
+
+
+class Table(UserDict[str, Topic]):
+    """One that can be followed."""
+
+
+def test_a_fetch_that_is_under_way_keeps_no_state_that_has_gone() -> None:
+    # Given fetches that wait for records, each sent under another state
+    talk, tables = begun(), []
+    for revision in range(2, 12):
+        table = Table({"orders": moved(CUT, BASE)})
+        tables.append(weakref.ref(table))
+        talk.follow(snapshot(View(revision, CLUSTERS, topics=table)))
+        del table
+        talk.ask(FETCH, 12, fetch(session=(5, revision)))
+    assert len(talk.session.queue) == 10
+    # Then of these states only the newest is there
+    assert [found() is not None for found in tables] == [False] * 9 + [True]
+    # And the answers are the client's all the same
+    for asked in talk.asked(WEST):
+        talk.answer(WEST, asked, fetched(("orders", 0, 18, batch(17)), session_id=5))
+    assert {given(answer)["high_watermark"] for answer in talk.answers()} == {111}
+
+
+def test_of_all_fetches_of_a_session_together_each_topic_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    left = handle._left
+
+    def counted(before: View, after: View, topics: tuple[bytes, ...]) -> Iterator[bool]:
+        looked_at.append(len(topics))
+        return left(before, after, topics)
+
+    monkeypatch.setattr(handle, "_left", counted)
+    # Given a client that has pipelined fetches of a session of many topics
+    talk = begun(*((f"topic-{number}", 0, 1) for number in range(100)))
+    for epoch in range(1, 21):
+        talk.ask(FETCH, 12, fetch(session=(5, epoch)))
+    # When something changes
+    talk.follow(state(moved(CUT, BASE), revision=2))
+    # Then they are gone through once, and not once for each of the fetches
+    assert looked_at == [101]
+    # Nor does each of these have names of its own
+    assert len({id(pending.reads) for pending in talk.session.queue if isinstance(pending, Passed)}) == 1

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.rights import Denied
 from gateway.session.commands import Audit, Compose, Saw
+from gateway.session.fetch.fetch_session import SESSION_ENDS
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Fence, Group, Topic, UserBindings
 from ha_core.model.access import AccessRule, User, access_rule
@@ -165,7 +166,7 @@ def test_a_reader_who_waits_is_told_to_ask_again_when_his_right_is_revoked() -> 
     talk.follow(ruled())
     # Then what the broker says later is dropped, and the session is over
     (told,) = talk.answers()
-    assert told["error_code"] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert told["error_code"] == SESSION_ENDS
     (waiting,) = talk.asked(EAST)
     talk.answer(EAST, waiting, fetched(("other", 0, 5, b"secret"), session_id=77))
     assert talk.answers() == []
@@ -185,7 +186,7 @@ def test_a_fetch_session_does_not_outlive_the_right_to_a_topic_in_it() -> None:
     talk.follow(ruled(READS))
     talk.ask(FETCH, 12, fetch(session=(77, 1)))
     # Then
-    assert talk.answers()[0]["error_code"] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert talk.answers()[0]["error_code"] == SESSION_ENDS
     assert not talk.asked(EAST)
 
 
