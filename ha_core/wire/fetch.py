@@ -157,9 +157,9 @@ def _pass_partitions(cursor: _Cursor) -> TopicEntries | None:
 
 
 def leave_session(buf: bytearray, body_at: int, version: int) -> None:
-    """Lets a full fetch be one outside of any fetch session."""
+    """Lets a full fetch be one outside of any fetch session. That which it names ends."""
     if version >= 7:
-        _TWO_INTS.pack_into(buf, body_at + _SESSION_AT, 0, -1)
+        _INT.pack_into(buf, body_at + _SESSION_AT + 4, -1)
 
 
 class FetchEntries:

@@ -16,8 +16,10 @@ from ha_core.model import Topic
 from ha_core.wire import ErrorCode, RemoteProtocolError
 from ha_core.wire.fetch import FetchShift
 
-SESSION_ENDS = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-"""What a client is told that has to begin anew."""
+SESSION_ENDS = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+"""What a client is told that has to begin anew. It names its old session then, so that the broker, which has room for a
+thousand, forgets it at once. FETCH_SESSION_ID_NOT_FOUND lets it lie there for two minutes, and in answer to the first
+fetch of a session lets franz-go do without sessions for good: that broker has no room for any."""
 MAX_NAME_BYTES = 249
 """Of a topic that can exist."""
 MAX_TOPICS = 40_000

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from gateway.session.fetch import handle
-from gateway.session.fetch.fetch_session import SESSION_ENDS
 from gateway.session.pending import Passed
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Fence, Mirror, Topic, UserBindings, View
 from ha_core.model.cluster import Mask
-from ha_core.wire import encode_response
+from ha_core.wire import ErrorCode, encode_response
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import CHUNKINGS, FETCH, fetch, fetched, moved, state
 from tests.gateway.session.talk import CLUSTERS, WEST, Talk, snapshot
@@ -81,7 +80,7 @@ def ended(talk: Talk, *named: tuple[str, int, int]) -> None:
     talk.ask(FETCH, 12, fetch(*named, session=(5, 1)))
     assert not talk.asked(WEST)
     (answer,) = talk.answers()
-    assert answer["error_code"] == SESSION_ENDS
+    assert answer["error_code"] == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
 def test_a_session_ends_when_its_topic_moves_on() -> None:
@@ -110,7 +109,7 @@ def test_a_session_ends_when_its_reader_goes_back_behind_the_cut() -> None:
     talk = begun()
     ended(talk, ("orders", 0, CUT - 1))
     # and the old cluster is asked then
-    talk.ask(FETCH, 12, fetch(("orders", 0, CUT - 1), session=(0, 0)))
+    talk.ask(FETCH, 12, fetch(("orders", 0, CUT - 1), session=(5, 0)))
     assert not talk.asked(WEST)
 
 
@@ -191,6 +190,18 @@ def test_an_answer_that_names_a_moved_topic_which_the_session_has_not_named_ends
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("more", 0, 9, batch(8)), session_id=5))
     assert talk.closed is not None
     assert not talk.answers()
+
+
+def test_a_broker_forgets_the_session_of_a_client_that_is_to_begin_anew() -> None:
+    # Given a session that has ended, since its reader goes back behind the cut in one topic
+    talk = begun(("other", 0, 40))
+    talk.follow(state(moved(CUT, BASE + 1), revision=2))
+    ended(talk)
+    # When the client sends all its partitions, and says which session it leaves
+    talk.ask(FETCH, 12, fetch(("orders", 0, 110), ("other", 0, 40), session=(5, 0)))
+    # Then its broker is told
+    (asked,) = talk.asked(WEST)
+    assert (asked.body["session_id"], asked.body["session_epoch"]) == (5, 0)
 
 
 def test_a_session_ends_when_its_reader_is_to_read_a_copy() -> None:
