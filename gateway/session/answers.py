@@ -11,7 +11,7 @@ from gateway.session.pending import Discarded, Gathered, InFlight, Passed, Patch
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import Upstream
 from ha_core.wire import ApiKey, RemoteProtocolError
-from ha_core.wire.fetch import SESSION_ID_BYTES, FetchPatcher, session_id_of
+from ha_core.wire.fetch_answer import SESSION_ID_BYTES, FetchPatcher, session_id_of
 
 PATIENCE_S = 2.0
 """An answer that is so late lets the gateway look at the clusters anew."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from gateway.session.pending import Basis, Gathered, Passed, Ready
-from ha_core.wire.fetch import FetchPatcher
+from ha_core.wire.fetch_answer import FetchPatcher
 
 
 @dataclass(slots=True, eq=False)

@@ -21,7 +21,8 @@ from gateway.session.requests import MAX_REQUESTS
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import BETWEEN, Upstream
 from ha_core.wire import ApiKey, RemoteProtocolError
-from ha_core.wire.fetch import SESSION_ID_BYTES, USUAL_VERSION, FetchPatcher, TopicEntries, patch_usual, session_id_of
+from ha_core.wire.fetch_answer import SESSION_ID_BYTES, USUAL_VERSION, FetchPatcher, patch_usual, session_id_of
+from ha_core.wire.fetch_request import TopicEntries
 from ha_core.wire.likeness import FetchLike, ProduceLike
 
 _HEAD, _HEAD_BYTES = Struct(">ihhi").unpack_from, 12

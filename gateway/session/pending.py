@@ -24,7 +24,7 @@ from gateway.session.commands import BrokerLane
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.produce.producer_order import Refused
 from gateway.session.request import Request
-from ha_core.wire.fetch import Shifts
+from ha_core.wire.fetch_answer import Shifts
 from ha_core.wire.likeness import ProduceAnswerLike
 from ha_core.wire.produce import patch_produce_response
 

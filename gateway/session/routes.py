@@ -19,7 +19,7 @@ from ha_core.plan.remembered import Remembered, Room
 from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
 from ha_core.plan.rights import Verdicts
 from ha_core.wire import APIS, ApiKey
-from ha_core.wire.fetch import FetchShift
+from ha_core.wire.fetch_answer import FetchShift
 
 _UNBOUND = UserBindings(user="anybody")
 

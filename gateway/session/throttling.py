@@ -28,7 +28,7 @@ from ha_core.model import identify
 from ha_core.model.quota import QuotaKind
 from ha_core.plan.quotas import Quotas
 from ha_core.wire import ApiKey
-from ha_core.wire.fetch import FetchPatcher
+from ha_core.wire.fetch_answer import FetchPatcher
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.throttle import bytes_before_throttle, client_waits, say_throttle, throttle_field
 

@@ -11,15 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ha_core.wire import ApiKey, RemoteProtocolError, decode, encode, encode_response
-from ha_core.wire.fetch import (
-    MAX_CARRY_BYTES,
-    FetchEntries,
-    FetchPatcher,
-    FetchShift,
-    leave_session,
-    patch_usual,
-    scan_fetch_request,
-)
+from ha_core.wire.fetch_answer import MAX_CARRY_BYTES, FetchPatcher, FetchShift, patch_usual
+from ha_core.wire.fetch_request import FetchEntries, leave_session, scan_fetch_request
 from ha_core.wire.records import shift_batches
 from ha_core.wire.schemas import SCHEMAS
 from tests.wire.samples import batch, cut_lists, damaged, legacy, message, seeds

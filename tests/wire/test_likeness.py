@@ -19,7 +19,7 @@ from ha_core.wire import (
     read_request_header,
     response_body_at,
 )
-from ha_core.wire.fetch import scan_fetch_request
+from ha_core.wire.fetch_request import scan_fetch_request
 from ha_core.wire.likeness import OUTSIDE, STANDING, FetchLike, ProduceAnswerLike, ProduceLike
 from ha_core.wire.produce import patch_produce_response, scan_produce
 from tests.gateway.session.messages import FETCH, PRODUCE, fetch, produce

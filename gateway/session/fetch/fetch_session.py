@@ -14,7 +14,7 @@ from gateway.session.request import text
 from gateway.session.routes import Routes, newest
 from ha_core.model import Topic
 from ha_core.wire import ErrorCode, RemoteProtocolError
-from ha_core.wire.fetch import FetchShift
+from ha_core.wire.fetch_answer import FetchShift
 
 SESSION_ENDS = ErrorCode.INVALID_FETCH_SESSION_EPOCH
 """What a client is told that has to begin anew. It names its old session then, so that the broker, which has room for a

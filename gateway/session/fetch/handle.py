@@ -17,7 +17,7 @@ from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
 from ha_core.model import View
 from ha_core.wire import ApiKey, ErrorCode
-from ha_core.wire.fetch import FetchScan, scan_fetch_request
+from ha_core.wire.fetch_request import FetchScan, scan_fetch_request
 from ha_core.wire.likeness import BEGINNING, OUTSIDE, STANDING, FetchLike
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
 

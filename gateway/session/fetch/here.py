@@ -19,7 +19,8 @@ from gateway.session.request import Request, text
 from gateway.session.routes import Routes
 from ha_core.model.extent import MAX_OFFSET
 from ha_core.plan.facts import Partition
-from ha_core.wire.fetch import FetchEntries, FetchShift, Shifts, TopicEntries, leave_session
+from ha_core.wire.fetch_answer import FetchShift, Shifts
+from ha_core.wire.fetch_request import FetchEntries, TopicEntries, leave_session
 
 _ENTRIES = {version: FetchEntries(version) for version in range(4, 13)}
 

@@ -25,7 +25,7 @@ from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import Hole, Place, locate
 from ha_core.plan.facts import Partition
 from ha_core.wire import APIS, ApiKey, ErrorCode
-from ha_core.wire.fetch import FetchShift
+from ha_core.wire.fetch_answer import FetchShift
 from ha_core.wire.records import shift_batches, trim
 
 STALE = frozenset(

@@ -19,7 +19,7 @@ from ha_core.model.cluster import Mask
 from ha_core.model.extent import MAX_OFFSET, append, identity
 from ha_core.plan.facts import Partition
 from ha_core.wire import decode, encode
-from ha_core.wire.fetch import scan_fetch_request
+from ha_core.wire.fetch_request import scan_fetch_request
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, fetch, fetched, moved, state
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot
