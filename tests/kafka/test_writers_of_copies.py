@@ -95,6 +95,7 @@ def test_nobody_but_its_copier_writes_to_a_copy_until_it_is_the_writer(
     west.await_access_rules(there=guards([topic]))
     assert error_of_writing(running, "west", topic) == DENIED
     look(environment)
+    west.await_access_rules(gone=guards([topic]))
     assert error_of_writing(running, "west", topic) is None
 
 
