@@ -57,7 +57,7 @@ Feed = tuple[Any, int, int]
 
 USUAL_VERSION = 12
 """The newest, in which nearly all clients fetch."""
-_USUAL, _USUAL_AT, _LEAST_USUAL = Struct(">ihqqqbi").unpack_from, 19, 22
+_USUAL, _USUAL_AT, _LEAST_USUAL = Struct(">ihqqqbi").unpack_from, 19, 21
 """What is said of a partition up to its records; where topics begin in a frame, and the least that it can hold."""
 
 
@@ -68,7 +68,7 @@ def patch_usual(buf: bytearray, at: int, end: int, topic: bytes, shifts: Shifts)
     :raises RemoteProtocolError: by `shifts`.
     """
     p = at + _USUAL_AT
-    if end - at < _LEAST_USUAL - 1 or buf[at + 8]:
+    if end - at < _LEAST_USUAL or buf[at + 8]:
         return False
     if buf[p] == 1:
         return p + 2 == end and not buf[p + 1]
