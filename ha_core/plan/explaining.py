@@ -27,6 +27,8 @@ class Leading:
     :ivar differs: the topic exists elsewhere only, and is served from there against what the bindings say.
     :ivar masked: why operators took the cluster out of service.
     :ivar exists_in: clusters that have the topic, as far as the gateway knows.
+    :ivar no_commits_in: where the client's groups keep their offsets, if the topic is known to be elsewhere only: it
+        refuses each commit. A group with a binding of its own keeps them where that says.
     """
 
     cluster: str | None
@@ -34,6 +36,7 @@ class Leading:
     differs: bool = False
     masked: str | None = None
     exists_in: tuple[str, ...] = ()
+    no_commits_in: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,15 @@ def _topic(
     view: View, identity: Identity, name: str, existing: Callable[[str], Collection[str]], zone: str
 ) -> tuple[Leading, Moved]:
     found = cluster_for_topic(view, identity, name, existing)
+    exists_in = tuple(sorted(existing(name)))
+    groups_in, _ = lead_group(view, identity, "")
     leading = Leading(
-        found.cluster, found.level, found.differs, _masked(view, found.cluster), tuple(sorted(existing(name)))
+        found.cluster,
+        found.level,
+        found.differs,
+        _masked(view, found.cluster),
+        exists_in,
+        groups_in if exists_in and groups_in not in exists_in else None,
     )
     topic = view.topics.get(name)
     if topic is None:

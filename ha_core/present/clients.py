@@ -72,6 +72,12 @@ def _led(leading: Mapping[str, Any]) -> Page:
         yield f"the topic exists in {', '.join(leading['exists_in'])}"
     if leading["differs"]:
         yield Marked("the bindings name another cluster, which has no such topic", "warning")
+    if leading.get("no_commits_in"):  # a gateway that has not been updated yet does not say it
+        yield Marked(
+            f"groups of such a client keep their offsets in {leading['no_commits_in']}, which has no such topic and "
+            "refuses each commit (UNKNOWN_TOPIC_OR_PARTITION): bind the client to the topic's cluster",
+            "warning",
+        )
     if leading["masked"] is not None:
         yield Marked(f"{leading['cluster']} is masked: {leading['masked']}", "warning")
 

@@ -68,6 +68,22 @@ def test_a_binding_to_a_cluster_without_the_topic_is_said_to_differ() -> None:
     assert (found.leading.cluster, found.leading.by, found.leading.differs) == ("east", "user", True)
 
 
+@pytest.mark.parametrize(
+    ("bindings", "holders", "no_commits_in"),
+    [
+        (BOUND, ("east",), "west"),
+        (None, ("west",), "east"),
+        (BOUND, ("east", "west"), None),
+        (None, ("east",), None),
+        (BOUND, (), None),  # nothing is known of the topic yet
+    ],
+)
+def test_a_reader_whose_groups_keep_offsets_where_the_topic_is_not_is_told_that_commits_are_refused(
+    bindings: UserBindings | None, holders: tuple[str, ...], no_commits_in: str | None
+) -> None:
+    assert explained(bindings=bindings, holders=holders).leading.no_commits_in == no_commits_in
+
+
 def test_a_mask_is_named_with_its_reason() -> None:
     assert explained(masked="east").leading.masked == "fire"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from stack.harness import Stack
 from tests.kit.running import bind, bootstrap, create_topic, switchyard
@@ -33,3 +33,24 @@ def test_a_connected_client_is_listed_and_its_way_explained(stack: Stack, name: 
     # And who has gone is listed no more
     del producer
     until(lambda: not switchyard(stack, "connections", "--client-id", f"HA#{name}#{name}")["connections"], "gone")
+
+
+def test_a_reader_whose_commits_are_refused_is_told_which_cluster_refuses_them(stack: Stack, name: str) -> None:
+    # Given a topic that lies in west only, and a reader whose groups keep their offsets in east
+    create_topic(bootstrap(stack, "west"), name)
+    bind(stack, name, "east")
+    until(lambda: switchyard(stack, "explain", name, "", name)["agree"], "all gateways follow the binding")
+    # When it commits
+    settings = {"bootstrap.servers": stack.bootstrap, "client.id": f"HA#{name}#{name}", "group.id": name}
+    reader = Consumer(settings)
+    with pytest.raises(KafkaException) as refused:
+        reader.commit(offsets=[TopicPartition(name, 0, 1)], asynchronous=False)
+    reader.close()
+    # Then that is refused, and operators see by whom
+    assert refused.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+
+    def refusing() -> set[str | None]:
+        found = switchyard(stack, "explain", name, "", name)
+        return {answer["leading"]["no_commits_in"] for answer in found["explanations"]}
+
+    until(lambda: refusing() == {"east"}, "all gateways have heard of the topic and say it")
