@@ -10,6 +10,7 @@ from gateway.session.commands import Drop, Refresh, ToClient
 from gateway.session.pending import Discarded, Gathered, InFlight, Passed, Patched, Shifted
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import Upstream
+from gateway.session.vouching import await_lease, leased, vouch
 from ha_core.wire import ApiKey, RemoteProtocolError
 from ha_core.wire.fetch_answer import SESSION_ID_BYTES, FetchPatcher, session_id_of
 
@@ -29,7 +30,7 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             if end - pos < _HEAD.size or end - pos < _needs(session, _next(upstream), view, pos):
                 break
             answer = upstream.answer = _begin(session, upstream, view, pos)
-        if answer is None or not (answer.basis is None or session.vouch(answer.basis)):
+        if answer is None or not (answer.basis is None or vouch(session, answer.basis)):
             upstream.blocked = True
             break
         stop = answer.feed(view, pos, end)
@@ -100,9 +101,9 @@ def _needs(session: ConnectionState, pending: InFlight | Discarded | None, view:
 
 def _waits_for_lease(session: ConnectionState) -> bool:
     """Whether what lies in a log must not be read now: somebody would be told."""
-    if not session.life.connected or session.leased():
+    if not session.life.connected or leased(session):
         return False
-    session.await_lease()
+    await_lease(session)
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.session import streaming
 from gateway.session.commands import Cause, NotServed
 from gateway.session.refusal import Refusal
+from gateway.session.refusing import answer_refused
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 from ha_core.wire import ApiKey, Route
@@ -35,5 +36,5 @@ def refuse(session: ConnectionState, request: Request) -> bool:
         streaming.leave(session, Cause.UNSUPPORTED, f"API key {request.api_key}: {refusal.words}")
         return True
     answer = api.denied(request.api_version, request.decode(), refusal.code(api), refusal.words)
-    session.answer_refused(request, answer, (refusal,), (request.api_key,))
+    answer_refused(session, request, answer, (refusal,), (request.api_key,))
     return True

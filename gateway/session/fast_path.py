@@ -20,6 +20,7 @@ from gateway.session.reading import HalfSent
 from gateway.session.requests import MAX_REQUESTS
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import BETWEEN, Upstream
+from gateway.session.vouching import stands
 from ha_core.wire import ApiKey, RemoteProtocolError
 from ha_core.wire.fetch_answer import SESSION_ID_BYTES, USUAL_VERSION, FetchPatcher, patch_usual, session_id_of
 from ha_core.wire.fetch_request import TopicEntries
@@ -83,7 +84,7 @@ def rest(session: ConnectionState, now: float) -> int:
         or session.unacknowledged
         or half.later
         or half.lane is not session.here
-        or not session.stands(half.basis)
+        or not stands(session, half.basis)
     ):
         return 0
     return half.missing
@@ -216,7 +217,7 @@ def rest_of_answer(session: ConnectionState, upstream: Upstream, now: float) -> 
         type(answer) is not Streaming
         or not _answers_pass(session)
         or (len(queue) > 1 and type(queue[1]) not in _IN_ORDER)
-        or not (answer.basis is None or session.stands(answer.basis))
+        or not (answer.basis is None or stands(session, answer.basis))
     ):
         return 0
     return answer.missing
@@ -257,7 +258,7 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             or not 4 <= size <= session.shared.limits.max_response_bytes
             or pending.due_at > now
             or now >= lease.valid_until
-            or not (pending.basis is None or session.stands(pending.basis))
+            or not (pending.basis is None or stands(session, pending.basis))
             or (
                 throttling.quotas is not None
                 and (pending.request.throttle_ms or throttling.charges(pending.request, now) is not None)

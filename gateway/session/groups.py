@@ -9,8 +9,10 @@ from gateway.session import answers, exchange, rights
 from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Passed
 from gateway.session.refusal import Refusal
+from gateway.session.refusing import refuse
 from gateway.session.request import Message, Request, text
 from gateway.session.state import ConnectionState
+from gateway.session.vouching import leased
 from ha_core.wire import ApiKey, ErrorCode
 
 
@@ -29,7 +31,7 @@ def group(session: ConnectionState, request: Request) -> None:
     elif not rights.member(session, request, name):
         return
     route = session.routes(request.client_id).group(name)
-    refusal = route.refusal if session.leased() else Refusal.LEASE
+    refusal = route.refusal if leased(session) else Refusal.LEASE
     if refusal is Refusal.NO_LEADER:
         session.emit(Refresh())
     if refusal is Refusal.FENCE and request.api.fenced is ErrorCode.NONE:
@@ -37,7 +39,7 @@ def group(session: ConnectionState, request: Request) -> None:
         session.reply(request, request.api.refusal(request.decode(), ErrorCode.NONE))
         return
     if refusal is not None:
-        session.refuse(request, request.decode(), refusal, route.fence)
+        refuse(session, request, request.decode(), refusal, route.fence)
         return
     assert route.coordinator is not None
     if request.api.use is not None:

@@ -14,6 +14,7 @@ from gateway.session.refusal import Refusal
 from gateway.session.request import Request
 from gateway.session.state import MAX_GIVEN_BYTES, ConnectionState
 from gateway.session.throttling import Throttled
+from gateway.session.vouching import leased
 from ha_core.wire import APIS, ApiKey, RemoteProtocolError, Route, read_request_header
 from ha_core.wire.frames import frame_size
 
@@ -134,7 +135,7 @@ def _handle(session: ConnectionState, request: Request) -> None:
 
 
 def _compose(session: ConnectionState, request: Request) -> None:
-    if request.api.by_map and not session.leased():
+    if request.api.by_map and not leased(session):
         # No retriable error fits them all; a client whose connection ends asks again.
         streaming.leave(session, Cause.LEASE_LOST, "a change of topics or groups came while the lease was lost")
         return

@@ -12,6 +12,7 @@ from gateway.session.commands import Audit, BrokerLane
 from gateway.session.fetch.fetch_session import SESSION_ENDS, once_each
 from gateway.session.pending import Answer, Exchange, Passed, Send
 from gateway.session.refusal import Refusal
+from gateway.session.refusing import answer_refused
 from gateway.session.request import Message, Request, text
 from gateway.session.state import ConnectionState
 from ha_core.plan.rights import Rights, Verdicts
@@ -33,7 +34,7 @@ def gate(session: ConnectionState, request: Request, message: Message) -> Gate |
         tell(session, request, found.denied)
         session.count_refused(Refusal.DENIED for _ in found.denied)
     if found.answer is not None:
-        session.answer_refused(request, found.answer, (Refusal.DENIED,), (request.api_key,))
+        answer_refused(session, request, found.answer, (Refusal.DENIED,), (request.api_key,))
     return found if found.answer is not None or found.amends else None
 
 

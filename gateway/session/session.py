@@ -124,7 +124,7 @@ class Session(ConnectionState):
     def tick(self, now: float) -> list[Command]:
         """The time of a `Wake` has come, or what an `AwaitLease` asked for."""
         self.now = now
-        self._awaits_lease = False
+        self.awaits_lease = False
         exchange.proceed(self)
         answers.look_for_unresponsive(self)
         self.flush()

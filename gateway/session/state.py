@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from gateway.session.client_ids import ByClientId
 from gateway.session.commands import (
-    AwaitLease,
     BrokerLane,
     Cause,
     Close,
@@ -25,7 +24,7 @@ from gateway.session.fetch.plan import Gap
 from gateway.session.flow import MAX_FLOWS, Flow
 from gateway.session.life import OPEN, Life, Over
 from gateway.session.open_transactions import OpenTransactions
-from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
+from gateway.session.pending import SEVERAL, Composed, Gathered, InFlight, Pending, Ready
 from gateway.session.produce.producer_order import Refused
 from gateway.session.reading import Beginning, Delayed, Full, HalfSent, Turn, Verdict
 from gateway.session.refusal import Refusal
@@ -35,6 +34,7 @@ from gateway.session.shared import Shared
 from gateway.session.snapshot import Port, Snapshot
 from gateway.session.throttling import Throttled, Throttling
 from gateway.session.upstream import Upstream
+from gateway.session.vouching import basis, stands, vouch
 from ha_core.model import ANONYMOUS, identify
 from ha_core.plan.facts import Partition
 from ha_core.plan.rights import Verdicts
@@ -57,9 +57,9 @@ class ConnectionState:
     """
 
     __slots__ = (
-        "_awaits_lease",
         "_waking",
         "address",
+        "awaits_lease",
         "buffered_bytes",
         "carry",
         "client_id",
@@ -114,7 +114,7 @@ class ConnectionState:
         self.fetch_session: FetchSession | None = None
         self.gaps: dict[Partition, Gap] = {}
         """By partition, where it is read now."""
-        self._awaits_lease = False
+        self.awaits_lease = False
         self.here = port.lane
         """The port's broker, where it has one."""
         self.only_produce = False
@@ -313,49 +313,11 @@ class ConnectionState:
         self.given_bytes = 0
         return out
 
-    def basis(self) -> Basis:
-        """What a request that is forwarded now rests on."""
-        lease = self.shared.lease
-        return lease.generation if lease.holds(self.now) else NO_LEASE, self.snapshot.view.revision
-
-    def leased(self) -> bool:
-        """Whether produce and requests of groups may be forwarded."""
-        return self.shared.lease.holds(self.now)
-
-    def stands(self, basis: Basis) -> bool | None:
-        """Whether no operation can have gone on without this gateway since then; None: it is not known yet.
-
-        What was forwarded was executed before its answer was read, and the clock was read after that: the same lease
-        held all the time, or under another one nothing at all was published in between.
-        """
-        lease = self.shared.lease
-        if not lease.holds(self.now):
-            return None
-        return basis[0] == lease.generation or basis[1] == self.snapshot.view.revision
-
-    def vouch(self, basis: Basis) -> bool:
-        """Lets the answer to what was forwarded then go to the client. False: it waits for the lease, or the session
-        ends: an operation may have read the end of the log before the record was in it."""
-        if not self.life.connected:
-            return True  # nobody is told
-        standing = self.stands(basis)
-        if standing is None:
-            self.await_lease()
-        elif standing is False:
-            self.close(Cause.LEASE_LOST, "what was forwarded may have been passed over by an operation")
-        return bool(standing)
-
-    def await_lease(self) -> None:
-        """A `tick` comes when the lease is back."""
-        if not self._awaits_lease:
-            self._awaits_lease = True
-            self.emit(AwaitLease())
-
     def enqueue(self, pending: InFlight | Composed) -> None:
         """A request that is about to be forwarded or composed."""
         api_key = pending.request.api_key
         if APIS[api_key].vouched or (APIS[api_key].told_leased and isinstance(pending, Composed)):
-            pending.basis = self.basis()
+            pending.basis = basis(self)
         if isinstance(pending, InFlight):
             pending.revision = self.snapshot.view.revision
         self.queue.append(pending)
@@ -384,43 +346,6 @@ class ConnectionState:
 
     def count_refused(self, refusals: Iterable[Refusal]) -> None:
         self.shared.counts.refusals.update(refusal.label for refusal in refusals)
-
-    def refuse(
-        self,
-        request: Request,
-        message: Message,
-        refusal: Refusal,
-        fence: str | None = None,
-        amend: Callable[[Message], Message] | None = None,
-    ) -> None:
-        """Refuses a request for a coordinator.
-
-        :param fence: the operation whose fence stands, if one does.
-        :param amend: adds what is said of what was taken out of `message`, because it was denied.
-        """
-        self.count_refused((refusal,))
-        answer = request.api.refusal(message, refusal.code(request.api))
-        if amend is not None:
-            answer = amend(answer)
-        lifts_with = fence if refusal is Refusal.FENCE else None
-        self.answer_refused(request, answer, (refusal,), (request.api_key,), lifts_with)
-
-    def answer_refused(
-        self,
-        request: Request,
-        answer: Message,
-        refusals: Iterable[Refusal],
-        what: Iterable[Hashable],
-        fence: str | None = None,
-        batches: Sequence[Refused] = (),
-    ) -> None:
-        """Says refusals that are counted already: held for their fence, damped where the client asks again and again.
-
-        :param what: was refused: partitions, or a kind of request.
-        :param batches: that have to come again.
-        """
-        hold_s = max(refusal.hold_s for refusal in refusals) or self.damping.refused(what)
-        self.reply(request, answer, "refused", self.now + hold_s, fence, batches)
 
     def compose(
         self, request: Request, message: Message | bytes, ends: str | None = None, fence: str | None = None
@@ -455,7 +380,7 @@ class ConnectionState:
         """The answer of `pending` is there."""
         if self.throttling.quotas is not None:
             ready = self.throttling.made(pending, ready, self.now)
-            if ready.due_at > self.now and ready.basis is not None and self.stands(ready.basis):
+            if ready.due_at > self.now and ready.basis is not None and stands(self, ready.basis):
                 ready.vouched = True
         self.queue[self.queue.index(pending)] = ready
         self._readied(ready.due_at)
@@ -473,7 +398,7 @@ class ConnectionState:
             ready = queue[0]
             if not isinstance(ready, Ready) or ready.due_at > self.now:
                 return
-            if ready.basis is not None and not ready.vouched and not self.vouch(ready.basis):
+            if ready.basis is not None and not ready.vouched and not vouch(self, ready.basis):
                 return
             queue.popleft()
             if ready.refused:

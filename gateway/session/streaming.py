@@ -19,6 +19,7 @@ from gateway.session.reading import HalfSent
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import BETWEEN, Upstream
+from gateway.session.vouching import stands
 from ha_core.wire import ApiKey
 
 STALLED_S = 1.0
@@ -28,7 +29,7 @@ the client sends it again."""
 
 def go_on(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
     """Client bytes: how many of them belong to the request."""
-    if not session.stands(half.basis):
+    if not stands(session, half.basis):
         leave(session, Cause.LEASE_LOST, "the rest of a request came after the lease had been lost")
         return 0
     taken = min(half.missing, len(chunk))

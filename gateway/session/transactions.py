@@ -23,8 +23,10 @@ from gateway.rights import Gate
 from gateway.session import exchange, rights
 from gateway.session.pending import Answer, Exchange, Passed, Send
 from gateway.session.refusal import Refusal
+from gateway.session.refusing import refuse
 from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
+from gateway.session.vouching import leased
 from ha_core.model.producer import is_gateway_id
 from ha_core.wire import ApiKey, ErrorCode
 
@@ -65,7 +67,7 @@ def transaction(session: ConnectionState, request: Request) -> None:
     refusal = HANDLERS[request.api_key](handler)
     if refusal is not None:
         amend = None if handler.gate is None else handler.gate.amend
-        session.refuse(request, handler.message, refusal, handler.fence, amend)
+        refuse(session, request, handler.message, refusal, handler.fence, amend)
 
 
 def ends_here(session: ConnectionState, request: Request) -> bool:
@@ -91,7 +93,7 @@ class Transactional:
         self.issued = session.shared.issued(self.message["producer_id"])
         self.ours = self.issued.cluster == session.port.cluster
         broker = None if session.here is not None else Refusal.NO_BROKER
-        self.unable = broker if session.leased() else Refusal.LEASE
+        self.unable = broker if leased(session) else Refusal.LEASE
         self.fence: str | None = None
         self.gate: Gate | None = None
         """Where something of it was denied, or has to be kept from the client."""
@@ -183,7 +185,7 @@ class Transactional:
         Above all a commit that is asked for again because its answer was lost: it may have happened before the cut, and
         whoever is told that it did not would write all of its records a second time.
         """
-        if not self.session.leased():
+        if not leased(self.session):
             return Refusal.LEASE
         if not self.session.snapshot.fresh:
             return Refusal.STARTING

@@ -12,6 +12,7 @@ from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
 from gateway.session.flow import Flow
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
 from gateway.session.refusal import Refusal
+from gateway.session.refusing import answer_refused
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
@@ -148,7 +149,7 @@ def _read(session: ConnectionState, request: Request, routes: Routes, scan: Fetc
     if not plan.parts:
         answer, _ = merge(plan, {}, session.gaps, session.snapshot.view)
         if plan.refused:
-            session.answer_refused(request, answer, plan.refused.values(), (request.api_key,))
+            answer_refused(session, request, answer, plan.refused.values(), (request.api_key,))
         else:
             session.reply(request, answer, due_at=session.now + min(wait_ms / 1000, MAX_DELAY_S))
         if plan.unreachable:

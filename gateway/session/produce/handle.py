@@ -14,8 +14,10 @@ from gateway.session.produce.settled import SettledTopic
 from gateway.session.produce.split import batches_at_cuts, split
 from gateway.session.produce.verdict import Judgement, batch_of_each, judge_head
 from gateway.session.reading import HalfSent
+from gateway.session.refusing import answer_refused
 from gateway.session.request import Request, text
 from gateway.session.state import ConnectionState
+from gateway.session.vouching import basis, leased
 from ha_core.wire import RemoteProtocolError
 from ha_core.wire.likeness import ProduceLike
 from ha_core.wire.produce import ProduceScan, scan_produce
@@ -32,7 +34,7 @@ def produce(session: ConnectionState, request: Request) -> None:
     if scan.transactional_id is not None and not _may_write_in(session, request, scan, scan.transactional_id):
         return
     topics = {entry[0] for entry in scan.partitions}
-    ordinary = session.leased() and not transactional and not session.shared.producer_order.watches(topics, session.now)
+    ordinary = leased(session) and not transactional and not session.shared.producer_order.watches(topics, session.now)
     if ordinary and routes.writes(topics):
         _pass(session, request, scan, topics)
         return
@@ -72,7 +74,7 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
     """Forwards the beginning of a request whose rest has not arrived, if it is certain that all of it passes."""
     scan = _scan(request)
     routes = session.routes(request.client_id)
-    if scan is None or scan.transactional_id is not None or not session.leased():
+    if scan is None or scan.transactional_id is not None or not leased(session):
         return False
     if not scan.complete and session.throttling.tells_topics_apart(request, session.now):
         return False
@@ -87,7 +89,7 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
         pending = _write(verdict, scan)
     else:
         return False
-    half = session.reading = HalfSent(session.broker, request.missing, pending, session.basis(), session.now)
+    half = session.reading = HalfSent(session.broker, request.missing, pending, basis(session), session.now)
     session.upstreams[session.broker].begin(half)
     return True
 
@@ -159,7 +161,7 @@ def _answer(verdict: Judgement, scan: ProduceScan) -> None:
     if scan.acks == 0 and refusals:
         _leave_unanswered(verdict)
     elif refusals:
-        session.answer_refused(request, verdict.answer({}), refusals, verdict.batches, verdict.fence, verdict.refused)
+        answer_refused(session, request, verdict.answer({}), refusals, verdict.batches, verdict.fence, verdict.refused)
     elif scan.acks != 0:
         session.reply(request, verdict.answer({}))
 

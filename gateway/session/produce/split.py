@@ -26,6 +26,7 @@ from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request
 from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
+from gateway.session.vouching import leased
 from ha_core.model import Extent
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode
@@ -112,7 +113,7 @@ class _Targets:
     def dispositions(self) -> dict[Key, Disposition | Extent]:
         """What becomes of each partition that the origin has taken, by the newest state."""
         routes = self.session.routes(self.request.client_id)
-        lease = self.session.leased()
+        lease = leased(self.session)
         return {
             key: dispose(sent, entry["base_offset"], *key, routes, lease)
             for key, sent in self.open_writes.items()

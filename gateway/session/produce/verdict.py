@@ -18,6 +18,7 @@ from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
+from gateway.session.vouching import leased
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode, RemoteProtocolError
 from ha_core.wire.produce import ProduceScan
@@ -109,13 +110,13 @@ class Judgement:
 
         Without the lease nothing is.
         """
-        leased = self.session.leased()
+        under_lease = leased(self.session)
         for key, batch in self.batches.items():
             # Before all else: of a topic that is denied nothing is told, and its batches count for nothing.
             if routes.topic(key[0]).no_produce is Refusal.DENIED:
                 self.local[key] = Refusal.DENIED
                 continue
-            outcome = self._judge(routes, key, batch) if leased else Refusal.LEASE
+            outcome = self._judge(routes, key, batch) if under_lease else Refusal.LEASE
             if batch is not None and isinstance(outcome, Refusal):
                 if outcome is not Refusal.OUTLIVED:
                     self.has_to_come_first(key, batch)
