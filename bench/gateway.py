@@ -6,7 +6,7 @@ and the paths are direct and through the gateway, to a topic that never moved an
 then the same with TLS, which the gateway ends.
 
 Throughput is by Kafka's own tools; latency and the cost of a request by whole requests with pauses between them, since
-caches are cold between real ones.
+caches are cold between real ones. Memory is that right behind all loads, and half a minute later.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ FIRST = 50
 SAMPLES = (2_000, 100)
 """Requests of a kind to each path in a round, one in flight."""
 PAUSE_S = 0.001
+SETTLE_S = (30, 0)
+"""Behind all loads, until memory is looked at once more: what a thousand connections held is let go by then."""
 SIZES = (100, KIB, 64 * KIB, KIB * KIB)
 LARGE = {"max.message.bytes": str(2 * KIB * KIB)}
 """Brokers take a batch of 1 MiB by default, and not the record of it."""
@@ -129,13 +131,20 @@ def _measured(paths: Sequence[Path], scale: Scale, say: Say) -> Outcome:
     for connections in CONNECTIONS if not scale.quick else ():
         key = ("produce", KIB, connections)
         calls[key] = calls.get(key) or _calls(paths, *key, scale, say)
-    rss = {path.name: rss_bytes(path.pid) for path in paths if path.pid is not None}
+    memory = _memory(paths)
+    time.sleep(scale.pick(*SETTLE_S))
+    settled = _memory(paths)
     figures = {
         "throughput": flows,
         "calls": {f"{kind}, {size} B, {count} connections": found for (kind, size, count), found in calls.items()},
-        "rss_bytes": rss,
+        "rss_bytes": memory,
+        "settled_rss_bytes": settled,
     }
-    return Outcome(figures, (_summary(paths, flows, calls, rss), _shapes(paths, calls)))
+    return Outcome(figures, (_summary(paths, flows, calls, memory, settled), _shapes(paths, calls)))
+
+
+def _memory(paths: Sequence[Path]) -> dict[str, int]:
+    return {path.name: rss_bytes(path.pid) for path in paths if path.pid is not None}
 
 
 # -- throughput -------------------------------------------------------------------------------------------------------
@@ -206,7 +215,11 @@ Calls = Mapping[tuple[str, int, int], Mapping[str, Mapping[str, Any]]]
 
 
 def _summary(
-    paths: Sequence[Path], flows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]], calls: Calls, rss: Any
+    paths: Sequence[Path],
+    flows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]],
+    calls: Calls,
+    memory: Mapping[str, int],
+    settled: Mapping[str, int],
 ) -> Table:
     rows = []
     for path in paths:
@@ -218,11 +231,11 @@ def _summary(
             per_gb.append(number(median(own["cpu_s_per_gb"]), 2) if own["cpu_s_per_gb"] else "-")
         one = calls["produce", KIB, 1]
         cpu = " / ".join(_cpu(calls[kind, KIB, 1][path.name]) for kind in KINDS)
-        memory = f"{rss[path.name] / 1e6:.0f}" if path.name in rss else "-"
-        rows.append((path.name, *ratios, _added(path, one), " / ".join(per_gb), cpu, memory))
+        rss = " / ".join(f"{held[path.name] / 1e6:.0f}" for held in (memory, settled) if path.name in held) or "-"
+        rows.append((path.name, *ratios, _added(path, one), " / ".join(per_gb), cpu, rss))
     header = (
         "path", "produce / direct", "consume / direct", "added p50 / p99 µs", "CPU-s/GB produce / fetch",
-        "CPU µs a request, produce / fetch", "RSS MB",
+        "CPU µs a request, produce / fetch", "RSS MB at once / later",
     )  # fmt: skip
     return Table("1 KiB records, batches of 64 KiB; latency and cost of a request: one in flight", header, tuple(rows))
 
