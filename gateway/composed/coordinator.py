@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gateway.composed import direct, places
 from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError, Message, ask_once
 from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handles
+from gateway.composed.letting_go import UNLISTED
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _GROUP, _TRANSACTION = 0, 1
@@ -32,7 +33,10 @@ def find_coordinator(context: Context, version: int, request: Message) -> Handle
         return _error(found["error_code"], found["error_message"])
     broker = (cluster, found["node_id"])
     nodes: Mapping[BrokerKey, NodeAddress] = yield NeedNodes((broker,))
-    return nodes[broker]._asdict() | {"error_code": 0, "error_message": None}
+    node = nodes[broker]
+    if kind == _TRANSACTION and context.letting_go.sends_away(context.identity.user, key, context.now):
+        node = node._replace(node_id=UNLISTED + node.node_id)
+    return node._asdict() | {"error_code": 0, "error_message": None}
 
 
 def _cluster(context: Context, kind: int, key: str) -> str | Message:

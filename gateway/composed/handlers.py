@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.composed.ask import Ask, Message
+from gateway.composed.letting_go import LettingGo
 from gateway.copies import Copies
 from gateway.declared import declare
 from gateway.rights import Denied
@@ -133,6 +134,8 @@ class Context:
     """What is known of those of mirrors."""
     now: float = 0.0
     """Seconds on the gateway's clock."""
+    letting_go: LettingGo = field(default_factory=LettingGo)
+    """Of gateways that have gone."""
     rights: Rights | None = None
     """Who may do what; None: everybody may do everything."""
     verdicts: Verdicts | None = None

@@ -519,6 +519,7 @@ class Gateway:
             zone=self.config.zone,
             copies=self.copies,
             now=clock.now(),
+            letting_go=self.members.letting_go,
             rights=self.snapshot.rights,
             verdicts=connection.session.verdicts,
             quotas=self.snapshot.quotas,

@@ -10,10 +10,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.composed.ask import Broker, ClusterUnavailableError, Coordinator
+from gateway import clock
+from gateway.composed.ask import Broker, ClusterUnavailableError, Coordinator, Message
 from gateway.composed.recall import recall
-from gateway.session.commands import Inquire, Inquiry, LookAfter, LookUp
-from gateway.session.open_transactions import Holders, learn
+from gateway.session.commands import Inquire, Inquiry, LookAfter, LookFor, LookUp
+from gateway.session.open_transactions import Holders, learn, learn_begun
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
 from gateway.upstream.clusters import Clusters
@@ -24,6 +25,8 @@ from ha_core.wire import ApiKey
 _log = logging.getLogger(__name__)
 
 INQUIRE_EVERY_S = 0.2
+LOOK_FOR_EVERY_S = 0.5
+"""Its client asks again and again meanwhile."""
 LOOK_AFTER_EVERY_S = 2.0
 MAX_AT_ONCE = 16
 """Of each kind but inquiries; what comes beyond is asked for again."""
@@ -53,6 +56,7 @@ class Inquiries:
         self._kinds: dict[type[Inquiry], _Kind] = {
             Inquire: _Kind(self._inquire, INQUIRE_EVERY_S, math.inf),
             LookUp: _Kind(self._look_up, 0.0, MAX_AT_ONCE),
+            LookFor: _Kind(self._look_for, LOOK_FOR_EVERY_S, MAX_AT_ONCE),
             LookAfter: _Kind(self._look_after, LOOK_AFTER_EVERY_S, MAX_AT_ONCE),
         }
         self._asked: dict[Inquiry, float] = {}
@@ -89,11 +93,16 @@ class Inquiries:
             upstream = found["producer_id"]
             self._terms.opened((topic.encode(), partition), upstream // TERM_STRIDE, client_id(upstream))
 
+    async def _look_for(self, command: LookFor) -> None:
+        learn_begun(self._transactions, command, await self._described(command), clock.now())
+
     async def _look_after(self, command: LookAfter) -> None:
+        learn(self._transactions, command, await self._described(command))
+
+    async def _described(self, command: LookFor | LookAfter) -> Message:
         name = command.transactional_id
         question, target = {"transactional_ids": [name]}, Coordinator("transaction", name)
-        answer = await self._upstream.ask(command.cluster, target, ApiKey.DESCRIBE_TRANSACTIONS, question)
-        learn(self._transactions, command, answer)
+        return await self._upstream.ask(command.cluster, target, ApiKey.DESCRIBE_TRANSACTIONS, question)
 
     async def _look_up(self, command: LookUp) -> None:
         wanted = command.wanted

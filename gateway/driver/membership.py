@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from gateway import clock
 from gateway.composed.handlers import NodeAddress
+from gateway.composed.letting_go import LettingGo
 from gateway.config import Config
 from gateway.driver.companions import Caretaker, Recorder
 from gateway.driver.peers import Answering, Lately
@@ -79,6 +80,7 @@ class Membership:
         self.caretaker = Caretaker(config, self.report)
         self._answering = Answering(config.id, tls=config.tls.peers if config.tls is not None else None)
         self._lately = Lately()
+        self.letting_go = LettingGo()
         self._reports = Reports(sightings, self._update)
 
     @property
@@ -120,16 +122,19 @@ class Membership:
         while True:
             try:
                 records = await asyncio.to_thread(self._store.gateways)
-                self.peers = await self._answering.of(records)
+                before, self.peers = self.peers, await self._answering.of(records)
+                if {peer.id for peer in before} - {peer.id for peer in self.peers}:
+                    self.letting_go.gone(clock.now())
                 self.listed = self._lately.of(records, asyncio.get_running_loop().time())
                 await allocated()
             except (StoreError, NodePortError, OSError) as error:
                 _log.warning("the last known gateways and virtual nodes stay: %s", error)
             self.recorder.want(self._id in self.recorder.elected(records) and lease_holds())
             self.caretaker.want(self._id in self.caretaker.elected(records))
-            await asyncio.sleep(PEERS_EVERY_S)
+            await self._answering.pause(PEERS_EVERY_S)
 
     def close(self) -> None:
+        self._answering.close()
         self._reports.close()
 
     def _update(self, record: GatewayRecord) -> None:

@@ -16,6 +16,9 @@ A gateway's record in ZooKeeper outlives it by a session timeout, because operat
 certain. Which gateway an answer names is no question of safety, so clients need not wait, and each attempt at an
 address where nobody listens doubles their pause before the next (up to 10 s in librdkafka, 30 s in kafka-python).
 
+What was asked last stays connected until the next look. So the end of a process is seen when it happens, and not up to
+a second later: clients ask anew within milliseconds, and each answer that still names the dead gateway costs them.
+
 A refused connection says that nobody listens. No answer at all may be a network's hiccup: only the second in a row
 counts, and only of a gateway that has answered before: where clients' addresses do not lead from one gateway to
 another (a container's port on its host) nothing is known, and all that are registered are shown.
@@ -26,6 +29,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 
@@ -69,6 +73,9 @@ _log = logging.getLogger(__name__)
 TIMEOUT_S = 1.0
 SILENCES = 2
 """So many in a row, and the gateway is taken for dead."""
+BREATH_S = 0.1
+"""At least so long between two looks, whatever ends: one that lives may close connections, too."""
+_ASKED = "nothing more is asked"
 KEPT_S = 60.0
 """Longer than a restart takes. Not for ever: who asks every listed node (Java's AdminClient, for groups) gets no answer
 from this one."""
@@ -84,10 +91,28 @@ class Answering:
         self._silences: dict[str, int] = {}
         """How often in a row each did not answer; of those that ever have."""
         self._dead: set[str] = set()
+        self._held: dict[str, BrokerConnection] = {}
+        """By which each has answered last."""
+        self._lost: set[str] = set()
+        """Whose has ended by itself, and who has not answered since."""
+        self._ended = asyncio.Event()
+        """There is something to be looked at soon."""
+
+    async def pause(self, longest_s: float) -> None:
+        """Until it is time for the next look."""
+        await asyncio.sleep(min(BREATH_S, longest_s))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), longest_s - BREATH_S)
+
+    def close(self) -> None:
+        held, self._held = self._held, {}
+        for connection in held.values():
+            connection.close(_ASKED)
 
     async def of(self, peers: Collection[GatewayRecord]) -> tuple[GatewayRecord, ...]:
         """Those that live, as far as can be told: each is asked once. The own gateway always does."""
         others = [peer for peer in peers if peer.id != self._own_id]
+        self._ended.clear()
         found = await asyncio.gather(*(self._silence(peer) for peer in others))
         self._silences = {
             peer.id: self._silences[peer.id] + silence if silence else 0
@@ -100,21 +125,46 @@ class Answering:
         for name in sorted(self._dead - dead):
             _log.info("gateway %s answers again, or is not registered any more", name)
         self._dead = dead
+        registered = {peer.id for peer in others}
+        self._lost &= registered - dead
+        for name in self._held.keys() - registered:
+            self._held.pop(name).close(_ASKED)
         return tuple(peer for peer in peers if peer.id not in dead)
 
     async def _silence(self, peer: GatewayRecord) -> int:
         """What is added to its silences; 0 when it has answered."""
         dialled = partial(dial, (peer.host, own_port(peer)), self._profile, self._own_id, int(1000 * self._timeout_s))
         connection = BrokerConnection(dialled, self._own_id, Decoder(DEFAULT_LIMITS))
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         try:
             async with asyncio.timeout(self._timeout_s):
                 await connection.connect()  # every gateway tells its versions before any login
         except (DialError, BrokerLostError, TimeoutError) as error:
-            return SILENCES if isinstance(error.__cause__, ConnectionRefusedError) else 1
-        else:
-            return 0
-        finally:
-            connection.close("nothing more is asked")
+            connection.close(_ASKED)
+            refused = isinstance(error.__cause__, ConnectionRefusedError)
+            if not refused and loop.time() - begun < self._timeout_s / 2 and peer.id in self._lost:
+                self._ended.set()  # A process that is just dying still listens for a moment.
+            return SILENCES if refused else 1
+        except BaseException:
+            connection.close(_ASKED)
+            raise
+        self._hold(peer.id, connection)
+        return 0
+
+    def _hold(self, name: str, connection: BrokerConnection) -> None:
+        before = self._held.pop(name, None)
+        self._held[name] = connection
+        self._lost.discard(name)
+        connection.when_lost(partial(self._lose, name, connection))
+        if before is not None:
+            before.close(_ASKED)
+
+    def _lose(self, name: str, connection: BrokerConnection) -> None:
+        if self._held.get(name) is connection:
+            del self._held[name]
+            self._lost.add(name)
+            self._ended.set()
 
 
 class Lately:

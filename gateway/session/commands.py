@@ -124,6 +124,14 @@ class LookUp(NamedTuple):
     wanted: Held
 
 
+class LookFor(NamedTuple):
+    """Has the transaction begun elsewhere? What its coordinator says goes to `open_transactions.learn_begun`."""
+
+    cluster: str
+    user: str | None
+    transactional_id: str
+
+
 class LookAfter(NamedTuple):
     """Does the transaction still write to these topics? What its coordinator says goes to `open_transactions.learn`."""
 
@@ -178,7 +186,7 @@ class Close(NamedTuple):
     detail: str = ""
 
 
-Inquiry = Inquire | LookUp | LookAfter
+Inquiry = Inquire | LookUp | LookFor | LookAfter
 """To clusters, about what all sessions share."""
 Wish = Compose | Judge | AwaitLease | Delays | NotServed | Saw | Audit | Refresh | Inquiry
 """What the gateway around a connection does; all else the connection does itself."""

@@ -3,8 +3,11 @@
 A transaction fence lets those go on that write to what is fenced already: they could not end otherwise. A transaction
 is open on the connection that took a topic in last. It may end on another one of the same gateway, since clients look
 for their coordinator anew (`Holders`). One that seems to be open for long is looked after at its coordinator: it may
-have ended through another gateway, or by its timeout. What began on a connection that broke waits behind the fence like
-a new one, and the move ends by its drain timeout.
+have ended through another gateway, or by its timeout.
+
+What began on a connection that broke, or through a gateway that has died, is not known here. When a fence keeps it from
+taking a topic in, its coordinator is asked, and the client asks again meanwhile: taken for a new one it would wait for
+the fence, and the operation for its end.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from gateway.session.commands import LookAfter
+from gateway.session.commands import LookAfter, LookFor
 from gateway.session.request import text
 from ha_core.model import View
 from ha_core.wire.codes import ErrorCode
@@ -25,6 +28,8 @@ LONG_S = 2.0
 """Most transactions end by themselves before."""
 MAX_LOOKED_AFTER = 16
 """At once, of one connection."""
+_ONGOING = "Ongoing"
+"""Of a transaction whose end has not begun."""
 _NONE: frozenset[str] = frozenset()
 """Of nearly all connections: an empty set for each would be half of what is kept here."""
 
@@ -63,18 +68,27 @@ class OpenTransactions:
         holder = self._holders.pop((self.user, transactional_id), self)
         holder._open.pop(transactional_id, None)
 
-    def refused(self, transactional_id: str) -> None:
-        """It was refused a topic."""
-        if transactional_id not in self._open and len(self._refused) < MAX_REMEMBERED:
-            self._refused |= {transactional_id}
+    def refused(self, transactional_id: str, cluster: str | None) -> tuple[LookFor, ...]:
+        """It was refused a topic. Its coordinator in the cluster is to be asked for it, unless it is known here."""
+        key = self.user, transactional_id
+        if self.topics(transactional_id) or len(self._refused) >= MAX_REMEMBERED:
+            return ()
+        self._refused |= {transactional_id}
+        self._holders[key] = self  # where it is to be known, if it has begun
+        return () if cluster is None else (LookFor(cluster, *key),)
 
-    def never_begun(self, transactional_id: str) -> bool:
-        """Whether it has nothing in any log."""
+    def kept_out(self, transactional_id: str) -> bool:
+        """Whether it was refused a topic, and nothing is known here that it has begun."""
         return transactional_id in self._refused
 
     def topics(self, transactional_id: str) -> tuple[bytes, ...]:
         holder = self._holders.get((self.user, transactional_id), self)
         return tuple(holder._open[transactional_id].topics) if transactional_id in holder._open else ()
+
+    def found(self, transactional_id: str, topics: Collection[bytes], now: float) -> None:
+        """The coordinator says that it has begun."""
+        if self.kept_out(transactional_id):
+            self.begun(transactional_id, topics, now)
 
     def write_to(self, topics: frozenset[bytes]) -> bool:
         return any(not topics.isdisjoint(each.topics) for each in self._open.values())
@@ -109,6 +123,14 @@ class OpenTransactions:
 
 Holders = WeakValueDictionary[tuple[str | None, str], OpenTransactions]
 """Of a gateway: which connection has the open transaction of a user."""
+
+
+def learn_begun(holders: Holders, asked: LookFor, answer: dict[str, Any], now: float) -> None:
+    """What the coordinator says of a transaction that was refused a topic and is not known here."""
+    holder = holders.get((asked.user, asked.transactional_id))
+    for state in answer["transaction_states"]:
+        if holder is not None and not state["error_code"] and state["transaction_state"] == _ONGOING:
+            holder.found(asked.transactional_id, [topic["topic"].encode() for topic in state["topics"]], now)
 
 
 def learn(holders: Holders, asked: LookAfter, answer: dict[str, Any]) -> None:

@@ -148,10 +148,12 @@ class Transactional:
             # Taken in, it would get the marker of the transaction's end here: in a copy that is to stay empty until its
             # cut, or after the end of what was left.
             refusal = Refusal.WRITTEN_ELSEWHERE
-        if refusal is not None:
-            self.open.refused(self.name)
-        else:
+        if refusal is None:
             self._ask(self._added, topics)
+            return None
+        to_ask = self.open.refused(self.name, self.issued.cluster)
+        if refusal is Refusal.FENCE:
+            self.session.out += to_ask
         return refusal
 
     def _added(self, answer: Message) -> None:
@@ -189,13 +191,9 @@ class Transactional:
             return Refusal.LEASE
         if not self.session.snapshot.fresh:
             return Refusal.STARTING
-        if not self.message["committed"] and self.open.never_begun(self.name):
-            # librdkafka aborts what was never begun, and the coordinator's INVALID_TXN_STATE would end its producer.
-            self.open.ended(self.name)
-            self.session.reply(self.request, {"error_code": 0})
-        elif self.issued.cluster is None:
+        if self.issued.cluster is None:
             return Refusal.FOREIGN_PRODUCER
-        elif self.ends_here:
+        if self.ends_here:
             self.message["producer_id"] = self.issued.own
             self._ask(self._ended, self.open.topics(self.name))
         else:
@@ -207,6 +205,15 @@ class Transactional:
         return not self.unable and self.ours and not self.routes.closed
 
     def _ended(self, answer: Message) -> None:
+        """librdkafka aborts what was kept from beginning, too, and INVALID_TXN_STATE would end its producer.
+
+        Only the coordinator knows that there is nothing: what was refused here may have begun on a connection that
+        broke, or through another gateway. Told that it is aborted, its client would go on in that transaction, and
+        commit what it has given up.
+        """
+        kept_out = not self.message["committed"] and self.open.kept_out(self.name)
+        if kept_out and answer["error_code"] == ErrorCode.INVALID_TXN_STATE:
+            answer["error_code"] = ErrorCode.NONE
         if not stays_open(answer):
             self.open.ended(self.name)
 

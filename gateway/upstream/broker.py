@@ -169,6 +169,11 @@ class BrokerConnection:
                 # It came whole and in its turn, so what others wait for on this connection is not touched by it.
                 raise BrokerLostError(str(error)) from error
 
+    def when_lost(self, call: Callable[[], None]) -> None:
+        """Has `call` called once, when the connection that is open now has ended, whoever ends it."""
+        if self._pipe is not None:
+            self._pipe.reading.add_done_callback(lambda _: call())
+
     def close(self, why: str) -> None:
         """What is in flight fails with `why`."""
         for pipe in (self._pipe, *self._retired):

@@ -18,6 +18,7 @@ from gateway.composed.groups_admin import (
     offset_delete,
 )
 from gateway.composed.handlers import BrokerKey, Context
+from gateway.composed.letting_go import UNLISTED
 from ha_core.model import Fence, Group, UserBindings
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.playbook import Playbook, away, requested, world
@@ -54,6 +55,24 @@ def test_a_transactional_id_belongs_to_its_users_cluster() -> None:
     play = find(world(bindings=(BOUND,)), "special", kind=1)
 
     play.asked(("west", AnyBroker(), FIND)).message("west", key="special", key_type=1)
+
+
+def test_when_a_gateway_has_gone_a_transactional_producer_is_told_once_of_a_node_that_no_metadata_lists() -> None:
+    # Given
+    context = world()
+    context.letting_go.gone(context.now)
+    # When
+    first, second = (find(context, "t", kind=1).answers({"east": coordinator(2)}).wants(("east", 2)) for _ in range(2))
+    # Then
+    places = [(play.result["error_code"], play.result["node_id"], play.result["port"]) for play in (first, second)]
+    assert places == [(0, UNLISTED + 12, 20_012), (0, 12, 20_012)]
+
+
+def test_groups_are_told_their_coordinator_at_once_when_a_gateway_has_gone() -> None:
+    context = world()
+    context.letting_go.gone(context.now)
+    play = find(context).answers({"east": coordinator(2)}).wants(("east", 2))
+    assert (play.result["error_code"], play.result["node_id"]) == (0, 12)
 
 
 def test_a_group_that_is_being_moved_has_no_coordinator_and_the_operation_is_named() -> None:

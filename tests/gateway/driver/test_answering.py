@@ -7,27 +7,34 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.composed.handlers import NodeAddress
-from gateway.driver.peers import Answering, Lately
+from gateway.driver.peers import BREATH_S, Answering, Lately
 from ha_core.model import GatewayRecord
-from ha_core.wire import encode, encode_response, read_request_header
+from ha_core.wire import ApiKey, encode, encode_response, read_request_header
 
 TIMEOUT_S = 0.2
 PATIENT_S = 1.0
 """Enough for one that answers, however busy the machine is."""
+LONG_S = 30.0
+OFFERED = [{"api_key": int(ApiKey.API_VERSIONS), "min_version": 0, "max_version": 3}]
 
 
 @asynccontextmanager
-async def listening(answers: bool = True, port: int = 0) -> AsyncIterator[int]:
-    """A gateway's listener; its port."""
+async def listening(answers: bool = True, port: int = 0, stays: bool = False) -> AsyncIterator[int]:
+    """A gateway's listener; its port.
+
+    :param stays: it keeps the connections of those that it has answered, until it ends.
+    """
+    kept: list[asyncio.StreamWriter] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         frame = bytearray(await reader.read(1000))
         header = read_request_header(frame, 4, len(frame))
         if answers and header is not None:
             api_key, version, correlation, *_ = header
-            body = encode(api_key, version, "response", {"error_code": 0, "api_keys": []})
+            body = encode(api_key, version, "response", {"error_code": 0, "api_keys": OFFERED})
             writer.write(encode_response(api_key, version, correlation, body))
-        else:
+        kept.append(writer)
+        if stays or not answers:
             await reader.read()  # until the caller hangs up
         writer.close()
 
@@ -36,6 +43,8 @@ async def listening(answers: bool = True, port: int = 0) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
+        for writer in kept:
+            writer.close()  # as the end of its process does
         await server.wait_closed()
 
 
@@ -82,6 +91,77 @@ def test_a_silent_gateway_does_not_delay_the_look_at_the_others() -> None:
             await answering.of(peers)
             assert await answering.of(peers) == (peers[-1],)
             assert asyncio.get_running_loop().time() - begun < 10 * PATIENT_S
+
+    asyncio.run(look())
+
+
+async def waited(answering: Answering) -> float:
+    """How long it takes until the next look."""
+    begun = asyncio.get_running_loop().time()
+    await answering.pause(LONG_S)
+    return asyncio.get_running_loop().time() - begun
+
+
+def test_the_end_of_a_gateway_brings_the_next_look_forward() -> None:
+    async def look() -> None:
+        answering = Answering("own", PATIENT_S)
+        async with listening(stays=True) as port:
+            peers = [gateway("own", 1), gateway("other", port)]
+            await answering.of(peers)
+            assert await answering.of(peers) == tuple(peers)
+            waiting = asyncio.create_task(waited(answering))
+            await asyncio.sleep(0.3)
+            assert not waiting.done()
+
+        assert await waiting < LONG_S
+        assert await answering.of(peers) == (peers[0],)
+        answering.close()
+
+    asyncio.run(look())
+
+
+def test_a_gateway_that_is_dying_and_still_listens_is_left_out_after_two_looks_in_a_row() -> None:
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def look() -> None:
+        # Given
+        answering = Answering("own", PATIENT_S)
+        async with listening(stays=True) as port:
+            peers = [gateway("other", port)]
+            await answering.of(peers)
+        # When
+        server = await asyncio.start_server(hang_up, "127.0.0.1", port)
+        await answering.pause(LONG_S)
+        assert await answering.of(peers) == tuple(peers)
+        # Then
+        assert await waited(answering) < LONG_S
+        assert await answering.of(peers) == ()
+        server.close()
+        answering.close()
+
+    asyncio.run(look())
+
+
+def test_a_gateway_that_hangs_up_on_who_asks_is_not_asked_all_the_time() -> None:
+    async def look() -> None:
+        answering = Answering("own", PATIENT_S)
+        async with listening() as port:
+            await answering.of([gateway("other", port)])
+            assert await waited(answering) >= BREATH_S
+        answering.close()
+
+    asyncio.run(look())
+
+
+def test_a_gateway_that_is_not_registered_any_more_is_let_go_of() -> None:
+    async def look() -> None:
+        answering = Answering("own", PATIENT_S)
+        async with listening(stays=True) as port:
+            await answering.of([gateway("other", port)])
+            await answering.of([])
+        assert await answering.of([]) == ()
+        answering.close()
 
     asyncio.run(look())
 

@@ -67,3 +67,12 @@ def end(producer_id: int, committed: bool = True) -> dict[str, Any]:
 
 def request(api_key: int, version: int, correlation: int, **body: object) -> bytes:
     return encode_request(api_key, version, correlation, "app", encode(api_key, version, "request", body))
+
+
+def errors(answer: dict[str, Any]) -> list[int]:
+    """Every error code in an answer, in order."""
+    found = [value for key, value in answer.items() if key in ("error_code", "partition_error_code")]
+    for value in answer.values():
+        for entry in value if isinstance(value, list) else ():
+            found += errors(entry) if isinstance(entry, dict) else []
+    return found

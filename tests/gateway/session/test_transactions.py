@@ -30,6 +30,7 @@ from tests.gateway.session.coordination import (
     added,
     bound,
     end,
+    errors,
 )
 from tests.gateway.session.talk import EAST, WEST, Talk
 
@@ -84,15 +85,6 @@ def produce(*partitions: tuple[str, int, bytes]) -> dict[str, Any]:
 
 def written(producer_id: int, topic: str = "orders", size: int = 20) -> tuple[str, int, bytes]:
     return topic, 0, batch(producer_id=producer_id, epoch=0, sequence=3, payload=b"x" * size)
-
-
-def errors(answer: dict[str, Any]) -> list[int]:
-    """Every error code in an answer, in order."""
-    found = [value for key, value in answer.items() if key in ("error_code", "partition_error_code")]
-    for value in answer.values():
-        for entry in value if isinstance(value, list) else ():
-            found += errors(entry) if isinstance(entry, dict) else []
-    return found
 
 
 def test_a_coordinators_id_is_shown_with_the_node_that_issued_it_and_sent_back_without() -> None:
@@ -187,10 +179,8 @@ def test_what_is_written_in_another_cluster_gets_no_marker_where_the_transaction
     # Then its coordinator does not hear of it: an end would be marked in a log that nobody may write to
     assert set(errors(talk.answers()[0])) == {MAPPING}
     assert not talk.asked(EAST)
-    # And what was never begun is aborted without it
-    talk.ask(END, 3, end(EASTS, committed=False))
-    assert [errors(answer) for answer in talk.answers()] == [[0]]
-    assert not talk.asked(EAST)
+    # And that there is nothing to be aborted is no error
+    assert answer_to(talk, END, end(EASTS, committed=False), {"error_code": int(ErrorCode.INVALID_TXN_STATE)}) == 0
 
 
 @pytest.mark.parametrize("api_key", [INIT, ADD_PARTITIONS, ADD_OFFSETS])
@@ -373,18 +363,31 @@ def test_behind_a_fence_no_transaction_takes_a_topic_in_any_more() -> None:
     assert answer_to(talk, END, end(EASTS), {"error_code": 0}) == 0
 
 
-def test_a_transaction_that_was_kept_out_is_aborted_without_asking_and_the_next_one_is_not() -> None:
-    # Given a producer that a fence has kept from beginning, and that gives its transaction up
+@pytest.mark.parametrize("said", [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE])
+def test_a_transaction_that_was_kept_out_is_aborted_by_its_coordinator_which_may_know_of_none(said: ErrorCode) -> None:
+    # Given a producer that a fence has kept from beginning, or from going on with what began through another gateway
     talk = Talk(quiet("orders"))
     assert waits(talk, "orders")
-    talk.ask(END, 3, end(EASTS, committed=False))
-    # Then the coordinator, which knows of no such transaction, is not asked
-    assert [errors(answer) for answer in talk.answers()] == [[0]]
-    assert not talk.asked(EAST)
-    # But when the move was undone, and it has begun after all, it ends there
+    # When it gives its transaction up
+    told = answer_to(talk, END, end(EASTS, committed=False), {"error_code": int(said)})
+    # Then the coordinator was asked, or it would go on in one that it has given up; and there is nothing to be told of
+    assert told == 0
+    # And from then on what the coordinator says is told
+    assert answer_to(talk, END, end(EASTS, committed=False), {"error_code": 48}) == ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_commit_of_a_transaction_that_was_kept_out_is_answered_as_by_the_coordinator() -> None:
+    talk = Talk(quiet("orders"))
+    assert waits(talk, "orders")
+    assert answer_to(talk, END, end(EASTS), {"error_code": 48}) == ErrorCode.INVALID_TXN_STATE
+
+
+def test_the_end_of_a_transaction_that_was_kept_out_and_has_begun_then_is_told_as_it_is() -> None:
+    talk = Talk(quiet("orders"))
+    assert waits(talk, "orders")
     talk.follow(bound("east"))
     answer_to(talk, ADD_PARTITIONS, add(EASTS), added())
-    assert answer_to(talk, END, end(EASTS, committed=False), {"error_code": 0}) == 0
+    assert answer_to(talk, END, end(EASTS, committed=False), {"error_code": 48}) == ErrorCode.INVALID_TXN_STATE
 
 
 def test_no_transaction_takes_a_topic_in_whose_cut_lies_ahead() -> None:

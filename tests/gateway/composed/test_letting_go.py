@@ -1,0 +1,168 @@
+"""A producer that holds on to a gateway that has gone lets go of it, and no other is disturbed for long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from gateway.composed.letting_go import ECHO_S, LASTS_S, MAX_REMEMBERED, LettingGo
+
+RETRY_S = 0.5
+"""After which librdkafka asks for its coordinator (`rd_kafka_txn_coord_timer_start`)."""
+PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
+"""`reconnect.backoff.ms` and `reconnect.backoff.max.ms`."""
+
+
+@dataclass
+class Librdkafka:
+    """Its transactional producer, as far as it looks for its coordinator, which is one and the same node for ever.
+
+    It dials the address that METADATA gave the node before it last had no coordinator. Whenever that connection ends,
+    for another address too, it asks half a second later.
+    """
+
+    letting_go: LettingGo
+    lives: set[str]
+    node_at: str
+    """As gateways say."""
+    metadata: str = ""
+    """The same, as it has heard last."""
+    at: str | None = None
+    asks: float | None = None
+    dials: float | None = None
+    pause_s: float = PAUSE_S
+    asked: int = 0
+
+    def up(self) -> bool:
+        return self.at in self.lives and self.dials is None
+
+    def end(self, now: float) -> None:
+        """Its connection has ended."""
+        self.asks = now + RETRY_S if self.asks is None else self.asks
+        self.dials, self.pause_s = (None if self.at is None else now + self.pause_s), PAUSE_S
+
+    def go_on(self, now: float) -> None:
+        if self.dials is not None and now >= self.dials:
+            self.dials = None
+            if self.at not in self.lives:
+                self.pause_s = min(2 * self.pause_s, LONGEST_PAUSE_S)
+                self.dials, self.asks = now + self.pause_s, self.asks or now + RETRY_S
+        if self.asks is not None and now >= self.asks:
+            self._ask(now)
+
+    def _ask(self, now: float) -> None:
+        self.asks, self.asked = None, self.asked + 1
+        if self.letting_go.sends_away("app", "t", now):
+            # It does not know the node.
+            self.at, self.dials, self.asks, self.metadata = None, None, now + RETRY_S, self.node_at
+        elif self.at is None:
+            self.at = self.metadata
+            self.end(now)
+
+
+def play(producer: Librdkafka, begins: float, lasts_s: float) -> float | None:
+    """When it was up for good; None: it is not at the end."""
+    since: float | None = None
+    for step in range(round(lasts_s * 20)):
+        now = begins + step / 20
+        producer.go_on(now)
+        since = (now if since is None else since) if producer.up() else None
+    return since
+
+
+def at_a_gateway(letting_go: LettingGo) -> Librdkafka:
+    producer = Librdkafka(letting_go, {"a", "b", "c"}, node_at="a", metadata="a")
+    producer.end(0.0)
+    assert play(producer, 0.0, 10.0) is not None
+    return producer
+
+
+def killed(producer: Librdkafka, now: float, other: str) -> None:
+    """Its gateway, and no request of its own has it ask for METADATA."""
+    producer.lives.discard(producer.node_at)
+    producer.node_at = other
+    producer.end(now)
+
+
+def test_without_a_word_it_stays_at_the_dead_gateway() -> None:
+    producer = at_a_gateway(LettingGo())
+    killed(producer, 10.0, other="b")
+    assert play(producer, 10.0, 120.0) is None
+    # Even where it has heard of the other one
+    producer.metadata = "b"
+    assert play(producer, 130.0, 120.0) is None
+
+
+def test_it_goes_on_at_the_other_gateway_within_two_seconds_and_is_left_in_peace() -> None:
+    # Given
+    producer = at_a_gateway(LettingGo())
+    asked = producer.asked
+    # When
+    killed(producer, 10.0, other="b")
+    producer.letting_go.gone(10.0)
+    # Then
+    up_at = play(producer, 10.0, LASTS_S)
+    assert up_at is not None
+    assert up_at - 10.0 <= 2.0
+    # Sent away, told, and the echo
+    assert producer.asked == asked + 3
+
+
+def test_it_goes_on_soon_where_the_death_is_noticed_late() -> None:
+    producer = at_a_gateway(LettingGo())
+    killed(producer, 10.0, other="b")
+    assert play(producer, 10.0, 3.0) is None
+    producer.letting_go.gone(13.0)
+    up_at = play(producer, 13.0, 60.0)
+    assert up_at is not None
+    assert up_at - 13.0 <= 5.0
+
+
+def test_it_lets_go_of_the_second_gateway_that_dies_as_of_the_first() -> None:
+    producer = at_a_gateway(LettingGo())
+    killed(producer, 10.0, other="b")
+    producer.letting_go.gone(10.0)
+    assert play(producer, 10.0, 3.0) is not None
+    killed(producer, 13.0, other="c")
+    producer.letting_go.gone(13.0)
+    up_at = play(producer, 13.0, 60.0)
+    assert up_at is not None
+    assert up_at - 13.0 <= 2.0
+
+
+def test_one_that_begins_when_a_gateway_has_gone_is_sent_away_once_and_then_left_in_peace() -> None:
+    letting_go = LettingGo()
+    letting_go.gone(0.0)
+    producer = Librdkafka(letting_go, {"a"}, node_at="a", metadata="a")
+    producer.end(1.0)
+    assert play(producer, 1.0, LASTS_S) is not None
+    assert producer.asked == 3
+
+
+def test_nobody_is_sent_away_while_no_gateway_has_gone_nor_long_after_one_has() -> None:
+    letting_go = LettingGo()
+    assert not letting_go.sends_away("app", "t", 0.0)
+    letting_go.gone(1.0)
+    assert not letting_go.sends_away("app", "t", 1.0 + LASTS_S)
+
+
+@pytest.mark.parametrize("pause_s", [0.02, 0.1, ECHO_S / 2])
+def test_who_asks_again_soon_is_told(pause_s: float) -> None:
+    letting_go = LettingGo()
+    letting_go.gone(0.0)
+    assert [letting_go.sends_away("app", "t", pause_s * n) for n in range(3)] == [True, False, False]
+
+
+def test_users_have_transactional_ids_of_their_own() -> None:
+    letting_go = LettingGo()
+    letting_go.gone(0.0)
+    assert letting_go.sends_away("app", "t", 0.0)
+    assert letting_go.sends_away("other", "t", 0.0)
+
+
+def test_of_many_ids_so_many_are_remembered_and_nobody_else_is_sent_away() -> None:
+    letting_go = LettingGo()
+    letting_go.gone(0.0)
+    away = [letting_go.sends_away("app", f"t-{n}", 0.0) for n in range(MAX_REMEMBERED + 10)]
+    assert away == [True] * MAX_REMEMBERED + [False] * 10

@@ -1,0 +1,60 @@
+"""Transactional producers go on at another gateway when theirs is killed and does not come back, and can be moved."""
+
+from __future__ import annotations
+
+import pytest
+
+from stack.clients.process import Client
+from stack.harness import Stack
+from stack.history.events import Noted, TransactionEnded
+from tests.kit.running import Run, bind, bootstrap, create_topic
+from tests.system.conftest import MakeRun, two_clusters
+
+pytestmark = [pytest.mark.stack, pytest.mark.long]
+stack = pytest.fixture(scope="module")(two_clusters)
+PRODUCERS = 3
+STILL_S = 25.0
+"""Far more than producers take, and less than their coordinator waits before it ends what they have begun (60 s)."""
+OPTIONS = {"rate": 100, "transaction_records": 10, "transaction_open": True, "abort_every": 5, "linger_ms": 2}
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """A user bound to east, with a topic there; both have the test's name."""
+    create_topic(bootstrap(stack, "east"), name)
+    bind(stack, name, "east")
+    return make_run(stack, user=name)
+
+
+def go_on(producers: list[Client]) -> None:
+    """Each has three more transactions acknowledged."""
+    before = {producer: producer.count("acknowledged") for producer in producers}
+    for producer, count in before.items():
+        producer.wait_for(count + 30, "acknowledged", STILL_S)
+
+
+def test_transactional_producers_go_on_and_are_moved_when_their_gateway_is_killed_and_stays_away(
+    stack: Stack, run: Run, name: str
+) -> None:
+    # Given producers that nearly always have a transaction open, and a reader of what is committed
+    reader = run.start("confluent-consumer", "r", name, group=name, isolation="read_committed")
+    producers = [run.start("confluent-transactions", f"w{n}", name, **OPTIONS) for n in range(PRODUCERS)]
+    go_on(producers)
+    for gateway, origin, target in (("gateway/1", "east", "west"), ("gateway/2", "west", "east")):
+        # When one gateway is killed, and then the other one: one of them is theirs
+        with run.fault(f"{gateway} is killed"):
+            stack.kill(gateway)
+            # Then they go on while it is away
+            go_on(producers)
+        # And when they are moved, nothing that was begun through it holds the move up
+        assert run.switch(origin, target)["result"] == "succeeded"
+        go_on(producers)
+        stack.restart(gateway)
+        go_on(producers)
+    run.finish(producers, [reader])
+    # And what was committed was delivered, what was aborted was not, and no producer had to be made anew
+    result = run.verdict(name, complete=[name])
+    assert result.sound, str(result)
+    events = [event for producer in producers for event in producer.history().clients[producer.name]]
+    assert not [event for event in events if isinstance(event, Noted) and (event.fatal or "FATAL" in event.text)]
+    assert not [event for event in events if isinstance(event, TransactionEnded) and event.outcome == "unknown"]
