@@ -6,7 +6,8 @@ and the paths are direct and through the gateway, to a topic that never moved an
 then the same with TLS, which the gateway ends.
 
 Throughput is by Kafka's own tools; latency and the cost of a request by whole requests with pauses between them, since
-caches are cold between real ones. Memory is that right behind all loads, and half a minute later.
+caches are cold between real ones. Memory is that behind all loads, of the process and of all that it has started: one
+gateway of a fleet has a companion that takes care of operations without an executor.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 from bench.figures import Outcome, Table, number, paired_ratio, spread, turns
 from bench.ground import CLUSTERS, BenchError, Say, Scale, create_topic, direct, load, switch, up
 from bench.java_performance import consumed_mb_s, produced_mb_s
-from bench.process_cost import cpu_ns, rss_bytes
+from bench.process_cost import cpu_ns, rss_bytes, tree
 from bench.tls_sides import BROKER_TLS, CLUSTER, sides
 from stack.harness import Stack
 
@@ -33,8 +34,6 @@ FIRST = 50
 SAMPLES = (2_000, 100)
 """Requests of a kind to each path in a round, one in flight."""
 PAUSE_S = 0.001
-SETTLE_S = (30, 0)
-"""Behind all loads, until memory is looked at once more: what a thousand connections held is let go by then."""
 SIZES = (100, KIB, 64 * KIB, KIB * KIB)
 LARGE = {"max.message.bytes": str(2 * KIB * KIB)}
 """Brokers take a batch of 1 MiB by default, and not the record of it."""
@@ -131,20 +130,13 @@ def _measured(paths: Sequence[Path], scale: Scale, say: Say) -> Outcome:
     for connections in CONNECTIONS if not scale.quick else ():
         key = ("produce", KIB, connections)
         calls[key] = calls.get(key) or _calls(paths, *key, scale, say)
-    memory = _memory(paths)
-    time.sleep(scale.pick(*SETTLE_S))
-    settled = _memory(paths)
+    rss = {path.name: (rss_bytes([path.pid]), rss_bytes(tree(path.pid))) for path in paths if path.pid is not None}
     figures = {
         "throughput": flows,
         "calls": {f"{kind}, {size} B, {count} connections": found for (kind, size, count), found in calls.items()},
-        "rss_bytes": memory,
-        "settled_rss_bytes": settled,
+        "rss_bytes": rss,
     }
-    return Outcome(figures, (_summary(paths, flows, calls, memory, settled), _shapes(paths, calls)))
-
-
-def _memory(paths: Sequence[Path]) -> dict[str, int]:
-    return {path.name: rss_bytes(path.pid) for path in paths if path.pid is not None}
+    return Outcome(figures, (_summary(paths, flows, calls, rss), _shapes(paths, calls)))
 
 
 # -- throughput -------------------------------------------------------------------------------------------------------
@@ -218,8 +210,7 @@ def _summary(
     paths: Sequence[Path],
     flows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]],
     calls: Calls,
-    memory: Mapping[str, int],
-    settled: Mapping[str, int],
+    rss: Mapping[str, tuple[int, int]],
 ) -> Table:
     rows = []
     for path in paths:
@@ -231,11 +222,11 @@ def _summary(
             per_gb.append(number(median(own["cpu_s_per_gb"]), 2) if own["cpu_s_per_gb"] else "-")
         one = calls["produce", KIB, 1]
         cpu = " / ".join(_cpu(calls[kind, KIB, 1][path.name]) for kind in KINDS)
-        rss = " / ".join(f"{held[path.name] / 1e6:.0f}" for held in (memory, settled) if path.name in held) or "-"
-        rows.append((path.name, *ratios, _added(path, one), " / ".join(per_gb), cpu, rss))
+        memory = " / ".join(f"{one / 1e6:.0f}" for one in rss.get(path.name, ())) or "-"
+        rows.append((path.name, *ratios, _added(path, one), " / ".join(per_gb), cpu, memory))
     header = (
         "path", "produce / direct", "consume / direct", "added p50 / p99 µs", "CPU-s/GB produce / fetch",
-        "CPU µs a request, produce / fetch", "RSS MB at once / later",
+        "CPU µs a request, produce / fetch", "RSS MB, own / of all it started",
     )  # fmt: skip
     return Table("1 KiB records, batches of 64 KiB; latency and cost of a request: one in flight", header, tuple(rows))
 

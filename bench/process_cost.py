@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from stack.processes import descendants, identity
@@ -22,9 +23,9 @@ def cpu_ns(pid: int) -> int:
     return sum(int(text.split()[0]) for task in tasks if (text := _read(task)))
 
 
-def rss_bytes(pid: int) -> int:
-    """Resident memory of the tree; what its processes share counts for each."""
-    pages = (_read(_PROC / str(one) / "status") for one in tree(pid))
+def rss_bytes(pids: Iterable[int]) -> int:
+    """Resident memory of the processes; what they share counts for each."""
+    pages = (_read(_PROC / str(one) / "status") for one in pids)
     lines = (line for text in pages for line in text.splitlines() if line.startswith("VmRSS:"))
     return sum(int(line.split()[1]) * 1024 for line in lines)
 
