@@ -23,7 +23,7 @@ from gateway.session.upstream import BETWEEN, Upstream
 from gateway.session.vouching import stands
 from ha_core.wire import ApiKey, RemoteProtocolError
 from ha_core.wire.fetch_answer import SESSION_ID_BYTES, USUAL_VERSION, FetchPatcher, patch_usual, session_id_of
-from ha_core.wire.fetch_request import TopicEntries
+from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
 from ha_core.wire.likeness import FetchLike, ProduceLike
 
 _HEAD, _HEAD_BYTES = Struct(">ihhi").unpack_from, 12
@@ -127,22 +127,31 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
             return _NONE
     for flow in session.flows:
         like = flow.like
-        if type(like) is FetchLike and (found := like.entries(buf, at, frame_end)) is not None:
-            known = session.fetch_session
-            if flow.begins is None and (
-                flow.fetch_session is not known or (known is not None and known.topics is not flow.reads)
-            ):
+        if type(like) is FetchLike:
+            if (one := like.entries(buf, at, frame_end)) is not None:
+                found, body_at, entries = flow, at + like.body_at, ((one,) if flow.named else ())
+                break
+        elif type(like) is FetchOfTopicsLike and (several := like.entries(buf, at, frame_end)) is not None:
+            named, entries = zip(*several, strict=True)
+            if named != flow.named and flow.begins is not None:
                 return _NONE
-            if flow.routes is None:
-                return flow, None
-            if session.queue:
-                return _NONE  # whether it may overtake what is under way is for `turns` to say
-            version, body_at, named = flow.request.api_version, at + like.body_at, flow.named
-            entries = (TopicEntries(*found),) if named else ()
-            known = known if flow.begins is None else flow.begins.copy()
-            change = patch(buf, body_at, version, named, entries, flow.routes, session.gaps, known)
-            return _NONE if change is None else (flow, change)
-    return _NONE
+            found, body_at = flow if named == flow.named else flow.naming(named), at + like.body_at
+            break
+    else:
+        return _NONE
+    known = session.fetch_session
+    if found.begins is None and (
+        found.fetch_session is not known or (known is not None and known.topics is not found.reads)
+    ):
+        return _NONE
+    if found.routes is None:
+        return found, None
+    if session.queue:
+        return _NONE  # whether it may overtake what is under way is for `turns` to say
+    known = known if found.begins is None else found.begins.copy()
+    version = found.request.api_version
+    change = patch(buf, body_at, version, found.named, entries, found.routes, session.gaps, known)
+    return _NONE if change is None else (found, change)
 
 
 def _pass(

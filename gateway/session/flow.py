@@ -10,10 +10,14 @@ from gateway.session.pending import Passed
 from gateway.session.produce.settled import SettledTopic
 from gateway.session.request import Request
 from gateway.session.routes import Routes
+from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
 from ha_core.wire.likeness import FetchLike, ProduceLike
 
 MAX_FLOWS = 4
 """That are remembered of a connection: it writes to a few topics, or reads with and without news."""
+
+
+Like = ProduceLike | FetchLike | FetchOfTopicsLike
 
 
 class Change(Protocol):
@@ -28,7 +32,7 @@ class Flow(NamedTuple):
     fetch session holds.
     """
 
-    like: ProduceLike | FetchLike
+    like: Like
     request: Request
     entry: Entry
     topics: tuple[bytes, ...] = ()
@@ -47,3 +51,7 @@ class Flow(NamedTuple):
     """Of what it reads, where that is mapped."""
     rack: tuple[int, int] = (0, 0)
     """Where its rack id begins, from its end, and how long it is."""
+
+    def naming(self, topics: tuple[bytes, ...]) -> Flow:
+        """What becomes of a fetch that names these topics, of which all that was decided is known."""
+        return self._replace(named=topics, reads=topics if self.fetch_session is None else self.reads)

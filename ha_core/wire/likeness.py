@@ -50,7 +50,7 @@ class ProduceLike:
         self.tagged = tagged
         self._count_at = _AFTER_CORRELATION + len(begin)
 
-    def same(self, other: ProduceLike | FetchLike) -> bool:
+    def same(self, other: object) -> bool:
         """Whether both find the same requests."""
         return type(other) is ProduceLike and (self.head, self.begin) == (other.head, other.begin)
 
@@ -224,7 +224,12 @@ class FetchLike:
         self.body_at = _AFTER_CORRELATION + len(begin) - 17 - 4
         """In the frame."""
 
-    def same(self, other: ProduceLike | FetchLike) -> bool:
+    @property
+    def name(self) -> bytes:
+        """The topic's, where there is one."""
+        return self.topic[read_uvarint(self.topic, 1)[1] :] if self.tagged else self.topic[6:]
+
+    def same(self, other: object) -> bool:
         """Whether both find the same requests."""
         return type(other) is FetchLike and (
             (self.head, self.begin, self.topic, self.tail, self.epochs)

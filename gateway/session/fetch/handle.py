@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from gateway.session import answers, exchange, rights
 from gateway.session.commands import BrokerLane, Refresh
@@ -18,6 +18,7 @@ from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
 from ha_core.model import View
 from ha_core.wire import ApiKey, ErrorCode
+from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
 from ha_core.wire.fetch_request import FetchScan, scan_fetch_request
 from ha_core.wire.likeness import BEGINNING, OUTSIDE, STANDING, FetchLike
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
@@ -104,18 +105,40 @@ def _remember(
         epochs = STANDING if scan.session_epoch > 0 else None
     if epochs is None or not session.unlimited(request):
         return
-    buf, body_at, version, topics = request.buf, request.body_at, request.api_version, tuple(scan.topics)
-    like = FetchLike.of(buf, request.start, body_at, request.end, version, len(topics), epochs)
-    if like is None:
-        return
     known, rack = session.fetch_session, (request.end - scan.rack_at, scan.rack_bytes)
     begins = known.copy() if known is not None and epochs is BEGINNING else None
     known = None if begins is not None else known
-    flow = Flow(
-        like, request, session.entry, reads=reads, named=topics, fetch_session=known, begins=begins, routes=routes,
-        rack=rack,
-    )  # fmt: skip
-    session.remember(flow)
+    akin = [
+        one for one in session.flows if one.begins is begins and one.fetch_session is known and one.routes is routes
+    ]
+    like = _pattern(request, scan, epochs, akin)
+    if like is not None:
+        named = tuple(scan.topics)
+        flow = Flow(
+            like, request, session.entry, reads=reads, named=named, fetch_session=known, begins=begins, routes=routes,
+            rack=rack,
+        )  # fmt: skip
+        session.remember(flow)
+
+
+def _pattern(
+    request: Request, scan: FetchScan, epochs: tuple[int, int], akin: list[Flow]
+) -> FetchLike | FetchOfTopicsLike | None:
+    """A reader of several topics names now these and now those: one pattern finds them all.
+
+    :param akin: flows that names may be taken over from.
+    """
+    buf, body_at, version, topics = request.buf, request.body_at, request.api_version, scan.topics
+    one = FetchLike.of(buf, request.start, body_at, request.end, version, len(topics), epochs)
+    several = FetchOfTopicsLike.of(buf, request.start, body_at, request.end, version, scan, epochs)
+    if several is None:
+        return one
+    others = {name for flow in akin if several.differs_in_topics(flow.like) for name in _names(flow)}
+    return one if one is not None and others <= set(topics) else several.joined(others)
+
+
+def _names(flow: Flow) -> Collection[bytes]:
+    return flow.like.names if isinstance(flow.like, FetchOfTopicsLike) else flow.named
 
 
 def _keep_at_leader(request: Request, scan: FetchScan) -> None:

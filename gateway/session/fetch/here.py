@@ -20,7 +20,7 @@ from gateway.session.routes import Routes
 from ha_core.model.extent import MAX_OFFSET
 from ha_core.plan.facts import Partition
 from ha_core.wire.fetch_answer import FetchShift, Shifts
-from ha_core.wire.fetch_request import FetchEntries, TopicEntries, leave_session
+from ha_core.wire.fetch_request import FetchEntries, leave_session
 
 _ENTRIES = {version: FetchEntries(version) for version in range(4, 13)}
 
@@ -57,13 +57,14 @@ def patch(
     body_at: int,
     version: int,
     topics: tuple[bytes, ...],
-    entries: Sequence[TopicEntries],
+    entries: Sequence[tuple[int, int]],
     routes: Routes,
     gaps: Mapping[Partition, Gap],
     session: FetchSession | None = None,
 ) -> PatchedFetch | None:
     """How a fetch that names these topics is patched; None: it needs a plan.
 
+    :param entries: of each topic, as `TopicEntries`.
     :param session: the fetch session that stands and that it belongs to, or that it begins; None: it is of none.
     """
     entry, offsets, shifts = _ENTRIES[version], list[tuple[int, int]](), dict[tuple[bytes, int], FetchShift]()

@@ -25,6 +25,7 @@ from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.plan.quotas import Quotas
 from ha_core.plan.remembered import Room
 from ha_core.wire import RemoteProtocolError, decode, encode, encode_request, encode_response, read_request_header
+from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
 from ha_core.wire.likeness import Place, ProduceAnswerLike
 from tests.gateway.session import leasing
 from tests.gateway.session.batch import batch
@@ -75,8 +76,10 @@ BEGUN = [0, 0, 3, 3, 4, 5, 6]
 class Habit:
     """A client as it is made: it asks the same again and again, and now and then something else."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, several: bool = False) -> None:
+        """:param several: it reads several topics, of which it names now these and now those."""
         self.chance = chance
+        self.several = several
         self.writes = chance.choice([0.0, 0.0, 0.5, 0.97])
         self.produce, self.fetch = chance.choice([9, 9, 8, 7, 3]), chance.choice([12, 12, 11, 9, 4])
         self.producer_id = chance.choice([-1, -1, 7, CLIENT_PID, CLIENT_PID, CLIENT_PID + 1])
@@ -113,16 +116,30 @@ def ask(habit: Habit, correlation: int, sessions: list[int]) -> bytes:
     else:
         key, version = FETCH, habit.usual(habit.fetch, 10)
         named = [(topic, partition, chance.randrange(1000)) for partition in range(chance.choice([0, 1, 1, 1, 1, 2]))]
+        if habit.several:
+            more = [("orders", 2), ("other", 0), ("other", 1), ("third", 0)]
+            named += [(*one, chance.randrange(1000)) for one in chance.sample(more, chance.randrange(4))]
+            named.sort(key=lambda one: one[0], reverse=chance.random() < 0.2)
         epoch = (0, -1)
         if version >= 7 and habit.in_sessions:
             epoch = (sessions[-1], chance.randrange(1, 5)) if sessions and chance.random() < 0.8 else (0, 0)
         body = fetch(*named, session=epoch)
+        if habit.several and chance.random() < 0.9:
+            body |= {"topics": together(body["topics"])}
         body["rack_id"] = habit.usual("", "zone-a")
     frame = encode_request(key, version, correlation, client, encode(key, version, "request", body))
     if chance.random() < 0.004:
         at, bit = chance.randrange(12, min(chance.choice([100, 10_000]), len(frame))), 1 << chance.randrange(8)
         frame = frame[:at] + bytes((frame[at] ^ bit,)) + frame[at + 1 :]
     return frame
+
+
+def together(topics: Any) -> list[dict[str, Any]]:
+    """Each topic once, as clients name them."""
+    found: dict[str, list[Any]] = {}
+    for topic in topics:
+        found.setdefault(topic["topic"], []).extend(topic["partitions"])
+    return [{"topic": name, "partitions": partitions} for name, partitions in found.items()]
 
 
 def answer(frame: bytes, chance: random.Random, sessions: list[int]) -> bytes | None:
@@ -147,7 +164,9 @@ def answer(frame: bytes, chance: random.Random, sessions: list[int]) -> bytes | 
             session_id = chance.randrange(1, 1 << 20)
             sessions.append(session_id)
         records = batch(payload=b"r" * chance.choice([1, 300, 5000]))
-        said = fetched(("orders", 0, 9, records), session_id=session_id)
+        names = [(topic["topic"], one["partition"]) for topic in asked["topics"] for one in topic["partitions"]]
+        several = len(names) > 1 and chance.random() < 0.3
+        said = fetched(*((*one, 9, records) for one in (names if several else [("orders", 0)])), session_id=session_id)
     elif key == HEARTBEAT:
         said = {"error_code": 0}
     else:
@@ -185,7 +204,7 @@ class Play:
         self.correlation, self.revision = 0, 1
         self.read: dict[BrokerLane, int] = {}
         self.sessions: list[int] = []
-        self.habit = Habit(self.chance)
+        self.habit = Habit(self.chance, several=seed % 2 == 1)
         self._cut = cuts
 
     def chunks(self, data: bytes) -> list[bytes]:
@@ -240,7 +259,7 @@ class Play:
 
 def said(end: object) -> str:
     """Where something wrong lies is said by its place in what had come, and the fast path has used some of that."""
-    return re.sub(r"\bbyte \d+", "byte", repr(end))
+    return re.sub(r"\b(byte|end at) \d+", r"\1", repr(end))
 
 
 def shape(talk: Talk) -> dict[str, Any]:
@@ -292,6 +311,7 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
         "writes": (SettledTopic, "settles"),
         "shifts": (ProduceAnswerLike, "shift"),
         "reads": (fast_path, "patch"),
+        "reads of several topics": (FetchOfTopicsLike, "entries"),
         "answers that are patched": (fast_path, "_patch"),
     }
     passed = dict.fromkeys(ways, 0)
