@@ -9,6 +9,7 @@ certain goes the long way: the functions here then change nothing, and say so by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 
 from gateway.session.arriving import Streaming
@@ -24,7 +25,8 @@ from gateway.session.vouching import stands
 from ha_core.wire import ApiKey, RemoteProtocolError
 from ha_core.wire.fetch_answer import SESSION_ID_BYTES, USUAL_VERSION, FetchPatcher, patch_usual, session_id_of
 from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
-from ha_core.wire.likeness import FetchLike, ProduceLike
+from ha_core.wire.likeness import FetchLike, Place, ProduceLike
+from ha_core.wire.produce_of_topics import ProduceOfTopicsLike
 
 _HEAD, _HEAD_BYTES = Struct(">ihhi").unpack_from, 12
 _ANSWER, _ANSWER_BYTES = Struct(">ii").unpack_from, 8
@@ -104,19 +106,27 @@ def rest_went(session: ConnectionState, count: int, now: float) -> None:
 def _like_produce(
     session: ConnectionState, buf: bytearray, at: int, end: int, frame_end: int, now: float
 ) -> tuple[Flow | None, Change | None]:
-    waited_for = session.shared.producer_order.topics
+    places: Sequence[Place] = ()
     for flow in session.flows:
         like = flow.like
-        if type(like) is ProduceLike and (places := like.partitions(buf, at, end, frame_end)):
-            if not session.only_produce and (session.queue or session.unacknowledged):
-                return _NONE
-            if waited_for and not waited_for.keys().isdisjoint(flow.topics):
-                return _NONE  # the long way knows whether any of them still counts
-            if flow.mapped is None:
-                return flow, None
-            change = flow.mapped.settles(buf, places, end, session.shared, now)
-            return _NONE if change is None else (flow, change)
-    return _NONE
+        if type(like) is ProduceLike:
+            if places := like.partitions(buf, at, end, frame_end):
+                found = flow
+                break
+        elif type(like) is ProduceOfTopicsLike and (topics := like.topics(buf, at, end, frame_end)) is not None:
+            found = flow if topics == set(flow.topics) else flow._replace(topics=tuple(topics))
+            break
+    else:
+        return _NONE
+    if not session.only_produce and (session.queue or session.unacknowledged):
+        return _NONE
+    waited_for = session.shared.producer_order.topics
+    if waited_for and not waited_for.keys().isdisjoint(found.topics):
+        return _NONE  # the long way knows whether any of them still counts
+    if found.mapped is None:
+        return found, None
+    change = found.mapped.settles(buf, places, end, session.shared, now)
+    return _NONE if change is None else (found, change)
 
 
 def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: int) -> tuple[Flow | None, Change | None]:

@@ -12,12 +12,13 @@ from gateway.session.request import Request
 from gateway.session.routes import Routes
 from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
 from ha_core.wire.likeness import FetchLike, ProduceLike
+from ha_core.wire.produce_of_topics import ProduceOfTopicsLike
 
 MAX_FLOWS = 4
 """That are remembered of a connection: it writes to a few topics, or reads with and without news."""
 
 
-Like = ProduceLike | FetchLike | FetchOfTopicsLike
+Like = ProduceLike | ProduceOfTopicsLike | FetchLike | FetchOfTopicsLike
 
 
 class Change(Protocol):

@@ -21,6 +21,7 @@ from gateway.session.vouching import basis, leased
 from ha_core.wire import RemoteProtocolError
 from ha_core.wire.likeness import ProduceLike
 from ha_core.wire.produce import ProduceScan, scan_produce
+from ha_core.wire.produce_of_topics import ProduceOfTopicsLike
 from ha_core.wire.records import IN_TRANSACTION
 
 
@@ -106,7 +107,7 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics:
     if scan.acks == 0:
         session.send_unacknowledged(session.broker, request.frame, topics, scan.complete)
         return None
-    if (like := _like(session, request, scan)) is not None:
+    if (like := _like(session, request, scan) or _like_of_topics(session, request, scan)) is not None:
         session.remember(Flow(like, request, session.entry, tuple(topics)))
     pending = Passed(request, tuple(topics) if scan.complete else None)
     session.pass_on(pending, session.broker, request.frame)
@@ -146,6 +147,22 @@ def _like(session: ConnectionState, request: Request, scan: ProduceScan) -> Prod
         return None
     end = request.end
     return ProduceLike.of(request.buf, request.start, end, end + request.missing, request.api_version, scan)
+
+
+def _like_of_topics(session: ConnectionState, request: Request, scan: ProduceScan) -> ProduceOfTopicsLike | None:
+    """The same of what names several topics that are all passed: a producer writes now to these and now to those."""
+    if not session.unlimited(request):
+        return None
+    start, body_at, frame_end = request.start, request.body_at, request.end + request.missing
+    like = ProduceOfTopicsLike.of(request.buf, start, body_at, request.end, frame_end, request.api_version, scan)
+    if like is None:
+        return None
+    passed = [flow for flow in session.flows if flow.mapped is None and like.differs_in_topics(flow.like)]
+    return like.joined({name for flow in passed for name in _names(flow)})
+
+
+def _names(flow: Flow) -> Collection[bytes]:
+    return flow.like.names if isinstance(flow.like, ProduceOfTopicsLike) else flow.topics
 
 
 def _notice(session: ConnectionState, request: Request, scan: ProduceScan, local: Collection[Key] = ()) -> None:

@@ -27,6 +27,7 @@ from ha_core.plan.remembered import Room
 from ha_core.wire import RemoteProtocolError, decode, encode, encode_request, encode_response, read_request_header
 from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
 from ha_core.wire.likeness import Place, ProduceAnswerLike
+from ha_core.wire.produce_of_topics import ProduceOfTopicsLike
 from tests.gateway.session import leasing
 from tests.gateway.session.batch import batch
 from tests.gateway.session.crossings import topic as crossing
@@ -83,7 +84,7 @@ class Habit:
         self.writes = chance.choice([0.0, 0.0, 0.5, 0.97])
         self.produce, self.fetch = chance.choice([9, 9, 8, 7, 3]), chance.choice([12, 12, 11, 9, 4])
         self.producer_id = chance.choice([-1, -1, 7, CLIENT_PID, CLIENT_PID, CLIENT_PID + 1])
-        self.sequences = {0: chance.randrange(6), 1: 0, 2: chance.randrange(4)}
+        self.sequences = {0: chance.randrange(6), 1: 0, 2: chance.randrange(4), 10: 0, 11: 0, 12: 0}
         self.at_once = chance.choice([1, 2, 3])
         self.in_sessions = chance.choice([True, False])
 
@@ -111,21 +112,27 @@ def ask(habit: Habit, correlation: int, sessions: list[int]) -> bytes:
         parts = [(topic, number, None if chance.random() < 0.005 else habit.batch(number)) for number in numbers]
         if chance.random() < 0.04:
             parts.insert(chance.randrange(len(parts) + 1), ("other", 1, batch()))
+        if habit.several and chance.random() < 0.5:
+            others = chance.sample([("other", 0, 10), ("other", 1, 11), ("third", 0, 12)], chance.randint(1, 3))
+            parts += [(name, number, habit.batch(own)) for name, number, own in others]
+            parts = parts[chance.choice([0, 0, 0, 1]) :]
         acks = 0 if chance.random() < 0.005 else habit.usual(-1, 1)
         key, version, body = PRODUCE, habit.usual(habit.produce, 8), produce(*parts, acks=acks)
+        if habit.several and chance.random() < 0.9:
+            body |= {"topic_data": together(body["topic_data"], "name", "partition_data")}
     else:
         key, version = FETCH, habit.usual(habit.fetch, 10)
-        named = [(topic, partition, chance.randrange(1000)) for partition in range(chance.choice([0, 1, 1, 1, 1, 2]))]
+        reads = [(topic, partition, chance.randrange(1000)) for partition in range(chance.choice([0, 1, 1, 1, 1, 2]))]
         if habit.several:
-            more = [("orders", 2), ("other", 0), ("other", 1), ("third", 0)]
-            named += [(*one, chance.randrange(1000)) for one in chance.sample(more, chance.randrange(4))]
-            named.sort(key=lambda one: one[0], reverse=chance.random() < 0.2)
+            more = chance.sample([("orders", 2), ("other", 0), ("other", 1), ("third", 0)], chance.randrange(4))
+            reads += [(name, number, chance.randrange(1000)) for name, number in more]
+            reads.sort(key=lambda one: one[0], reverse=chance.random() < 0.2)
         epoch = (0, -1)
         if version >= 7 and habit.in_sessions:
             epoch = (sessions[-1], chance.randrange(1, 5)) if sessions and chance.random() < 0.8 else (0, 0)
-        body = fetch(*named, session=epoch)
+        body = fetch(*reads, session=epoch)
         if habit.several and chance.random() < 0.9:
-            body |= {"topics": together(body["topics"])}
+            body |= {"topics": together(body["topics"], "topic", "partitions")}
         body["rack_id"] = habit.usual("", "zone-a")
     frame = encode_request(key, version, correlation, client, encode(key, version, "request", body))
     if chance.random() < 0.004:
@@ -134,12 +141,12 @@ def ask(habit: Habit, correlation: int, sessions: list[int]) -> bytes:
     return frame
 
 
-def together(topics: Any) -> list[dict[str, Any]]:
+def together(topics: Any, name: str, parts: str) -> list[dict[str, Any]]:
     """Each topic once, as clients name them."""
     found: dict[str, list[Any]] = {}
     for topic in topics:
-        found.setdefault(topic["topic"], []).extend(topic["partitions"])
-    return [{"topic": name, "partitions": partitions} for name, partitions in found.items()]
+        found.setdefault(topic[name], []).extend(topic[parts])
+    return [{name: topic, parts: each} for topic, each in found.items()]
 
 
 def answer(frame: bytes, chance: random.Random, sessions: list[int]) -> bytes | None:
@@ -262,6 +269,11 @@ def said(end: object) -> str:
     return re.sub(r"\b(byte|end at) \d+", r"\1", repr(end))
 
 
+def named(topics: Sequence[bytes] | None) -> list[bytes] | None:
+    """In no order: it means nothing."""
+    return None if topics is None else sorted(topics)
+
+
 def shape(talk: Talk) -> dict[str, Any]:
     """All of a session that later events depend on, and all that it has told."""
     session = talk.session
@@ -274,7 +286,7 @@ def shape(talk: Talk) -> dict[str, Any]:
         "others": [repr(one) for one in talk.others if "token" not in repr(one)],
         "queue": [
             (type(one).__name__, one.request.api_key, one.request.correlation_id, one.basis)
-            + ((one.topics, one.lane, one.revision, one.group) if isinstance(one, InFlight) else ())
+            + ((named(one.topics), one.lane, one.revision, one.group) if isinstance(one, InFlight) else ())
             + ((sorted(getattr(one, "reads", ())), getattr(one, "in_session", None)))
             for one in session.queue
         ],
@@ -312,6 +324,7 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
         "shifts": (ProduceAnswerLike, "shift"),
         "reads": (fast_path, "patch"),
         "reads of several topics": (FetchOfTopicsLike, "entries"),
+        "writes of several topics": (ProduceOfTopicsLike, "topics"),
         "answers that are patched": (fast_path, "_patch"),
     }
     passed = dict.fromkeys(ways, 0)

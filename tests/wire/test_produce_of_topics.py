@@ -1,0 +1,141 @@
+"""A pattern of produces to several topics finds only those of which reading them would say the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ha_core.wire import encode, encode_request, read_request_header
+from ha_core.wire.likeness import ProduceLike
+from ha_core.wire.produce import ProduceScan, scan_produce
+from ha_core.wire.produce_of_topics import ProduceOfTopicsLike
+from tests.gateway.session.messages import PRODUCE
+from tests.wire.samples import damaged, seeds
+
+SIZE = Struct(">i")
+VERSIONS = [3, 8, 9]
+
+
+def frame_of(version: int, *topics: tuple[str, Sequence[bytes | None]], **more: Any) -> bytearray:
+    """A produce of these records to the partitions of these topics."""
+    data = [
+        {"name": name, "partition_data": [{"index": number, "records": one} for number, one in enumerate(records)]}
+        for name, records in topics
+    ]
+    body = {"transactional_id": None, "acks": -1, "timeout_ms": 1000, "topic_data": data, **more}
+    return bytearray(encode_request(PRODUCE, version, 7, "app", encode(PRODUCE, version, "request", body)))
+
+
+def scanned(frame: bytearray, end: int | None = None) -> tuple[int, int, ProduceScan]:
+    """Where its body begins, its version, and what it says as far as it has come."""
+    header = read_request_header(frame, 4, len(frame))
+    assert header is not None
+    come = len(frame) if end is None else end
+    scan = scan_produce(frame, 0, come, header.api_version, header.body_at, len(frame))
+    assert scan is not None
+    return header.body_at, header.api_version, scan
+
+
+def pattern(frame: bytearray, end: int | None = None) -> ProduceOfTopicsLike | None:
+    body_at, version, scan = scanned(frame, end)
+    return ProduceOfTopicsLike.of(frame, 0, body_at, end or len(frame), len(frame), version, scan)
+
+
+def single(frame: bytearray) -> ProduceLike | None:
+    _, version, scan = scanned(frame)
+    return ProduceLike.of(frame, 0, len(frame), len(frame), version, scan)
+
+
+def found(like: ProduceOfTopicsLike, frame: bytearray) -> set[bytes] | None:
+    return like.topics(frame, 0, len(frame), len(frame))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_producer_writes_now_to_these_topics_and_now_to_those(version: int) -> None:
+    # Given a pattern of three topics
+    like = pattern(frame_of(version, ("a", [b"r" * 30]), ("b", [b"r" * 30, b"r" * 300]), ("cc", [b"r"])))
+    assert like is not None
+    # Then those to any of them are like it, in any order, to any partitions
+    for topics in ([("a", [b"x"])], [("cc", [b"x"] * 126), ("a", [b"x" * 70_000])]):
+        frame = frame_of(version, *topics)
+        assert found(like, frame) == {name.encode() for name, _ in topics}
+    # But none to another topic, without records, or with other settings
+    for other in (
+        frame_of(version, ("a", [b"x"]), ("d", [b"x"])),
+        frame_of(version, ("aa", [b"x"])),
+        frame_of(version),
+        frame_of(version, ("a", [])),
+        frame_of(version, ("a", [b"x", None])),
+        frame_of(version, ("a", [b"x", b""]), ("b", [b"x"])),
+        frame_of(version, ("a", [b"x"]), acks=1),
+        frame_of(version, ("a", [b"x"]), transactional_id="t"),
+    ):
+        assert found(like, other) is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_of_one_that_names_several_topics_has_to_have_come(version: int) -> None:
+    frame = frame_of(version, ("a", [b"r" * 30]), ("b", [b"r" * 30]))
+    like = pattern(frame)
+    assert like is not None
+    assert like.topics(frame, 0, len(frame) - 1, len(frame)) is None
+    assert pattern(frame, len(frame) - 1) is None
+    # and the next one may have come behind it
+    both = frame + frame
+    assert [like.topics(both, at, len(both), at + len(frame)) for at in (0, len(frame))] == [{b"a", b"b"}] * 2
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_of_many_long_or_unusual_ones_no_pattern_is_kept(version: int) -> None:
+    assert pattern(frame_of(version, *((f"t{number}", [b"r"]) for number in range(126)))) is not None
+    for unusual in (
+        frame_of(version, *((f"t{number}", [b"r"]) for number in range(127))),
+        frame_of(version, *((f"t{number}", [b"r"] * 101) for number in range(10))),
+        frame_of(version, *((f"{number}" * 60, [b"r"]) for number in range(10, 30))),
+        frame_of(version, ("a", [b"r"]), ("b", [None])),
+        frame_of(version, ("a", [b"r"]), ("b", [b"r"]), transactional_id="t"),
+    ):
+        assert pattern(unusual) is None
+    like = pattern(frame_of(version, ("a", [b"r"]), ("b", [b"r"])))
+    assert like is not None
+    assert like.joined([b"c"]).names == {b"a", b"b", b"c"}
+    assert like.joined([b"c" * 3000]).names == {b"a", b"b"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_pattern_of_more_topics_stands_for_one_of_fewer_and_for_none_that_finds_beginnings(version: int) -> None:
+    two, one = pattern(frame_of(version, ("a", [b"r"]), ("b", [b"r"]))), single(frame_of(version, ("a", [b"r" * 9])))
+    assert two is not None
+    assert two.same(pattern(frame_of(version, ("b", [b"r"]), ("a", [b"r"]))))
+    assert two.joined([b"c"]).same(two)
+    assert not two.same(two.joined([b"c"]))
+    assert not two.same(one)
+    assert two.differs_in_topics(one)
+    assert not two.differs_in_topics(single(frame_of(version, ("a", [b"r" * 9]), acks=1)))
+
+
+@given(seeds, st.sampled_from(VERSIONS), st.lists(st.lists(st.integers(1, 40), max_size=3), max_size=4))
+@settings(deadline=None, max_examples=600)
+def test_a_damaged_produce_that_is_like_another_is_read_as_the_pattern_says(
+    seed: int, version: int, sizes: list[list[int]]
+) -> None:
+    # Given a pattern, and a request that is like it but for damage
+    chance = random.Random(seed)
+    like = pattern(frame_of(version, ("a", [b"r"]), ("bb", [b"r"]), ("c" * 100, [b"r"])))
+    assert like is not None
+    topics = [(chance.choice(["a", "bb", "c" * 100]), [b"x" * size for size in each]) for each in sizes]
+    whole = frame_of(version, *topics)
+    torn = whole[:12] + (damaged(bytes(whole[12:]), chance) if chance.random() < 0.9 else whole[12:])
+    frame = bytearray(SIZE.pack(len(torn) - 4)) + torn[4:]
+    if len(frame) >= 12 and (names := found(like, frame)) is not None:
+        # When it is taken for that, then reading it says the same
+        _, _, scan = scanned(frame)
+        assert (scan.complete, scan.acks, scan.transactional_id) == (True, -1, None)
+        assert names == {name for name, _, _, _ in scan.partitions}
+        assert all(length > 0 for _, _, _, length in scan.partitions)
