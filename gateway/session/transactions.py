@@ -151,7 +151,7 @@ class Transactional:
         if refusal is None:
             self._ask(self._added, topics)
             return None
-        to_ask = self.open.refused(self.name, self.issued.cluster)
+        to_ask = self.open.refused(self.name)
         if refusal is Refusal.FENCE:
             self.session.out += to_ask
         return refusal
@@ -197,7 +197,7 @@ class Transactional:
             self.message["producer_id"] = self.issued.own
             self._ask(self._ended, self.open.topics(self.name))
         else:
-            self.session.compose(self.request, self.message, ends=self.name)
+            self.session.compose(self.request, self.message, ends=(self.issued.cluster, self.name))
         return None
 
     @property
