@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.composed.handlers import NodeAddress
-from gateway.driver.peers import BREATH_S, Answering, Lately
+from gateway.driver.peers import BREATH_S, HURRIES_S, Answering, Lately
 from ha_core.model import GatewayRecord
 from ha_core.wire import ApiKey, encode, encode_response, read_request_header
 
@@ -145,10 +145,19 @@ def test_a_gateway_that_is_dying_and_still_listens_is_left_out_after_two_looks_i
 
 def test_a_gateway_that_hangs_up_on_who_asks_is_not_asked_all_the_time() -> None:
     async def look() -> None:
+        loop = asyncio.get_running_loop()
         answering = Answering("own", PATIENT_S)
         async with listening() as port:
+            # When one that lives closes each connection as soon as it has answered
             await answering.of([gateway("other", port)])
             assert await waited(answering) >= BREATH_S
+            looks, begun = 1, loop.time()
+            while loop.time() < begun + 2 * HURRIES_S:
+                await answering.of([gateway("other", port)])
+                await answering.pause(HURRIES_S)
+                looks += 1
+            # Then there are no more than twice as many looks as without
+            assert looks <= 2 * 3
         answering.close()
 
     asyncio.run(look())
