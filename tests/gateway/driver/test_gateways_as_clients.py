@@ -55,12 +55,14 @@ def test_clients_log_in_at_once_however_many_gateways_hold_a_connection(tmp_path
         async with asyncio.timeout(30):
             while gateway.members.others < OTHERS:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        # When each has found it answering, and looks once more
+        # When each asks it, and once more
         own = [GatewayRecord(id="gw", node_id=1, host="127.0.0.1", port=port)]
-        looking = [Answering(record.id, HURRY_S / 2) for record in others]
-        for _ in range(2):
-            assert await asyncio.gather(*(one.of(own) for one in looking)) == [tuple(own)] * OTHERS
-        # Then a client is answered before any of them would have to go
+        looking = [Answering(record.id) for record in others]
+        # Then each is answered before any of them would have to go
+        async with asyncio.timeout(HURRY_S / 2):
+            for _ in range(2):
+                assert await asyncio.gather(*(one.of(own) for one in looking)) == [tuple(own)] * OTHERS
+        # And so is a client
         with socket.socket() as client:
             client.setblocking(False)
             async with asyncio.timeout(HURRY_S / 2):
