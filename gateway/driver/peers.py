@@ -109,6 +109,7 @@ class Answering:
         await asyncio.sleep(min(BREATH_S, longest_s))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), longest_s - BREATH_S)
+        self._ended.clear()  # here: no look follows where ZooKeeper does not say who is registered
 
     def close(self) -> None:
         held, self._held = self._held, {}
@@ -118,7 +119,6 @@ class Answering:
     async def of(self, peers: Collection[GatewayRecord]) -> tuple[GatewayRecord, ...]:
         """Those that live, as far as can be told: each is asked once. The own gateway always does."""
         others = [peer for peer in peers if peer.id != self._own_id]
-        self._ended.clear()
         found = await asyncio.gather(*(self._silence(peer) for peer in others))
         self._silences = {
             peer.id: self._silences[peer.id] + silence if silence else 0

@@ -120,6 +120,24 @@ def test_the_end_of_a_gateway_brings_the_next_look_forward() -> None:
     asyncio.run(look())
 
 
+def test_where_nobody_can_look_the_end_of_a_gateway_brings_one_attempt_forward_and_not_all() -> None:
+    async def look() -> None:
+        # Given
+        answering = Answering("own", PATIENT_S)
+        async with listening(stays=True) as port:
+            await answering.of([gateway("other", port)])
+        # When it has ended, and ZooKeeper does not say who is registered
+        assert await waited(answering) < LONG_S
+        # Then the next attempt has its time
+        waiting = asyncio.create_task(waited(answering))
+        await asyncio.sleep(3 * BREATH_S)
+        assert not waiting.done()
+        waiting.cancel()
+        answering.close()
+
+    asyncio.run(look())
+
+
 def test_a_gateway_that_is_dying_and_still_listens_is_left_out_after_two_looks_in_a_row() -> None:
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
