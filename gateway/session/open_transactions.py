@@ -42,6 +42,11 @@ class _Open(NamedTuple):
     topics: frozenset[bytes]
     """A new object each time, which tells answers to older questions apart."""
     since: float
+    found: bool = False
+    """Its coordinator says so, of what began elsewhere. It may end elsewhere, too: after a while this says no more."""
+
+    def stale(self, now: float) -> bool:
+        return self.found and now - self.since >= LONG_S
 
 
 class OpenTransactions:
@@ -62,11 +67,8 @@ class OpenTransactions:
 
     def begun(self, transactional_id: str, topics: Collection[bytes], now: float) -> None:
         """The coordinator has taken the topics in."""
-        taken = frozenset((*topics, *self.topics(transactional_id)))
-        self.ended(transactional_id)
-        if len(self._open) < MAX_REMEMBERED:
-            self._open[transactional_id] = _Open(taken, now)
-            self._holders[self._key(transactional_id)] = self
+        before = self._known(transactional_id)
+        self._begin(transactional_id, topics, now if before is None or not before.found else before.since, before)
 
     def ended(self, transactional_id: str) -> None:
         self._holders.pop(self._key(transactional_id), self)._forget(transactional_id)
@@ -77,15 +79,16 @@ class OpenTransactions:
         if holder is not None:
             holder._forget(transactional_id)
 
-    def refused(self, transactional_id: str) -> tuple[LookFor, ...]:
+    def refused(self, transactional_id: str, now: float) -> tuple[LookFor, ...]:
         """It was refused a topic. Its coordinator is to be asked for it, unless it is known here."""
-        if self._cluster is None or len(transactional_id) > MAX_NAME or self.topics(transactional_id):
+        known = self._known(transactional_id)
+        if self._cluster is None or len(transactional_id) > MAX_NAME or (known is not None and not known.stale(now)):
             return ()
         key = self._key(transactional_id)
         if transactional_id not in self._kept_out:
             if len(self._kept_out) >= MAX_REMEMBERED:
                 return ()
-            self.ended(transactional_id)  # where another connection was refused the same
+            self.ended(transactional_id)  # what was found long ago, or was refused on another connection
             self._kept_out = {**self._kept_out, transactional_id: next(_ATTEMPTS)}
             self._holders[key] = self  # where it is to be known, if it has begun
         return (LookFor(self._cluster, self.user, transactional_id, self._kept_out[transactional_id]),)
@@ -95,13 +98,13 @@ class OpenTransactions:
         return transactional_id in self._holder(transactional_id)._kept_out
 
     def topics(self, transactional_id: str) -> tuple[bytes, ...]:
-        holder = self._holder(transactional_id)
-        return tuple(holder._open[transactional_id].topics) if transactional_id in holder._open else ()
+        known = self._known(transactional_id)
+        return () if known is None else tuple(known.topics)
 
     def found(self, transactional_id: str, attempt: int, topics: Collection[bytes], now: float) -> None:
         """The coordinator says that it has begun."""
         if self._kept_out.get(transactional_id) == attempt:
-            self.begun(transactional_id, topics, now)
+            self._begin(transactional_id, topics, now, _Open(frozenset(), now, found=True))
 
     def write_to(self, topics: frozenset[bytes]) -> bool:
         return any(not topics.isdisjoint(each.topics) for each in self._open.values())
@@ -115,9 +118,11 @@ class OpenTransactions:
         )
         return tuple(islice(seen, MAX_LOOKED_AFTER))
 
-    def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View) -> str | None:
+    def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View, now: float) -> str | None:
         """The operation whose fence keeps the transaction from taking in `topics`; None if it may."""
-        written = (view.topics.get(text(name)) for name in self.topics(transactional_id))
+        known = self._known(transactional_id)
+        names = () if known is None or known.stale(now) else known.topics
+        written = (view.topics.get(text(name)) for name in names)
         # Whose transaction fence stands on something that it writes to already.
         goes_on = {topic.transaction_fence.operation for topic in written if topic and topic.transaction_fence}
         for name in topics:
@@ -132,6 +137,16 @@ class OpenTransactions:
             if fence is not None and fence.operation not in goes_on:
                 return fence.operation
         return None
+
+    def _begin(self, transactional_id: str, topics: Collection[bytes], since: float, before: _Open | None) -> None:
+        taken = frozenset((*topics, *(() if before is None else before.topics)))
+        self.ended(transactional_id)
+        if len(self._open) < MAX_REMEMBERED:
+            self._open[transactional_id] = _Open(taken, since, before is not None and before.found)
+            self._holders[self._key(transactional_id)] = self
+
+    def _known(self, transactional_id: str) -> _Open | None:
+        return self._holder(transactional_id)._open.get(transactional_id)
 
     def _key(self, transactional_id: str) -> _Key:
         return self._cluster, self.user, transactional_id

@@ -141,7 +141,7 @@ class Transactional:
         if refusal is not None:
             return refusal
         topics = tuple(topic["name"].encode() for topic in self.message["topics"])
-        self.fence = self.open.fence_on(self.name, topics, self.session.snapshot.view)
+        self.fence = self.open.fence_on(self.name, topics, self.session.snapshot.view, self.session.now)
         if self.fence is not None:
             refusal = Refusal.FENCE
         elif self._written_elsewhere():
@@ -151,7 +151,7 @@ class Transactional:
         if refusal is None:
             self._ask(self._added, topics)
             return None
-        to_ask = self.open.refused(self.name)
+        to_ask = self.open.refused(self.name, self.session.now)
         if refusal is Refusal.FENCE:
             self.session.out += to_ask
         return refusal

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.session.commands import LookFor
-from gateway.session.open_transactions import MAX_REMEMBERED, Holders, learn_begun
+from gateway.session.open_transactions import LONG_S, MAX_REMEMBERED, Holders, learn_begun
 from gateway.session.snapshot import Snapshot
 from ha_core.model import Fence, Topic
 from ha_core.plan.remembered import MAX_NAME
@@ -196,6 +196,38 @@ def test_ids_that_clients_make_up_are_remembered_up_to_a_length_and_a_number() -
             talk.wait(0.2)
     asked = [one.transactional_id for one in talk.others if isinstance(one, LookFor)]
     assert asked == [f"{number}" for number in range(MAX_REMEMBERED)]
+
+
+def test_it_goes_on_for_as_long_as_its_coordinator_says_that_it_is_open_and_no_later_one_does() -> None:
+    # Given one that this gateway has found behind a fence
+    holders = Holders()
+    talk = Talk(quiet("orders", "other"), EAST_PORT, holders=holders)
+    (asked,) = refused(talk, "other")
+    learn_begun(holders, asked, described(), talk.now)
+    assert taken_in(talk, "other")
+    # When it takes long, and takes in what the fence stands on once more
+    talk.wait(LONG_S)
+    (asked,) = refused(talk, "orders")
+    # Then its coordinator is asked again, and it goes on
+    learn_begun(holders, asked, described(topics=("orders", "other")), talk.now)
+    assert taken_in(talk, "orders")
+    # And when it has ended through another gateway, the next one waits
+    talk.wait(LONG_S)
+    (asked,) = refused(talk, "orders")
+    learn_begun(holders, asked, described("CompleteCommit", topics=()), talk.now)
+    assert refused(talk, "orders")
+    assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
+    assert ended(talk, committed=False, said=48) == 0
+
+
+def test_one_that_began_here_and_takes_long_goes_on_without_a_question() -> None:
+    # Brokers before 3.0 have no answer to it, and an operation waits for it
+    talk = Talk(bound("east"), EAST_PORT)
+    assert taken_in(talk, "orders")
+    talk.follow(quiet("orders", "other"))
+    talk.wait(2 * LONG_S)
+    assert taken_in(talk, "other")
+    assert not [one for one in talk.others if isinstance(one, LookFor)]
 
 
 def test_one_that_is_known_on_another_connection_needs_no_question() -> None:
