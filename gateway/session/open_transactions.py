@@ -79,10 +79,12 @@ class OpenTransactions:
         if holder is not None:
             holder._forget(transactional_id)
 
-    def refused(self, transactional_id: str, now: float) -> tuple[LookFor, ...]:
-        """It was refused a topic. Its coordinator is to be asked for it, unless it is known here."""
+    def refused(self, transactional_id: str, fenced: bool, now: float) -> tuple[LookFor, ...]:
+        """It was refused a topic. By a fence: its coordinator is to be asked for it, unless it is known here."""
         known = self._known(transactional_id)
-        if self._cluster is None or len(transactional_id) > MAX_NAME or (known is not None and not known.stale(now)):
+        if known is not None and not (fenced and known.stale(now)):
+            return ()
+        if self._cluster is None or len(transactional_id) > MAX_NAME:
             return ()
         key = self._key(transactional_id)
         if transactional_id not in self._kept_out:
@@ -91,7 +93,8 @@ class OpenTransactions:
             self.ended(transactional_id)  # what was found long ago, or was refused on another connection
             self._kept_out = {**self._kept_out, transactional_id: next(_ATTEMPTS)}
             self._holders[key] = self  # where it is to be known, if it has begun
-        return (LookFor(self._cluster, self.user, transactional_id, self._kept_out[transactional_id]),)
+        attempt = self._kept_out[transactional_id]
+        return (LookFor(self._cluster, self.user, transactional_id, attempt),) if fenced else ()
 
     def kept_out(self, transactional_id: str) -> bool:
         """Whether it was refused a topic, and nothing is known here that it has begun."""

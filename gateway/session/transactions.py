@@ -151,9 +151,7 @@ class Transactional:
         if refusal is None:
             self._ask(self._added, topics)
             return None
-        to_ask = self.open.refused(self.name, self.session.now)
-        if refusal is Refusal.FENCE:
-            self.session.out += to_ask
+        self.session.out += self.open.refused(self.name, refusal is Refusal.FENCE, self.session.now)
         return refusal
 
     def _added(self, answer: Message) -> None:

@@ -10,6 +10,7 @@ from gateway.session.commands import LookFor
 from gateway.session.open_transactions import LONG_S, MAX_REMEMBERED, Holders, learn_begun
 from gateway.session.snapshot import Snapshot
 from ha_core.model import Fence, Topic
+from ha_core.model.extent import identity
 from ha_core.plan.remembered import MAX_NAME
 from ha_core.wire.codes import ErrorCode
 from tests.gateway.session.coordination import (
@@ -218,6 +219,22 @@ def test_it_goes_on_for_as_long_as_its_coordinator_says_that_it_is_open_and_no_l
     assert refused(talk, "orders")
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     assert ended(talk, committed=False, said=48) == 0
+
+
+def test_an_operation_still_waits_for_it_when_it_is_refused_for_another_reason() -> None:
+    # Given one that was found, a while ago, on a connection that an operation waits for
+    holders = Holders()
+    talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
+    (asked,) = refused(talk, "orders")
+    learn_begun(holders, asked, described(), talk.now)
+    talk.wait(LONG_S)
+    elsewhere = Topic(name="other", writer="west", partitions={0: identity("west")})
+    # When it sets out to write to what is written in another cluster
+    talk.follow(bound("east", Topic(name="orders", transaction_fence=QUIET), elsewhere))
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS, "other"))
+    assert set(errors(talk.answers()[0])) == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    # Then it is open as before
+    assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
 
 
 def test_one_that_began_here_and_takes_long_goes_on_without_a_question() -> None:
