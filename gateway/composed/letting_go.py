@@ -16,16 +16,17 @@ closed for the new address. That is no complaint, and to answer it so would begi
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 UNLISTED = 1 << 30
 """Added to a node's id: none that is allocated is so high."""
 LASTS_S = 300.0
 """A gateway whose machine has gone is missed when a request has had no answer (60 s), and then a dial (30 s)."""
 ECHO_S = 2.0
-MAX_REMEMBERED = 10_000
-"""Transactional ids come from the wire."""
-_Producer = tuple[str, str]
-"""(user, transactional id)."""
+MAX_OF_USER, MAX_REMEMBERED = 10_000, 100_000
+"""Transactional ids come from the wire: who makes them up, or has a new one for each run, leaves others their room."""
+_Producer = int
+"""Hash of user and transactional id, which may be long."""
 
 
 class LettingGo:
@@ -35,6 +36,8 @@ class LettingGo:
         self._until = -math.inf
         self._sent_away: set[_Producer] = set()
         self._told_at: dict[_Producer, float] = {}
+        self._of_user: Counter[int] = Counter()
+        """Of how many each user is remembered, by hashes of users."""
 
     def gone(self, now: float) -> None:
         """A gateway has gone: producers may hold on to it, also those that have let go of another one."""
@@ -46,15 +49,17 @@ class LettingGo:
         if now >= self._until:
             self._forget()
             return False
-        producer = user, transactional_id
+        producer = hash((user, transactional_id))
         if producer in self._sent_away:
             self._sent_away.remove(producer)
             self._told_at[producer] = now
             return False
         told_at = self._told_at.get(producer)
         if told_at is None:
-            if len(self._sent_away) + len(self._told_at) >= MAX_REMEMBERED:
+            whose = hash(user)
+            if self._of_user[whose] >= MAX_OF_USER or len(self._sent_away) + len(self._told_at) >= MAX_REMEMBERED:
                 return False
+            self._of_user[whose] += 1
         elif now - told_at < ECHO_S:
             return False
         self._told_at.pop(producer, None)
@@ -64,3 +69,4 @@ class LettingGo:
     def _forget(self) -> None:
         self._sent_away.clear()
         self._told_at.clear()
+        self._of_user.clear()

@@ -75,9 +75,11 @@ def end_transaction(context: Context, version: int, request: Message) -> Handler
 
     Of a transaction that was to begin after the cut it knows nothing, which librdkafka takes for fatal when it aborts:
     such a producer is told to begin anew.
-    Where it is away, an abort is granted: the coordinator will do it by itself when the transaction's time is over,
-    and has nothing that anybody reads until then. Whether a commit has happened only it knows: the client asks again,
-    unless operators have taken the cluster out of service; then it is told to begin anew.
+    Where it is away, an abort is granted to who goes on in another cluster: the coordinator will do it by itself when
+    the transaction's time is over, and has nothing that anybody reads until then. Who may go on under the same id when
+    it is back asks again: the next transaction would be one with this one, and commit what was given up. Whether a
+    commit has happened only the coordinator knows: the client asks again, unless operators have taken the cluster out
+    of service; then it is told to begin anew.
     """
     node, own = issuer(request["producer_id"])
     broker = places.real_broker(context, node)
@@ -91,7 +93,7 @@ def end_transaction(context: Context, version: int, request: Message) -> Handler
             nothing_to_abort = reply["error_code"] == ErrorCode.INVALID_TXN_STATE and not commits
             return _error(ErrorCode.INVALID_PRODUCER_ID_MAPPING if nothing_to_abort else reply["error_code"])
     if not commits:
-        return _error(ErrorCode.NONE)
+        return _error(_AWAY if places.user_cluster(context) == broker[0] else ErrorCode.NONE)
     return _error(ErrorCode.INVALID_PRODUCER_ID_MAPPING if masked else _AWAY)
 
 

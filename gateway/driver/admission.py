@@ -2,6 +2,10 @@
 
 Many who do not log in have less time, so that they cannot keep out those who do. Users are counted, not addresses:
 behind a load balancer all clients come from one.
+
+Each other gateway keeps a connection here by which it would notice the end of this one (`peers`), and never logs in.
+There is room for these beside the clients: else, with many gateways, clients would wait for their turn all the time,
+and so would the gateways, who would take this one for dead.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ class Logins(Generic[C]):
         self._most, self._patience_s = most, patience_s
         self._since: dict[C, float] = {}
         """In the order in which they came."""
+        self.gateways = 0
+        """Others, of which each has a connection here, and a second one while it looks."""
 
     def __len__(self) -> int:
         return len(self._since)
@@ -34,7 +40,7 @@ class Logins(Generic[C]):
 
     def room(self, now: float) -> tuple[bool, C | None]:
         """Whether one more may come; and the one that has to go for it, if it has to."""
-        if len(self._since) < self._most:
+        if len(self._since) < self._most + 2 * self.gateways:
             return True, None
         oldest = next(iter(self._since))
         return (True, oldest) if now - self._since[oldest] >= HURRY_S else (False, None)

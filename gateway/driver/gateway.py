@@ -220,7 +220,7 @@ class Gateway:
                 self.lease, self.store.confirm, self._current, config.zookeeper.lease_ms, self._without_lease.resume
             ),
             self.sightings.keep(),
-            self.members.watch(self._allocated, self.lease_holds),
+            self.members.watch(self._learn_of_others, self.lease_holds),
             self.following_copies.keep(),
             self.members.recorder.keep(),
             self.members.caretaker.keep(),
@@ -244,7 +244,7 @@ class Gateway:
         await self.quotas.known(FIRST_LOOK_S)
         await self.sharing.begin()
         self._spawn(self.sharing.keep())
-        await self._allocated()
+        await self._learn_of_others()
         await self.nodes.ensure(
             (name, broker) for name, known in self.upstream.topology.clusters.items() for broker in known.brokers
         )
@@ -420,7 +420,8 @@ class Gateway:
             nodes=tuple(sorted(self._bound)),
         )
 
-    async def _allocated(self) -> None:
+    async def _learn_of_others(self) -> None:
+        self.clients.logins.gateways = self.members.others
         await self.nodes.start(self.snapshot.view.clusters)
 
     def _bind_node(self, cluster: str, broker: int, node_id: int, port: int) -> None:

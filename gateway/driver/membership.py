@@ -71,6 +71,8 @@ class Membership:
         """:param record: what is to be said of this gateway now."""
         self._id, self._store, self._record = config.id, store, record
         self._session_s = config.zookeeper.session_timeout_ms / 1000
+        self.others = 0
+        """How many are registered beside this one."""
         self.peers: tuple[GatewayRecord, ...] = ()
         """Of the registered gateways those that answer."""
         self.listed: tuple[NodeAddress, ...] = ()
@@ -113,20 +115,22 @@ class Membership:
         if self.registration is not None:
             self._reports.report(self._record())
 
-    async def watch(self, allocated: Callable[[], Awaitable[None]], lease_holds: Callable[[], bool]) -> None:
+    async def watch(self, looked: Callable[[], Awaitable[None]], lease_holds: Callable[[], bool]) -> None:
         """Follows who lives, for ever.
 
-        :param allocated: learns the nodes that others have allocated: this gateway may be named for them.
+        :param looked: learns the nodes that others have allocated, for which this gateway may be named, and how many
+            others there are.
         """
         records: list[GatewayRecord] = []
         while True:
             try:
                 records = await asyncio.to_thread(self._store.gateways)
+                self.others = sum(record.id != self._id for record in records)
                 before, self.peers = self.peers, await self._answering.of(records)
                 if {peer.id for peer in before} - {peer.id for peer in self.peers}:
                     self.letting_go.gone(clock.now())
                 self.listed = self._lately.of(records, asyncio.get_running_loop().time())
-                await allocated()
+                await looked()
             except (StoreError, NodePortError, OSError) as error:
                 _log.warning("the last known gateways and virtual nodes stay: %s", error)
             self.recorder.want(self._id in self.recorder.elected(records) and lease_holds())

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -75,6 +76,9 @@ SILENCES = 2
 """So many in a row, and the gateway is taken for dead."""
 BREATH_S = 0.1
 """At least so long between two looks, whatever ends: one that lives may close connections, too."""
+HURRIES_S = 1.0
+"""At most once in so long each brings the next look forward. Behind some addresses every connection is closed at once,
+and a look asks all gateways and ZooKeeper."""
 _ASKED = "nothing more is asked"
 KEPT_S = 60.0
 """Longer than a restart takes. Not for ever: who asks every listed node (Java's AdminClient, for groups) gets no answer
@@ -95,6 +99,8 @@ class Answering:
         """By which each has answered last."""
         self._lost: set[str] = set()
         """Whose has ended by itself, and who has not answered since."""
+        self._hurried: dict[str, float] = {}
+        """When each has brought a look forward."""
         self._ended = asyncio.Event()
         """There is something to be looked at soon."""
 
@@ -103,6 +109,7 @@ class Answering:
         await asyncio.sleep(min(BREATH_S, longest_s))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), longest_s - BREATH_S)
+        self._ended.clear()  # here: no look follows where ZooKeeper does not say who is registered
 
     def close(self) -> None:
         held, self._held = self._held, {}
@@ -112,7 +119,6 @@ class Answering:
     async def of(self, peers: Collection[GatewayRecord]) -> tuple[GatewayRecord, ...]:
         """Those that live, as far as can be told: each is asked once. The own gateway always does."""
         others = [peer for peer in peers if peer.id != self._own_id]
-        self._ended.clear()
         found = await asyncio.gather(*(self._silence(peer) for peer in others))
         self._silences = {
             peer.id: self._silences[peer.id] + silence if silence else 0
@@ -127,6 +133,7 @@ class Answering:
         self._dead = dead
         registered = {peer.id for peer in others}
         self._lost &= registered - dead
+        self._hurried = {name: at for name, at in self._hurried.items() if name in registered}
         for name in self._held.keys() - registered:
             self._held.pop(name).close(_ASKED)
         return tuple(peer for peer in peers if peer.id not in dead)
@@ -164,7 +171,10 @@ class Answering:
         if self._held.get(name) is connection:
             del self._held[name]
             self._lost.add(name)
-            self._ended.set()
+            now = asyncio.get_running_loop().time()
+            if now - self._hurried.get(name, -math.inf) >= HURRIES_S:
+                self._hurried[name] = now
+                self._ended.set()
 
 
 class Lately:

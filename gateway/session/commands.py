@@ -130,6 +130,8 @@ class LookFor(NamedTuple):
     cluster: str
     user: str | None
     transactional_id: str
+    attempt: int
+    """Which was refused: what is said of one says nothing of the next."""
 
 
 class LookAfter(NamedTuple):

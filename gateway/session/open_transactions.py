@@ -7,19 +7,22 @@ have ended through another gateway, or by its timeout.
 
 What began on a connection that broke, or through a gateway that has died, is not known here. When a fence keeps it from
 taking a topic in, its coordinator is asked, and the client asks again meanwhile: taken for a new one it would wait for
-the fence, and the operation for its end.
+the fence, and the operation for its end. The answer counts for the attempt that it was asked for, and for no later
+one: the transaction of which it speaks may have ended since, and the next one is to wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from itertools import islice
+from collections.abc import Collection, Mapping
+from itertools import count, islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from gateway.session.commands import LookAfter, LookFor
 from gateway.session.request import text
 from ha_core.model import View
+from ha_core.plan.remembered import MAX_NAME
 from ha_core.wire.codes import ErrorCode
 
 MAX_REMEMBERED = 1_000
@@ -30,65 +33,81 @@ MAX_LOOKED_AFTER = 16
 """At once, of one connection."""
 _ONGOING = "Ongoing"
 """Of a transaction whose end has not begun."""
-_NONE: frozenset[str] = frozenset()
-"""Of nearly all connections: an empty set for each would be half of what is kept here."""
+_NONE: Mapping[str, int] = MappingProxyType({})
+"""Of nearly all connections: an empty table for each would be half of what is kept here."""
+_ATTEMPTS = count()
 
 
 class _Open(NamedTuple):
     topics: frozenset[bytes]
     """A new object each time, which tells answers to older questions apart."""
     since: float
+    found: bool = False
+    """Its coordinator says so, of what began elsewhere. It may end elsewhere, too: after a while this says no more."""
+
+    def stale(self, now: float) -> bool:
+        return self.found and now - self.since >= LONG_S
 
 
 class OpenTransactions:
     """Transactional id → the topics that its open transaction writes to, of one connection.
 
-    :ivar user: whose connection it is: others may have the same transactional ids, in other clusters.
+    :ivar user: whose connection it is: others may have the same transactional ids.
     """
 
-    __slots__ = ("__weakref__", "_holders", "_open", "_refused", "user")
+    __slots__ = ("__weakref__", "_cluster", "_holders", "_kept_out", "_open", "user")
 
-    def __init__(self, holders: Holders) -> None:
+    def __init__(self, holders: Holders, cluster: str | None) -> None:
+        """:param cluster: behind the connection's port."""
         self.user: str | None = None
-        self._holders = holders
+        self._cluster, self._holders = cluster, holders
         self._open: dict[str, _Open] = {}
-        self._refused = _NONE
+        self._kept_out = _NONE
+        """Those that were refused a topic, by the attempt that was."""
 
     def begun(self, transactional_id: str, topics: Collection[bytes], now: float) -> None:
         """The coordinator has taken the topics in."""
-        taken = frozenset((*topics, *self.topics(transactional_id)))
-        self.ended(transactional_id)
-        if len(self._open) < MAX_REMEMBERED:
-            self._open[transactional_id] = _Open(taken, now)
-            self._holders[self.user, transactional_id] = self
+        before = self._known(transactional_id)
+        self._begin(transactional_id, topics, now if before is None or not before.found else before.since, before)
 
     def ended(self, transactional_id: str) -> None:
-        if transactional_id in self._refused:
-            self._refused -= {transactional_id}
-        holder = self._holders.pop((self.user, transactional_id), self)
-        holder._open.pop(transactional_id, None)
+        self._holders.pop(self._key(transactional_id), self)._forget(transactional_id)
 
-    def refused(self, transactional_id: str, cluster: str | None) -> tuple[LookFor, ...]:
-        """It was refused a topic. Its coordinator in the cluster is to be asked for it, unless it is known here."""
-        key = self.user, transactional_id
-        if self.topics(transactional_id) or len(self._refused) >= MAX_REMEMBERED:
+    def ended_in(self, cluster: str, transactional_id: str) -> None:
+        """It was another cluster's."""
+        holder = self._holders.pop((cluster, self.user, transactional_id), None)
+        if holder is not None:
+            holder._forget(transactional_id)
+
+    def refused(self, transactional_id: str, fenced: bool, now: float) -> tuple[LookFor, ...]:
+        """It was refused a topic. By a fence: its coordinator is to be asked for it, unless it is known here."""
+        known = self._known(transactional_id)
+        if known is not None and not (fenced and known.stale(now)):
             return ()
-        self._refused |= {transactional_id}
-        self._holders[key] = self  # where it is to be known, if it has begun
-        return () if cluster is None else (LookFor(cluster, *key),)
+        if self._cluster is None or len(transactional_id) > MAX_NAME:
+            return ()
+        key = self._key(transactional_id)
+        if transactional_id not in self._kept_out:
+            if len(self._kept_out) >= MAX_REMEMBERED:
+                return ()
+            self.ended(transactional_id)  # what was found long ago, or was refused on another connection
+            self._kept_out = {**self._kept_out, transactional_id: next(_ATTEMPTS)}
+            self._holders[key] = self  # where it is to be known, if it has begun
+        attempt = self._kept_out[transactional_id]
+        return (LookFor(self._cluster, self.user, transactional_id, attempt),) if fenced else ()
 
     def kept_out(self, transactional_id: str) -> bool:
         """Whether it was refused a topic, and nothing is known here that it has begun."""
-        return transactional_id in self._refused
+        return transactional_id in self._holder(transactional_id)._kept_out
 
     def topics(self, transactional_id: str) -> tuple[bytes, ...]:
-        holder = self._holders.get((self.user, transactional_id), self)
-        return tuple(holder._open[transactional_id].topics) if transactional_id in holder._open else ()
+        known = self._known(transactional_id)
+        return () if known is None else tuple(known.topics)
 
-    def found(self, transactional_id: str, topics: Collection[bytes], now: float) -> None:
+    def found(self, transactional_id: str, attempt: int, topics: Collection[bytes], now: float) -> None:
         """The coordinator says that it has begun."""
-        if self.kept_out(transactional_id):
-            self.begun(transactional_id, topics, now)
+        if self._kept_out.get(transactional_id) == attempt:
+            self._begin(transactional_id, topics, now, _Open(frozenset(), now, found=True))
 
     def write_to(self, topics: frozenset[bytes]) -> bool:
         return any(not topics.isdisjoint(each.topics) for each in self._open.values())
@@ -102,9 +121,11 @@ class OpenTransactions:
         )
         return tuple(islice(seen, MAX_LOOKED_AFTER))
 
-    def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View) -> str | None:
+    def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View, now: float) -> str | None:
         """The operation whose fence keeps the transaction from taking in `topics`; None if it may."""
-        written = (view.topics.get(text(name)) for name in self.topics(transactional_id))
+        known = self._known(transactional_id)
+        names = () if known is None or known.stale(now) else known.topics
+        written = (view.topics.get(text(name)) for name in names)
         # Whose transaction fence stands on something that it writes to already.
         goes_on = {topic.transaction_fence.operation for topic in written if topic and topic.transaction_fence}
         for name in topics:
@@ -120,22 +141,46 @@ class OpenTransactions:
                 return fence.operation
         return None
 
+    def _begin(self, transactional_id: str, topics: Collection[bytes], since: float, before: _Open | None) -> None:
+        taken = frozenset((*topics, *(() if before is None else before.topics)))
+        self.ended(transactional_id)
+        if len(self._open) < MAX_REMEMBERED:
+            self._open[transactional_id] = _Open(taken, since, before is not None and before.found)
+            self._holders[self._key(transactional_id)] = self
 
-Holders = WeakValueDictionary[tuple[str | None, str], OpenTransactions]
+    def _known(self, transactional_id: str) -> _Open | None:
+        return self._holder(transactional_id)._open.get(transactional_id)
+
+    def _key(self, transactional_id: str) -> _Key:
+        return self._cluster, self.user, transactional_id
+
+    def _holder(self, transactional_id: str) -> OpenTransactions:
+        return self._holders.get(self._key(transactional_id), self)
+
+    def _forget(self, transactional_id: str) -> None:
+        self._open.pop(transactional_id, None)
+        if transactional_id in self._kept_out:
+            self._kept_out = {name: n for name, n in self._kept_out.items() if name != transactional_id} or _NONE
+
+
+_Key = tuple[str | None, str | None, str]
+"""(cluster, user, transactional id): each cluster has transactions of its own."""
+Holders = WeakValueDictionary[_Key, OpenTransactions]
 """Of a gateway: which connection has the open transaction of a user."""
 
 
 def learn_begun(holders: Holders, asked: LookFor, answer: dict[str, Any], now: float) -> None:
     """What the coordinator says of a transaction that was refused a topic and is not known here."""
-    holder = holders.get((asked.user, asked.transactional_id))
+    name = asked.transactional_id
+    holder = holders.get((asked.cluster, asked.user, name))
     for state in answer["transaction_states"]:
         if holder is not None and not state["error_code"] and state["transaction_state"] == _ONGOING:
-            holder.found(asked.transactional_id, [topic["topic"].encode() for topic in state["topics"]], now)
+            holder.found(name, asked.attempt, [topic["topic"].encode() for topic in state["topics"]], now)
 
 
 def learn(holders: Holders, asked: LookAfter, answer: dict[str, Any]) -> None:
     """What the coordinator says of a transaction: it lists the topics until the last marker of its end is written."""
-    holder = holders.get((asked.user, asked.transactional_id))
+    holder = holders.get((asked.cluster, asked.user, asked.transactional_id))
     transaction = holder._open.get(asked.transactional_id) if holder is not None else None
     if holder is None or transaction is None or transaction.topics is not asked.topics:
         return  # it has gone on meanwhile, or begun anew

@@ -36,6 +36,9 @@ NO_LEASE = -1
 SEVERAL = BrokerLane("", -1)
 """In the place of its broker, where a request goes to more than one."""
 
+Ended = tuple[str, str]
+"""A transaction: the cluster in which it began, its transactional id."""
+
 # -- exchanges with brokers: generators that yield steps and return an answer ---------------------------------------
 
 Frames = dict[BrokerLane, bytearray | None]
@@ -137,7 +140,7 @@ class Composed(Pending):
 
     outcome = "composed"
     request: Request
-    ends: str | None
+    ends: Ended | None
     due_at: float = 0.0
     lifts_with: str | None = None
     basis: Basis | None = None

@@ -93,7 +93,7 @@ class Session(ConnectionState):
                 self.close(Cause.UPSTREAM_LOST, "the request could not be answered")
                 return self._decided()
             if token.ends is not None and isinstance(body, dict) and not transactions.stays_open(body):
-                self.transactions.ended(token.ends)
+                self.transactions.ended_in(*token.ends)
             self.complete(token, token.ready(token.request.answer(body)))
         return self._decided()
 

@@ -24,7 +24,7 @@ from gateway.session.fetch.plan import Gap
 from gateway.session.flow import MAX_FLOWS, Flow
 from gateway.session.life import OPEN, Life, Over
 from gateway.session.open_transactions import OpenTransactions
-from gateway.session.pending import SEVERAL, Composed, Gathered, InFlight, Pending, Ready
+from gateway.session.pending import SEVERAL, Composed, Ended, Gathered, InFlight, Pending, Ready
 from gateway.session.produce.producer_order import Refused
 from gateway.session.reading import Beginning, Delayed, Full, HalfSent, Turn, Verdict
 from gateway.session.refusal import Refusal
@@ -137,7 +137,7 @@ class ConnectionState:
         self.given_bytes = 0
         """Answers in `out`."""
         self._waking = False
-        self.transactions = OpenTransactions(shared.transactions)
+        self.transactions = OpenTransactions(shared.transactions, port.cluster)
         self.headers_read = 0
         """Requests of which so much has come that it is known what they are."""
         self.held_bytes = 0
@@ -348,7 +348,7 @@ class ConnectionState:
         self.shared.counts.refusals.update(refusal.label for refusal in refusals)
 
     def compose(
-        self, request: Request, message: Message | bytes, ends: str | None = None, fence: str | None = None
+        self, request: Request, message: Message | bytes, ends: Ended | None = None, fence: str | None = None
     ) -> None:
         """Lets a composed handler answer; if it refuses something for a fence, the answer is held."""
         due_at = self.now + Refusal.FENCE.hold_s if fence is not None else 0.0

@@ -141,7 +141,7 @@ class Transactional:
         if refusal is not None:
             return refusal
         topics = tuple(topic["name"].encode() for topic in self.message["topics"])
-        self.fence = self.open.fence_on(self.name, topics, self.session.snapshot.view)
+        self.fence = self.open.fence_on(self.name, topics, self.session.snapshot.view, self.session.now)
         if self.fence is not None:
             refusal = Refusal.FENCE
         elif self._written_elsewhere():
@@ -151,9 +151,7 @@ class Transactional:
         if refusal is None:
             self._ask(self._added, topics)
             return None
-        to_ask = self.open.refused(self.name, self.issued.cluster)
-        if refusal is Refusal.FENCE:
-            self.session.out += to_ask
+        self.session.out += self.open.refused(self.name, refusal is Refusal.FENCE, self.session.now)
         return refusal
 
     def _added(self, answer: Message) -> None:
@@ -197,7 +195,7 @@ class Transactional:
             self.message["producer_id"] = self.issued.own
             self._ask(self._ended, self.open.topics(self.name))
         else:
-            self.session.compose(self.request, self.message, ends=self.name)
+            self.session.compose(self.request, self.message, ends=(self.issued.cluster, self.name))
         return None
 
     @property

@@ -7,27 +7,40 @@ acknowledged would be lost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from gateway.session.commands import AwaitLease, Cause
+from gateway.session.commands import AwaitLease, Cause, Command
+from gateway.session.life import Life
 from gateway.session.pending import NO_LEASE, Basis
+from gateway.session.shared import Shared
+from gateway.session.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from gateway.session.state import ConnectionState
+
+class Vouching(Protocol):
+    """Of a connection's state (`ConnectionState`) what is asked here."""
+
+    awaits_lease: bool
+    life: Life
+    now: float
+    shared: Shared
+    snapshot: Snapshot
+
+    def close(self, cause: Cause, detail: str = "") -> None: ...
+    def emit(self, command: Command) -> None: ...
 
 
-def leased(session: ConnectionState) -> bool:
+def leased(session: Vouching) -> bool:
     """Whether produce and requests of groups may be forwarded."""
     return session.shared.lease.holds(session.now)
 
 
-def basis(session: ConnectionState) -> Basis:
+def basis(session: Vouching) -> Basis:
     """What a request that is forwarded now rests on."""
     lease = session.shared.lease
     return lease.generation if lease.holds(session.now) else NO_LEASE, session.snapshot.view.revision
 
 
-def stands(session: ConnectionState, rested_on: Basis) -> bool | None:
+def stands(session: Vouching, rested_on: Basis) -> bool | None:
     """Whether no operation can have gone on without this gateway since then; None: it is not known yet.
 
     What was forwarded was executed before its answer was read, and the clock was read after that: the same lease held
@@ -39,7 +52,7 @@ def stands(session: ConnectionState, rested_on: Basis) -> bool | None:
     return rested_on[0] == lease.generation or rested_on[1] == session.snapshot.view.revision
 
 
-def vouch(session: ConnectionState, rested_on: Basis) -> bool:
+def vouch(session: Vouching, rested_on: Basis) -> bool:
     """Lets the answer to what was forwarded then go to the client.
 
     :return: False: it waits for the lease, or the session ends.
@@ -54,7 +67,7 @@ def vouch(session: ConnectionState, rested_on: Basis) -> bool:
     return bool(standing)
 
 
-def await_lease(session: ConnectionState) -> None:
+def await_lease(session: Vouching) -> None:
     """A `tick` comes when the lease is back."""
     if not session.awaits_lease:
         session.awaits_lease = True

@@ -21,7 +21,7 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.copies import TRANSACTIONAL, claim
 from stack.harness import Stack
 from tests.kit.consumed import value_of
-from tests.kit.running import bind, bootstrap, create_topic, switchyard_command
+from tests.kit.running import bind, bootstrap, create_topic, switchyard, switchyard_command
 from tests.system.watching import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.long]
@@ -204,6 +204,24 @@ def test_what_was_given_up_behind_a_fence_is_not_committed_with_what_its_produce
     assert again(lambda: other.end(commits=False)) == ErrorCode.NONE
     other.close()
     # And the producer commits its next one
+    assert again(lambda: producer.take_in(1)) == ErrorCode.NONE
+    assert producer.write(1, "next") == ErrorCode.NONE
+    assert again(lambda: producer.end(commits=True)) == ErrorCode.NONE
+    # Then that alone is committed
+    assert committed(stack, name) == ["next"]
+
+
+def test_what_was_given_up_while_its_cluster_was_masked_is_not_committed_with_the_next_transaction(
+    stack: Stack, producer: Transactional, name: str
+) -> None:
+    # Given a transaction that is given up while its coordinator may not be asked
+    switchyard(stack, "mask", "east", "--reason", "test", "--force")
+    try:
+        until(lambda: producer.end(commits=False) == ErrorCode.COORDINATOR_NOT_AVAILABLE, "no abort is granted")
+    finally:
+        switchyard(stack, "unmask", "east")
+    # When the cluster is back within the transaction's time, and the producer asks again and commits the next one
+    until(lambda: producer.end(commits=False) == ErrorCode.NONE, "it is aborted")
     assert again(lambda: producer.take_in(1)) == ErrorCode.NONE
     assert producer.write(1, "next") == ErrorCode.NONE
     assert again(lambda: producer.end(commits=True)) == ErrorCode.NONE

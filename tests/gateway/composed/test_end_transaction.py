@@ -12,11 +12,12 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.playbook import NODES, Playbook, away, requested, world
 
 WEST = UserBindings(user="alice", cluster="west")
+EAST = UserBindings(user="alice", cluster="east")
 AWAY, MAPPING = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def play(committed: bool, *, masked: str = "", node: int = NODES["east", 2]) -> Playbook:
-    """Alice is in the west, and ends what she began in the east."""
+def play(committed: bool, *, masked: str = "", node: int = NODES["east", 2], bound: UserBindings = WEST) -> Playbook:
+    """Alice ends what she began in the east."""
     request = requested(
         ApiKey.END_TXN,
         3,
@@ -25,7 +26,7 @@ def play(committed: bool, *, masked: str = "", node: int = NODES["east", 2]) -> 
         producer_epoch=2,
         committed=committed,
     )
-    return Playbook(end_transaction(world(bindings=(WEST,), masked=masked, port=("west", 1)), 3, request))
+    return Playbook(end_transaction(world(bindings=(bound,), masked=masked, port=("west", 1)), 3, request))
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.PRODUCER_FENCED])
@@ -58,6 +59,12 @@ def test_when_the_cluster_of_the_coordinator_is_masked_the_producer_begins_anew(
     committed: bool, error: ErrorCode
 ) -> None:
     assert play(committed, masked="east").result["error_code"] == error
+
+
+def test_while_the_coordinator_is_away_no_abort_is_granted_to_who_would_commit_it_with_the_next_transaction() -> None:
+    # Given Alice, who is not bound to another cluster: under the same id she goes on in the east when it is back
+    assert play(False, masked="east", bound=EAST).result["error_code"] == AWAY
+    assert play(False, bound=EAST).answers({"east": away("east")}).result["error_code"] == AWAY
 
 
 def test_a_producer_id_of_an_unknown_cluster_is_refused() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass
 
 import pytest
 
-from gateway.composed.letting_go import ECHO_S, LASTS_S, MAX_REMEMBERED, LettingGo
+from gateway.composed.letting_go import ECHO_S, LASTS_S, MAX_OF_USER, MAX_REMEMBERED, LettingGo
 
 RETRY_S = 0.5
 """After which librdkafka asks for its coordinator (`rd_kafka_txn_coord_timer_start`)."""
@@ -161,8 +162,22 @@ def test_users_have_transactional_ids_of_their_own() -> None:
     assert letting_go.sends_away("other", "t", 0.0)
 
 
-def test_of_many_ids_so_many_are_remembered_and_nobody_else_is_sent_away() -> None:
+def test_who_makes_ids_up_takes_no_room_from_others_and_little_memory() -> None:
+    # Given one user with more ids than are remembered of one, each as long as an id may be
     letting_go = LettingGo()
     letting_go.gone(0.0)
-    away = [letting_go.sends_away("app", f"t-{n}", 0.0) for n in range(MAX_REMEMBERED + 10)]
+    tracemalloc.start()
+    away = [letting_go.sends_away("app", f"{n}".rjust(30_000, "t"), 0.0) for n in range(MAX_OF_USER + 10)]
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert away == [True] * MAX_OF_USER + [False] * 10
+    assert kept < 5_000_000
+    # Then another one's producers let go of the gateway that has gone
+    assert letting_go.sends_away("other", "t", 0.0)
+
+
+def test_of_many_users_ids_so_many_are_remembered_and_nobody_else_is_sent_away() -> None:
+    letting_go = LettingGo()
+    letting_go.gone(0.0)
+    away = [letting_go.sends_away(f"app-{n % 20}", f"t-{n}", 0.0) for n in range(MAX_REMEMBERED + 10)]
     assert away == [True] * MAX_REMEMBERED + [False] * 10

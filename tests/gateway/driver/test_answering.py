@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.composed.handlers import NodeAddress
-from gateway.driver.peers import BREATH_S, Answering, Lately
+from gateway.driver.peers import BREATH_S, HURRIES_S, Answering, Lately
 from ha_core.model import GatewayRecord
 from ha_core.wire import ApiKey, encode, encode_response, read_request_header
 
@@ -120,6 +120,24 @@ def test_the_end_of_a_gateway_brings_the_next_look_forward() -> None:
     asyncio.run(look())
 
 
+def test_where_nobody_can_look_the_end_of_a_gateway_brings_one_attempt_forward_and_not_all() -> None:
+    async def look() -> None:
+        # Given
+        answering = Answering("own", PATIENT_S)
+        async with listening(stays=True) as port:
+            await answering.of([gateway("other", port)])
+        # When it has ended, and ZooKeeper does not say who is registered
+        assert await waited(answering) < LONG_S
+        # Then the next attempt has its time
+        waiting = asyncio.create_task(waited(answering))
+        await asyncio.sleep(3 * BREATH_S)
+        assert not waiting.done()
+        waiting.cancel()
+        answering.close()
+
+    asyncio.run(look())
+
+
 def test_a_gateway_that_is_dying_and_still_listens_is_left_out_after_two_looks_in_a_row() -> None:
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
@@ -145,10 +163,19 @@ def test_a_gateway_that_is_dying_and_still_listens_is_left_out_after_two_looks_i
 
 def test_a_gateway_that_hangs_up_on_who_asks_is_not_asked_all_the_time() -> None:
     async def look() -> None:
+        loop = asyncio.get_running_loop()
         answering = Answering("own", PATIENT_S)
         async with listening() as port:
+            # When one that lives closes each connection as soon as it has answered
             await answering.of([gateway("other", port)])
             assert await waited(answering) >= BREATH_S
+            looks, begun = 1, loop.time()
+            while loop.time() < begun + 2 * HURRIES_S:
+                await answering.of([gateway("other", port)])
+                await answering.pause(HURRIES_S)
+                looks += 1
+            # Then there are no more than twice as many looks as without
+            assert looks <= 2 * 3
         answering.close()
 
     asyncio.run(look())

@@ -147,7 +147,7 @@ def test_transactions_that_are_looked_after_are_asked_about_now_and_then_and_a_f
 
     async def play() -> None:
         holders = Holders()
-        known = OpenTransactions(holders)
+        known = OpenTransactions(holders, "east")
         for number in range(3 * MAX_AT_ONCE):
             known.begun(f"tx-{number}", [b"orders"], 0.0)
         inquiries = Inquiries(cast(Clusters, Coordinators()), Terms(), Recalled(), holders, View)

@@ -7,22 +7,26 @@ from typing import Any
 import pytest
 
 from gateway.session.commands import LookFor
-from gateway.session.open_transactions import Holders, learn_begun
+from gateway.session.open_transactions import LONG_S, MAX_REMEMBERED, Holders, learn_begun
 from gateway.session.snapshot import Snapshot
 from ha_core.model import Fence, Topic
+from ha_core.model.extent import identity
+from ha_core.plan.remembered import MAX_NAME
 from ha_core.wire.codes import ErrorCode
 from tests.gateway.session.coordination import (
     ADD_PARTITIONS,
     EAST_PORT,
     EASTS,
     END,
+    WEST_PORT,
+    WESTS,
     add,
     added,
     bound,
     end,
     errors,
 )
-from tests.gateway.session.talk import EAST, Talk
+from tests.gateway.session.talk import EAST, WEST, Talk
 
 QUIET = Fence(operation="op-1")
 NOTHING: frozenset[bytes] = frozenset()
@@ -59,6 +63,14 @@ def taken_in(talk: Talk, *topics: str) -> bool:
     for request in asked:
         talk.answer(EAST, request, added(0, *topics))
     return bool(asked) and [set(errors(answer)) for answer in talk.answers()] == [{0}]
+
+
+def ended(talk: Talk, committed: bool, said: int = 0) -> int:
+    """Its end is asked for, and its coordinator says this; what the client is told."""
+    talk.ask(END, 3, end(EASTS, committed))
+    talk.answer(EAST, talk.asked(EAST)[0], {"error_code": said})
+    (told,) = errors(talk.answers()[0])
+    return told
 
 
 def test_it_goes_on_behind_a_transaction_fence_when_its_coordinator_says_that_it_has_begun() -> None:
@@ -104,14 +116,135 @@ def test_what_was_said_of_one_that_was_given_up_says_nothing_of_the_next() -> No
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
     (asked,) = refused(talk, "orders")
-    talk.ask(END, 3, end(EASTS, committed=False))
-    talk.answer(EAST, talk.asked(EAST)[0], {"error_code": 0})
-    talk.answers()
-    # When the coordinator says that it is open
+    assert ended(talk, committed=False) == 0
+    # When the coordinator says that it was open
     learn_begun(holders, asked, described(), talk.now)
     # Then no operation waits for it, and the next one waits for the fence
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     assert refused(talk, "orders")
+
+
+def test_the_next_one_waits_also_when_the_answer_about_the_last_one_comes_after_it_was_refused() -> None:
+    # Given a transaction that is asked about, is aborted, and is followed by the next one
+    holders = Holders()
+    talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
+    (about_the_last,) = refused(talk, "orders")
+    assert ended(talk, committed=False) == 0
+    (about_the_next,) = refused(talk, "orders")
+    # When the coordinator's word from before the abort arrives: the operation may have gone on since
+    learn_begun(holders, about_the_last, described(), talk.now)
+    # Then it is not taken for one about the next, which is asked about for itself
+    assert refused(talk, "orders") == [about_the_next] != [about_the_last]
+
+
+def test_one_that_was_refused_in_two_clusters_goes_on_in_that_one_in_which_it_has_begun() -> None:
+    # Given producers without a login that have the same transactional id, each refused in a cluster of its own
+    holders = Holders()
+    talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
+    (asked,) = refused(talk, "orders")
+    leaves_west = bound("west", Topic(name="orders", writer="west", transaction_fence=QUIET))
+    other = Talk(leaves_west, WEST_PORT, holders=holders)
+    for _ in range(2):
+        other.ask(ADD_PARTITIONS, 3, add(WESTS, "orders"))
+        other.wait(0.2)
+        # When the east says that its own one has begun
+        learn_begun(holders, asked, described(), talk.now)
+    # Then that one goes on
+    assert not other.asked(WEST)
+    assert taken_in(talk, "orders")
+
+
+def test_a_transaction_is_still_open_when_one_of_the_same_id_begins_and_ends_in_another_cluster() -> None:
+    holders = Holders()
+    talk, other = Talk(bound("east"), EAST_PORT, holders=holders), Talk(bound("west"), WEST_PORT, holders=holders)
+    assert taken_in(talk, "orders")
+    for api_key, body, answer in ((ADD_PARTITIONS, add(WESTS), added()), (END, end(WESTS), {"error_code": 0})):
+        other.ask(api_key, 3, body)
+        other.answer(WEST, other.asked(WEST)[0], answer)
+    assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
+
+
+@pytest.mark.parametrize("said", [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE])
+def test_what_was_refused_on_one_connection_is_given_up_by_another_one(said: ErrorCode) -> None:
+    holders = Holders()
+    talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
+    refused(talk, "orders")
+    other = Talk(quiet("orders"), EAST_PORT, holders=holders)
+    assert ended(other, committed=False, said=said) == 0
+    # And from then on what the coordinator says is told
+    assert ended(talk, committed=False, said=48) == ErrorCode.INVALID_TXN_STATE
+
+
+def test_what_was_refused_and_then_committed_by_another_connection_was_not_given_up() -> None:
+    # Given a transaction that was kept out on one connection, and begins and commits on another one
+    holders = Holders()
+    talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
+    refused(talk, "orders")
+    other = Talk(bound("east"), EAST_PORT, holders=holders)
+    assert taken_in(other, "orders")
+    assert ended(other, committed=True) == 0
+    # When its client, which has not heard that, gives it up by the first one
+    told = ended(talk, committed=False, said=48)
+    # Then it does not hear that what is committed is aborted
+    assert told == ErrorCode.INVALID_TXN_STATE
+
+
+def test_ids_that_clients_make_up_are_remembered_up_to_a_length_and_a_number() -> None:
+    talk = Talk(quiet("orders"), EAST_PORT)
+    for number in range(MAX_REMEMBERED + 3):
+        for name in (f"{number}", f"{number}".rjust(MAX_NAME + 1, "x")):
+            talk.ask(ADD_PARTITIONS, 3, {**add(EASTS, "orders"), "transactional_id": name})
+            talk.wait(0.2)
+    asked = [one.transactional_id for one in talk.others if isinstance(one, LookFor)]
+    assert asked == [f"{number}" for number in range(MAX_REMEMBERED)]
+
+
+def test_it_goes_on_for_as_long_as_its_coordinator_says_that_it_is_open_and_no_later_one_does() -> None:
+    # Given one that this gateway has found behind a fence
+    holders = Holders()
+    talk = Talk(quiet("orders", "other"), EAST_PORT, holders=holders)
+    (asked,) = refused(talk, "other")
+    learn_begun(holders, asked, described(), talk.now)
+    assert taken_in(talk, "other")
+    # When it takes long, and takes in what the fence stands on once more
+    talk.wait(LONG_S)
+    (asked,) = refused(talk, "orders")
+    # Then its coordinator is asked again, and it goes on
+    learn_begun(holders, asked, described(topics=("orders", "other")), talk.now)
+    assert taken_in(talk, "orders")
+    # And when it has ended through another gateway, the next one waits
+    talk.wait(LONG_S)
+    (asked,) = refused(talk, "orders")
+    learn_begun(holders, asked, described("CompleteCommit", topics=()), talk.now)
+    assert refused(talk, "orders")
+    assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
+    assert ended(talk, committed=False, said=48) == 0
+
+
+def test_an_operation_still_waits_for_it_when_it_is_refused_for_another_reason() -> None:
+    # Given one that was found, a while ago, on a connection that an operation waits for
+    holders = Holders()
+    talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
+    (asked,) = refused(talk, "orders")
+    learn_begun(holders, asked, described(), talk.now)
+    talk.wait(LONG_S)
+    elsewhere = Topic(name="other", writer="west", partitions={0: identity("west")})
+    # When it sets out to write to what is written in another cluster
+    talk.follow(bound("east", Topic(name="orders", transaction_fence=QUIET), elsewhere))
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS, "other"))
+    assert set(errors(talk.answers()[0])) == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    # Then it is open as before
+    assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
+
+
+def test_one_that_began_here_and_takes_long_goes_on_without_a_question() -> None:
+    # Brokers before 3.0 have no answer to it, and an operation waits for it
+    talk = Talk(bound("east"), EAST_PORT)
+    assert taken_in(talk, "orders")
+    talk.follow(quiet("orders", "other"))
+    talk.wait(2 * LONG_S)
+    assert taken_in(talk, "other")
+    assert not [one for one in talk.others if isinstance(one, LookFor)]
 
 
 def test_one_that_is_known_on_another_connection_needs_no_question() -> None:
