@@ -240,8 +240,11 @@ class Play:
             self.each(lambda talk: talk.wait(what))
 
     def broker_answers(self) -> None:
-        """To the next request, the one that was sent to."""
+        """To the next request, the one that was sent to; nobody reads a broker whose answer waits for its turn."""
         for lane in (EAST, WEST):
+            upstream = self.fast.session.upstreams.get(lane)
+            if upstream is not None and upstream.blocked:
+                continue
             read, data = self.read.get(lane, 0), self.fast.upstream.get(lane, bytearray())
             size = int.from_bytes(data[read : read + 4], "big")
             if len(data) < read + 4 or len(data) < read + 4 + size:
