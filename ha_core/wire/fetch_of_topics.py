@@ -19,6 +19,8 @@ _MAX_COUNT = 126
 """Of topics, and where there are tags of partitions and a name's bytes: one byte says it. All else is read anew."""
 _MAX_BYTES = 2 << 10
 """Of a pattern: some are kept for as long as a connection."""
+_MAX_NAMES = 200
+"""In a pattern: each takes some 70 bytes beside its own, and short ones would be a thousand."""
 
 Named = list[tuple[bytes, TopicEntries]]
 """Topics in the order of the request, and where their partitions are."""
@@ -75,7 +77,8 @@ class FetchOfTopicsLike:
     @property
     def short(self) -> bool:
         """Whether it may be kept."""
-        return len(self.begin) + len(self.tail) + sum(map(len, self.names)) <= _MAX_BYTES
+        names = self.names
+        return len(names) <= _MAX_NAMES and len(self.begin) + len(self.tail) + sum(map(len, names)) <= _MAX_BYTES
 
     def differs_in_topics(self, other: object) -> bool:
         """Whether the other one finds requests that are like those that are found here, but for what they name."""

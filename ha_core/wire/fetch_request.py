@@ -109,12 +109,13 @@ def _read(cursor: _Cursor) -> FetchScan:
     if cursor.version >= 7:
         session_id, session_epoch = _TWO_INTS.unpack_from(cursor.buf, cursor.at)
         cursor.at += 8
-    topics = []
-    entries: list[TopicEntries] | None = []
+    topics = list[bytes]()
+    entries = list[TopicEntries]()
     for _ in range(cursor.count(2)):
         topics.append(cursor.name())
         found = _pass_partitions(cursor)
-        entries = None if entries is None or found is None else [*entries, found]
+        if found is not None:
+            entries.append(found)
         cursor.tags()
     forgotten = 0
     if cursor.version >= 7:
@@ -126,7 +127,8 @@ def _read(cursor: _Cursor) -> FetchScan:
             cursor.tags()
     rack_at, rack_bytes = cursor.string() if cursor.version >= 11 else (0, 0)
     cursor.tags()
-    return FetchScan(replica_id, session_id, session_epoch, topics, entries, forgotten > 0, rack_at, rack_bytes)
+    without_tags = entries if len(entries) == len(topics) else None
+    return FetchScan(replica_id, session_id, session_epoch, topics, without_tags, forgotten > 0, rack_at, rack_bytes)
 
 
 def _pass_partitions(cursor: _Cursor) -> TopicEntries | None:

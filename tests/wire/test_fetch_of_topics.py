@@ -100,6 +100,17 @@ def test_of_many_or_long_names_no_pattern_is_kept(version: int) -> None:
     assert like.joined([b"c" * 3000]).names == {b"a", b"b"}
 
 
+def test_a_pattern_does_not_grow_by_very_many_short_names() -> None:
+    # Given a pattern of as many topics as one request may name
+    like = pattern(frame_of(12, *((f"{number}", 1) for number in range(126))))
+    assert like is not None
+    # When others are named again and again
+    for number in range(126, 600):
+        like = like.joined([b"%d" % number])
+    # Then what is kept of them stays small, though all their bytes are few
+    assert len(like.names) == 200
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_pattern_of_several_topics_stands_for_those_of_one(version: int) -> None:
     one, two = single(frame_of(version, ("a", 1))), pattern(frame_of(version, ("a", 1), ("b", 1)))

@@ -247,8 +247,11 @@ class Play:
             self.each(lambda talk: talk.wait(what))
 
     def broker_answers(self) -> None:
-        """To the next request, the one that was sent to."""
+        """To the next request, the one that was sent to; nobody reads a broker whose answer waits for its turn."""
         for lane in (EAST, WEST):
+            upstream = self.fast.session.upstreams.get(lane)
+            if upstream is not None and upstream.blocked:
+                continue
             read, data = self.read.get(lane, 0), self.fast.upstream.get(lane, bytearray())
             size = int.from_bytes(data[read : read + 4], "big")
             if len(data) < read + 4 or len(data) < read + 4 + size:
@@ -307,6 +310,7 @@ def shape(talk: Talk) -> dict[str, Any]:
 
 @given(st.integers(0, 1 << 32))
 @example(200_600)  # the second of two requests that came together is damaged
+@example(7_007_106)  # an answer waits for its turn, and its broker has more to say
 @settings(deadline=None, max_examples=250)
 def test_any_traffic_leaves_the_same_bytes_and_the_same_state(seed: int) -> None:
     play = Play(seed)
