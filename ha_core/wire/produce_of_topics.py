@@ -41,9 +41,10 @@ class ProduceOfTopicsLike:
     ) -> ProduceOfTopicsLike | None:
         """What is like the request at `start`, which was read; None where not all of it has come, it is of a
         transaction, has partitions without records, or is said in another way."""
-        if scan.transactional_id is not None:
-            return None
         tagged = version >= _FLEXIBLE
+        # "None" may be said in up to five bytes: then the topics would be looked for where no broker reads them.
+        if scan.transactional_id is not None or (tagged and buf[body_at]):
+            return None
         # No transactional id, acks and time-out.
         topics_at = body_at + (1 if tagged else 2) + 2 + 4
         head, begin = bytes(buf[start + 4 : start + 8]), bytes(buf[start + _AFTER_CORRELATION : topics_at])
