@@ -18,8 +18,8 @@ _MAX_COUNT = 126
 """Of topics, and where there are tags of partitions and a name's bytes: one byte says it. All else is read anew."""
 _MAX_PARTITIONS = 1_000
 """Of one request: they are walked while others wait."""
-_MAX_BYTES = 2 << 10
-"""Of a pattern: some are kept for as long as a connection."""
+_MAX_BYTES, _NAME_BYTES = 16 << 10, 64
+"""Of a pattern: some are kept for as long as a connection. A name takes as much beside its letters."""
 
 
 class ProduceOfTopicsLike:
@@ -28,12 +28,13 @@ class ProduceOfTopicsLike:
     :ivar names: the topics that one of them may name.
     """
 
-    __slots__ = ("_topics_at", "begin", "head", "names", "tagged")
+    __slots__ = ("_size", "_topics_at", "begin", "head", "names", "tagged")
 
     def __init__(self, head: bytes, begin: bytes, names: frozenset[bytes], tagged: bool) -> None:
         """:param head: API key and version. :param begin: from behind the correlation id up to the count of topics."""
         self.head, self.begin, self.names, self.tagged = head, begin, names, tagged
         self._topics_at = _AFTER_CORRELATION + len(begin)
+        self._size = len(begin) + _size(names)
 
     @classmethod
     def of(
@@ -41,9 +42,10 @@ class ProduceOfTopicsLike:
     ) -> ProduceOfTopicsLike | None:
         """What is like the request at `start`, which was read; None where not all of it has come, it is of a
         transaction, has partitions without records, or is said in another way."""
-        if scan.transactional_id is not None:
-            return None
         tagged = version >= _FLEXIBLE
+        # "None" may be said in up to five bytes: then the topics would be looked for where no broker reads them.
+        if scan.transactional_id is not None or (tagged and buf[body_at]):
+            return None
         # No transactional id, acks and time-out.
         topics_at = body_at + (1 if tagged else 2) + 2 + 4
         head, begin = bytes(buf[start + 4 : start + 8]), bytes(buf[start + _AFTER_CORRELATION : topics_at])
@@ -54,12 +56,21 @@ class ProduceOfTopicsLike:
     @property
     def short(self) -> bool:
         """Whether it may be kept."""
-        return len(self.begin) + sum(map(len, self.names)) <= _MAX_BYTES
+        return self._size <= _MAX_BYTES
 
     def joined(self, names: Collection[bytes]) -> ProduceOfTopicsLike:
         """The same of these topics as well, if that may be kept."""
         more = ProduceOfTopicsLike(self.head, self.begin, self.names.union(names), self.tagged)
         return more if more.short else self
+
+    def leaves_out(self, buf: bytearray, at: int, names: set[bytes]) -> bool:
+        """Whether the request at `at`, which names these, would be found if it were not full. To make one pattern after
+        the other, of what each request happens to name, takes longer than to read them."""
+        return (
+            buf.startswith(self.begin, at + _AFTER_CORRELATION)
+            and buf.startswith(self.head, at + 4)
+            and self._size + _size(names - self.names) > _MAX_BYTES
+        )
 
     def differs_in_topics(self, other: object) -> bool:
         """Whether the other one finds requests that are like those that are found here, but for what they name."""
@@ -119,3 +130,7 @@ class ProduceOfTopicsLike:
             p += tags
         # The tags of the request.
         return found if p + tags == end and not any(buf[p:end]) else None
+
+
+def _size(names: Collection[bytes]) -> int:
+    return sum(map(len, names)) + len(names) * _NAME_BYTES
