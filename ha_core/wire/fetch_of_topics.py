@@ -17,10 +17,8 @@ _TO_EPOCH = 17 + 4
 _LEAST_VERSION, _FLEXIBLE = 9, 12
 _MAX_COUNT = 126
 """Of topics, and where there are tags of partitions and a name's bytes: one byte says it. All else is read anew."""
-_MAX_BYTES = 2 << 10
-"""Of a pattern: some are kept for as long as a connection."""
-_MAX_NAMES = 200
-"""In a pattern: each takes some 70 bytes beside its own, and short ones would be a thousand."""
+_MAX_BYTES, _NAME_BYTES = 16 << 10, 64
+"""Of a pattern: some are kept for as long as a connection. A name takes as much beside its letters."""
 
 Named = list[tuple[bytes, TopicEntries]]
 """Topics in the order of the request, and where their partitions are."""
@@ -33,7 +31,7 @@ class FetchOfTopicsLike:
     :ivar epochs: of the fetch session, the least and the highest.
     """
 
-    __slots__ = ("begin", "body_at", "entry_bytes", "epochs", "head", "names", "tagged", "tail")
+    __slots__ = ("_size", "begin", "body_at", "entry_bytes", "epochs", "head", "names", "tagged", "tail")
 
     def __init__(
         self,
@@ -54,6 +52,7 @@ class FetchOfTopicsLike:
         self.epochs = epochs
         self.body_at = _AFTER_CORRELATION + len(begin) - _TO_EPOCH
         """In the frame."""
+        self._size = len(begin) + len(tail) + _size(names)
 
     @classmethod
     def of(
@@ -77,8 +76,7 @@ class FetchOfTopicsLike:
     @property
     def short(self) -> bool:
         """Whether it may be kept."""
-        names = self.names
-        return len(names) <= _MAX_NAMES and len(self.begin) + len(self.tail) + sum(map(len, names)) <= _MAX_BYTES
+        return self._size <= _MAX_BYTES
 
     def differs_in_topics(self, other: object) -> bool:
         """Whether the other one finds requests that are like those that are found here, but for what they name."""
@@ -96,6 +94,15 @@ class FetchOfTopicsLike:
             self.head, self.begin, all_names, self.tail, self.entry_bytes, self.tagged, self.epochs
         )
         return more if more.short else self
+
+    def leaves_out(self, buf: bytearray, at: int, names: set[bytes]) -> bool:
+        """Whether the request at `at`, which names these, would be found if it were not full. To make one pattern after
+        the other, of what each request happens to name, takes longer than to read them."""
+        return (
+            buf.startswith(self.begin, at + _AFTER_CORRELATION)
+            and buf.startswith(self.head, at + 4)
+            and self._size + _size(names - self.names) > _MAX_BYTES
+        )
 
     def same(self, other: object) -> bool:
         """Whether it finds each request that the other one finds."""
@@ -159,3 +166,7 @@ class FetchOfTopicsLike:
             found.append((name, TopicEntries(at, count)))
             left, room = left - 1, room - count
         return found if not left and p == tail_at else None
+
+
+def _size(names: Collection[bytes]) -> int:
+    return sum(map(len, names)) + len(names) * _NAME_BYTES

@@ -130,6 +130,9 @@ def _pattern(
     """
     buf, body_at, version, topics = request.buf, request.body_at, request.api_version, scan.topics
     one = FetchLike.of(buf, request.start, body_at, request.end, version, len(topics), epochs)
+    known = (flow.like for flow in akin if isinstance(flow.like, FetchOfTopicsLike))
+    if any(like.leaves_out(buf, request.start, set(topics)) for like in known):
+        return one
     several = FetchOfTopicsLike.of(buf, request.start, body_at, request.end, version, scan, epochs)
     if several is None:
         return one

@@ -547,13 +547,20 @@ def test_what_is_remembered_of_partitions_is_bounded_for_all_clients_together(mo
     assert kept <= 100
 
 
-def test_a_producer_to_more_topics_than_a_pattern_takes_keeps_the_one_that_it_has(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("pattern", [ProduceOfTopicsLike, FetchOfTopicsLike])
+def test_a_client_of_more_topics_than_a_pattern_takes_keeps_the_one_that_it_has(
+    monkeypatch: pytest.MonkeyPatch, pattern: Any
 ) -> None:
-    # Given a producer that has written to ninety topics of long names, and is remembered by them
-    talk, made, way = Talk(state()), 0, ProduceOfTopicsLike.joined
+    def ask(names: list[str]) -> None:
+        if pattern is ProduceOfTopicsLike:
+            talk.ask(PRODUCE, 9, produce(*((name, 0, batch()) for name in names)))
+        else:
+            talk.ask(FETCH, 12, fetch(*((name, 0, 5) for name in names)))
+
+    # Given one that has named ninety topics of long names, and is remembered by them
+    talk, made, way = Talk(state()), 0, pattern.joined
     names = [f"{number:03}" * 33 for number in range(300)]
-    talk.ask(PRODUCE, 9, produce(*((name, 0, batch()) for name in names[:90])))
+    ask(names[:90])
     (known,) = talk.session.flows
 
     def counted(*arguments: Any) -> Any:
@@ -561,10 +568,10 @@ def test_a_producer_to_more_topics_than_a_pattern_takes_keeps_the_one_that_it_ha
         made += 1
         return way(*arguments)
 
-    monkeypatch.setattr(ProduceOfTopicsLike, "joined", counted)
-    # When it writes to some of two hundred others, again and again
+    monkeypatch.setattr(pattern, "joined", counted)
+    # When it names some of two hundred others, again and again
     for at in range(90, 300, 30):
-        talk.ask(PRODUCE, 9, produce(*((name, 0, batch()) for name in names[at : at + 30])))
+        ask(names[at : at + 30])
     # Then no pattern is made for them, and that of the first ones stands
     assert made == 0
     assert talk.session.flows == (known,)
