@@ -194,6 +194,7 @@ def _fault(do: str, text: str) -> Callable[[str, Path | None, bool], None]:
 
 
 app.command("kill")(_fault("kill", "SIGKILL a part with its workers; it stays down until `restart`."))
+app.command("stop")(_fault("stop", "End a part in order; it stays down until `restart`."))
 app.command("pause")(_fault("pause", "SIGSTOP a part with its workers."))
 app.command("resume")(_fault("resume", "SIGCONT a paused part."))
 app.command("restart")(

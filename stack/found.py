@@ -37,6 +37,9 @@ class FoundPart:
     async def kill(self) -> None:
         send(self._running(), signal.SIGKILL)
 
+    async def stop(self) -> None:
+        send(self._running(), signal.SIGTERM)
+
     async def pause(self) -> None:
         """Returns when each of its processes has stopped."""
         while not all(map(stopped, pids := self._running())):

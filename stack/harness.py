@@ -102,6 +102,10 @@ class Stack:
         """SIGKILL, workers too; down until `restart`."""
         self._ask("kill", part)
 
+    def stop(self, part: str) -> None:
+        """An orderly end (SIGTERM); down until `restart`."""
+        self._ask("stop", part)
+
     def pause(self, part: str) -> None:
         """SIGSTOP, workers too."""
         self._ask("pause", part)

@@ -146,6 +146,10 @@ class RunningPart:
         """SIGKILL for the part and its workers; it stays down until `restart`."""
         await self._down(None, "killed")
 
+    async def stop(self) -> None:
+        """An orderly end; it stays down until `restart`."""
+        await self.end(_RESTART_GRACE_S)
+
     async def end(self, grace_s: float) -> None:
         """An orderly end; SIGKILL after `grace_s`."""
         if self.pid is not None:
@@ -155,7 +159,7 @@ class RunningPart:
 
     async def restart(self) -> None:
         """End, start with the same configuration and data, and wait until ready."""
-        await self.end(_RESTART_GRACE_S)
+        await self.stop()
         await self.start()
         await self.wait_ready()
 

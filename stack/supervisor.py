@@ -199,6 +199,8 @@ class Supervisor:
         chosen = self._choose(str(command["part"]))
         if do == "kill":
             await asyncio.gather(*(running.kill() for running in chosen))
+        elif do == "stop":
+            await asyncio.gather(*(running.stop() for running in chosen))
         elif do == "pause":
             await asyncio.gather(*(running.pause() for running in chosen))
         elif do == "resume":

@@ -113,6 +113,14 @@ def test_a_killed_broker_stays_down_until_restart_and_keeps_its_records(small: S
     assert _consume(small, "kept", 2) == [b"before", b"after"]
 
 
+def test_a_stopped_broker_ends_in_order_and_stays_down_until_restart(small: Stack) -> None:
+    small.stop("cluster/east")
+    stopped = next(entry for entry in small.status() if entry["part"] == "cluster/east/1")
+    assert (stopped["state"], stopped["exit_code"]) == ("ended", 143), "Java's exit code behind SIGTERM"
+    small.restart("cluster/east")
+    assert _state(small, "cluster/east/1") == "ready"
+
+
 def test_a_paused_part_neither_answers_nor_dies_and_serves_when_resumed(small: Stack) -> None:
     small.pause("cluster/east")
     pid = next(entry["pid"] for entry in small.status() if entry["part"] == "cluster/east/1")
