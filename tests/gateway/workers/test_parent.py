@@ -32,9 +32,12 @@ def counter(scene: Scene, name: str) -> float:
 
 
 def newcomer(scene: Scene) -> str:
-    """The worker that takes a client."""
-    with socket.create_connection(("127.0.0.1", scene.port), timeout=5) as client:
-        return client.recv(1).decode()
+    """The worker that takes a client; "": none."""
+    try:
+        with socket.create_connection(("127.0.0.1", scene.port), timeout=5) as client:
+            return client.recv(1).decode()
+    except ConnectionError:
+        return ""
 
 
 def refused(scene: Scene) -> bool:
@@ -156,10 +159,10 @@ def test_while_no_worker_serves_clients_are_refused_at_once_and_the_port_stays_t
     # Then nobody else can have the port
     with pytest.raises(OSError, match="Address already in use"):
         socket.create_server(("127.0.0.1", scene.port), reuse_port=True)
-    # And clients are served as soon as one is back
+    # And clients are served when one is back; those that come before its parent has heard of it may be sent away
+    # once more, where the other one dies just then
     (tmp_path / "1.code").unlink()
-    until(lambda: not refused(scene), "one is back")
-    assert newcomer(scene) == "1"
+    until(lambda: newcomer(scene) == "1", "one is back")
 
 
 def test_clients_are_refused_while_a_gateway_ends_that_waits_for_a_worker_that_hangs(scene: Scene) -> None:
