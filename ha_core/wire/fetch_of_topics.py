@@ -8,30 +8,25 @@ from struct import Struct
 from ha_core.wire.fetch_request import FetchScan, TopicEntries
 from ha_core.wire.likeness import FetchLike
 from ha_core.wire.limits import DEFAULT_LIMITS
+from ha_core.wire.pattern_of_topics import AFTER_CORRELATION, MAX_COUNT, PatternOfTopics
 
-_AFTER_CORRELATION = 12
 _INT = Struct(">i").unpack_from
 _SHORT = Struct(">h").unpack_from
 _TO_EPOCH = 17 + 4
 """In the body: what is in front of the epoch of the fetch session."""
 _LEAST_VERSION, _FLEXIBLE = 9, 12
-_MAX_COUNT = 126
-"""Of topics, and where there are tags of partitions and a name's bytes: one byte says it. All else is read anew."""
-_MAX_BYTES, _NAME_BYTES = 16 << 10, 64
-"""Of a pattern: some are kept for as long as a connection. A name takes as much beside its letters."""
 
 Named = list[tuple[bytes, TopicEntries]]
 """Topics in the order of the request, and where their partitions are."""
 
 
-class FetchOfTopicsLike:
+class FetchOfTopicsLike(PatternOfTopics):
     """Fetches of any partitions of any of these topics, with the same header and settings.
 
-    :ivar names: the topics that one of them may name.
     :ivar epochs: of the fetch session, the least and the highest.
     """
 
-    __slots__ = ("_size", "begin", "body_at", "entry_bytes", "epochs", "head", "names", "tagged", "tail")
+    __slots__ = ("body_at", "entry_bytes", "epochs", "tagged", "tail")
 
     def __init__(
         self,
@@ -46,13 +41,13 @@ class FetchOfTopicsLike:
         """:param begin: from behind the correlation id up to the session's epoch.
         :param tail: from behind the topics up to the end.
         """
-        self.head, self.begin, self.names, self.tail = head, begin, names, tail
+        super().__init__(head, begin, names, len(tail))
+        self.tail = tail
         self.entry_bytes = entry_bytes
         self.tagged = tagged
         self.epochs = epochs
-        self.body_at = _AFTER_CORRELATION + len(begin) - _TO_EPOCH
+        self.body_at = AFTER_CORRELATION + len(begin) - _TO_EPOCH
         """In the frame."""
-        self._size = len(begin) + len(tail) + _size(names)
 
     @classmethod
     def of(
@@ -63,20 +58,15 @@ class FetchOfTopicsLike:
 
         :param epochs: of the fetch session that others may have; this one has one of them.
         """
-        if version < _LEAST_VERSION or not scan.entries or scan.forgets or len(scan.topics) > _MAX_COUNT:
+        if version < _LEAST_VERSION or not scan.entries or scan.forgets or len(scan.topics) > MAX_COUNT:
             return None
         tagged = version >= _FLEXIBLE
         entry_bytes = 33 if tagged else 28
         last, epoch_at = scan.entries[-1], body_at + _TO_EPOCH
         tail_at = last.at + last.partitions * entry_bytes + tagged
-        head, begin = bytes(buf[start + 4 : start + 8]), bytes(buf[start + _AFTER_CORRELATION : epoch_at])
+        head, begin = bytes(buf[start + 4 : start + 8]), bytes(buf[start + AFTER_CORRELATION : epoch_at])
         pattern = cls(head, begin, frozenset(scan.topics), bytes(buf[tail_at:end]), entry_bytes, tagged, epochs)
         return pattern if pattern.short and pattern.entries(buf, start, end) is not None else None
-
-    @property
-    def short(self) -> bool:
-        """Whether it may be kept."""
-        return self._size <= _MAX_BYTES
 
     def differs_in_topics(self, other: object) -> bool:
         """Whether the other one finds requests that are like those that are found here, but for what they name."""
@@ -95,15 +85,6 @@ class FetchOfTopicsLike:
         )
         return more if more.short else self
 
-    def leaves_out(self, buf: bytearray, at: int, names: set[bytes]) -> bool:
-        """Whether the request at `at`, which names these, would be found if it were not full. To make one pattern after
-        the other, of what each request happens to name, takes longer than to read them."""
-        return (
-            buf.startswith(self.begin, at + _AFTER_CORRELATION)
-            and buf.startswith(self.head, at + 4)
-            and self._size + _size(names - self.names) > _MAX_BYTES
-        )
-
     def same(self, other: object) -> bool:
         """Whether it finds each request that the other one finds."""
         if not self.differs_in_topics(other):
@@ -114,7 +95,7 @@ class FetchOfTopicsLike:
 
     def entries(self, buf: bytearray, at: int, end: int) -> Named | None:
         """What the request at `at` names, all of which has come; None: it is not like it."""
-        epoch_at = at + _AFTER_CORRELATION
+        epoch_at = at + AFTER_CORRELATION
         tail_at = end - len(self.tail)
         if not (
             buf.startswith(self.begin, epoch_at)
@@ -131,16 +112,16 @@ class FetchOfTopicsLike:
     def _tagged(self, buf: bytearray, p: int, tail_at: int) -> Named | None:
         names, entry_bytes, left = self.names, self.entry_bytes, buf[p] - 1
         found: Named = []
-        if not 0 < left <= _MAX_COUNT:
+        if not 0 < left <= MAX_COUNT:
             return None
         p += 1
         while left > 0 and tail_at - p > entry_bytes:
             partitions_at = p + buf[p]
-            if not p + 1 < partitions_at < min(p + _MAX_COUNT + 2, tail_at):
+            if not p + 1 < partitions_at < min(p + MAX_COUNT + 2, tail_at):
                 return None
             name, count, at = bytes(buf[p + 1 : partitions_at]), buf[partitions_at] - 1, partitions_at + 1
             p = at + count * entry_bytes
-            if not (0 < count <= _MAX_COUNT and p < tail_at and name in names) or buf[p]:
+            if not (0 < count <= MAX_COUNT and p < tail_at and name in names) or buf[p]:
                 return None
             if any(buf[at + entry_bytes - 1 : p : entry_bytes]):
                 return None
@@ -152,7 +133,7 @@ class FetchOfTopicsLike:
         names, entry_bytes, left = self.names, self.entry_bytes, _INT(buf, p)[0]
         found: Named = []
         room = DEFAULT_LIMITS.max_partitions
-        if not 0 < left <= _MAX_COUNT:
+        if not 0 < left <= MAX_COUNT:
             return None
         p += 4
         while left > 0 and tail_at - p > entry_bytes:
@@ -166,7 +147,3 @@ class FetchOfTopicsLike:
             found.append((name, TopicEntries(at, count)))
             left, room = left - 1, room - count
         return found if not left and p == tail_at else None
-
-
-def _size(names: Collection[bytes]) -> int:
-    return sum(map(len, names)) + len(names) * _NAME_BYTES

@@ -7,34 +7,27 @@ from struct import Struct
 
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.likeness import ProduceLike
+from ha_core.wire.pattern_of_topics import AFTER_CORRELATION, MAX_COUNT, PatternOfTopics
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.varint import read_uvarint
 
-_AFTER_CORRELATION = 12
 _INT = Struct(">i").unpack_from
 _SHORT = Struct(">h").unpack_from
 _FLEXIBLE = 9
-_MAX_COUNT = 126
-"""Of topics, and where there are tags of partitions and a name's bytes: one byte says it. All else is read anew."""
 _MAX_PARTITIONS = 1_000
 """Of one request: they are walked while others wait."""
-_MAX_BYTES, _NAME_BYTES = 16 << 10, 64
-"""Of a pattern: some are kept for as long as a connection. A name takes as much beside its letters."""
 
 
-class ProduceOfTopicsLike:
-    """Produces to any partitions of any of these topics, with the same header, acks and time-out.
+class ProduceOfTopicsLike(PatternOfTopics):
+    """Produces to any partitions of any of these topics, with the same header, acks and time-out."""
 
-    :ivar names: the topics that one of them may name.
-    """
-
-    __slots__ = ("_size", "_topics_at", "begin", "head", "names", "tagged")
+    __slots__ = ("_topics_at", "tagged")
 
     def __init__(self, head: bytes, begin: bytes, names: frozenset[bytes], tagged: bool) -> None:
         """:param head: API key and version. :param begin: from behind the correlation id up to the count of topics."""
-        self.head, self.begin, self.names, self.tagged = head, begin, names, tagged
-        self._topics_at = _AFTER_CORRELATION + len(begin)
-        self._size = len(begin) + _size(names)
+        super().__init__(head, begin, names)
+        self.tagged = tagged
+        self._topics_at = AFTER_CORRELATION + len(begin)
 
     @classmethod
     def of(
@@ -48,29 +41,15 @@ class ProduceOfTopicsLike:
             return None
         # No transactional id, acks and time-out.
         topics_at = body_at + (1 if tagged else 2) + 2 + 4
-        head, begin = bytes(buf[start + 4 : start + 8]), bytes(buf[start + _AFTER_CORRELATION : topics_at])
+        head, begin = bytes(buf[start + 4 : start + 8]), bytes(buf[start + AFTER_CORRELATION : topics_at])
         names = [name for name, _, _, _ in scan.partitions]
         pattern = cls(head, begin, frozenset(names), tagged)
         return pattern if pattern.short and pattern.topics(buf, start, end, frame_end) == set(names) else None
-
-    @property
-    def short(self) -> bool:
-        """Whether it may be kept."""
-        return self._size <= _MAX_BYTES
 
     def joined(self, names: Collection[bytes]) -> ProduceOfTopicsLike:
         """The same of these topics as well, if that may be kept."""
         more = ProduceOfTopicsLike(self.head, self.begin, self.names.union(names), self.tagged)
         return more if more.short else self
-
-    def leaves_out(self, buf: bytearray, at: int, names: set[bytes]) -> bool:
-        """Whether the request at `at`, which names these, would be found if it were not full. To make one pattern after
-        the other, of what each request happens to name, takes longer than to read them."""
-        return (
-            buf.startswith(self.begin, at + _AFTER_CORRELATION)
-            and buf.startswith(self.head, at + 4)
-            and self._size + _size(names - self.names) > _MAX_BYTES
-        )
 
     def differs_in_topics(self, other: object) -> bool:
         """Whether the other one finds requests that are like those that are found here, but for what they name."""
@@ -87,7 +66,7 @@ class ProduceOfTopicsLike:
         """What the request at `at` names; None: it is not like it, or has not come as a whole."""
         if (
             end < frame_end
-            or not buf.startswith(self.begin, at + _AFTER_CORRELATION)
+            or not buf.startswith(self.begin, at + AFTER_CORRELATION)
             or not buf.startswith(self.head, at + 4)
         ):
             return None
@@ -101,7 +80,7 @@ class ProduceOfTopicsLike:
         tagged, tags, room = self.tagged, 1 if self.tagged else 0, _MAX_PARTITIONS
         count, p = (buf[p] - 1, p + 1) if tagged else (_INT(buf, p)[0], p + 4)
         found: set[bytes] = set()
-        if not 0 < count <= _MAX_COUNT:
+        if not 0 < count <= MAX_COUNT:
             return None
         for _ in range(count):
             if end - p < 2:
@@ -109,12 +88,12 @@ class ProduceOfTopicsLike:
             name_at, name_bytes = (p + 1, buf[p] - 1) if tagged else (p + 2, _SHORT(buf, p)[0])
             p = name_at + name_bytes
             # Behind it are a count, and of one partition at least its number, and the length of its records.
-            if not 0 < name_bytes <= _MAX_COUNT or end - p < 4 + 4:
+            if not 0 < name_bytes <= MAX_COUNT or end - p < 4 + 4:
                 return None
             name = bytes(buf[name_at:p])
             partitions, p = (buf[p] - 1, p + 1) if tagged else (_INT(buf, p)[0], p + 4)
             room -= partitions
-            if not 0 < partitions <= _MAX_COUNT or room < 0 or name not in self.names:
+            if not 0 < partitions <= MAX_COUNT or room < 0 or name not in self.names:
                 return None
             found.add(name)
             for _ in range(partitions):
@@ -130,7 +109,3 @@ class ProduceOfTopicsLike:
             p += tags
         # The tags of the request.
         return found if p + tags == end and not any(buf[p:end]) else None
-
-
-def _size(names: Collection[bytes]) -> int:
-    return sum(map(len, names)) + len(names) * _NAME_BYTES

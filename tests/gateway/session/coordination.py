@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.session.snapshot import Port, Snapshot
-from ha_core.model import Group, Topic, UserBindings, View
+from ha_core.model import Fence, Group, Topic, UserBindings, View
 from ha_core.model.producer import issued_id
 from ha_core.wire import encode, encode_request
 from tests.gateway.session.talk import CLUSTERS, NODES, snapshot, topology
@@ -76,3 +76,15 @@ def errors(answer: dict[str, Any]) -> list[int]:
         for entry in value if isinstance(value, list) else ():
             found += errors(entry) if isinstance(entry, dict) else []
     return found
+
+
+QUIET = Fence(operation="op-1")
+NOTHING: frozenset[bytes] = frozenset()
+ORDERS = frozenset({b"orders"})
+LATER = 9
+"""Revision of the fence."""
+
+
+def quiet(*names: str) -> Snapshot:
+    """These topics are about to leave the east: no transaction begins in them."""
+    return bound("east", *(Topic(name=name, transaction_fence=QUIET) for name in names))

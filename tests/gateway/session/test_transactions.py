@@ -8,7 +8,6 @@ import google_crc32c
 import pytest
 
 from gateway.session.commands import Compose
-from gateway.session.snapshot import Snapshot
 from ha_core.model import Crossing, Extent, Fence, Group, Member, Topic
 from ha_core.model.extent import identity
 from ha_core.model.producer import issued_id
@@ -22,7 +21,11 @@ from tests.gateway.session.coordination import (
     EASTS,
     END,
     INIT,
+    LATER,
+    NOTHING,
+    ORDERS,
     PRODUCE,
+    QUIET,
     TXN_COMMIT,
     WEST_PORT,
     WESTS,
@@ -31,6 +34,7 @@ from tests.gateway.session.coordination import (
     bound,
     end,
     errors,
+    quiet,
 )
 from tests.gateway.session.talk import EAST, WEST, Talk
 
@@ -257,18 +261,6 @@ def test_the_offsets_of_a_fenced_group_wait_for_the_cut() -> None:
     assert not talk.answers()
     talk.wait(0.2)
     assert errors(talk.answers()[0]) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
-
-
-QUIET = Fence(operation="op-1")
-NOTHING: frozenset[bytes] = frozenset()
-ORDERS = frozenset({b"orders"})
-LATER = 9
-"""Revision of the fence."""
-
-
-def quiet(*names: str) -> Snapshot:
-    """These topics are about to leave the east: no transaction begins in them."""
-    return bound("east", *(Topic(name=name, transaction_fence=QUIET) for name in names))
 
 
 def answer_to(talk: Talk, api_key: int, body: dict[str, Any], answer: dict[str, Any]) -> int:

@@ -8,8 +8,7 @@ import pytest
 
 from gateway.session.commands import LookFor
 from gateway.session.open_transactions import LONG_S, MAX_REMEMBERED, Holders, learn_begun
-from gateway.session.snapshot import Snapshot
-from ha_core.model import Fence, Topic
+from ha_core.model import Topic
 from ha_core.model.extent import identity
 from ha_core.plan.remembered import MAX_NAME
 from ha_core.wire.codes import ErrorCode
@@ -18,6 +17,10 @@ from tests.gateway.session.coordination import (
     EAST_PORT,
     EASTS,
     END,
+    LATER,
+    NOTHING,
+    ORDERS,
+    QUIET,
     WEST_PORT,
     WESTS,
     add,
@@ -25,18 +28,9 @@ from tests.gateway.session.coordination import (
     bound,
     end,
     errors,
+    quiet,
 )
 from tests.gateway.session.talk import EAST, WEST, Talk
-
-QUIET = Fence(operation="op-1")
-NOTHING: frozenset[bytes] = frozenset()
-ORDERS = frozenset({b"orders"})
-LATER = 9
-
-
-def quiet(*names: str) -> Snapshot:
-    """These topics are about to leave the east: no transaction begins in them."""
-    return bound("east", *(Topic(name=name, transaction_fence=QUIET) for name in names))
 
 
 def described(state: str = "Ongoing", error: int = 0, topics: tuple[str, ...] = ("orders",)) -> dict[str, Any]:

@@ -1,0 +1,44 @@
+"""What patterns of requests that name several topics have in common: which topics, and how many of them are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+AFTER_CORRELATION = 12
+"""In a frame."""
+MAX_COUNT = 126
+"""Of topics, and where there are tags of partitions and a name's bytes: one byte says it. All else is read anew."""
+_MAX_BYTES, _NAME_BYTES = 16 << 10, 64
+"""Of a pattern: some are kept for as long as a connection. A name takes as much beside its letters."""
+
+
+class PatternOfTopics:
+    """:ivar head: API key and version.
+    :ivar begin: from behind the correlation id, as far as all that are found are the same.
+    :ivar names: the topics that one of them may name.
+    """
+
+    __slots__ = ("_size", "begin", "head", "names")
+
+    def __init__(self, head: bytes, begin: bytes, names: frozenset[bytes], more_bytes: int = 0) -> None:
+        """:param more_bytes: that are kept besides."""
+        self.head, self.begin, self.names = head, begin, names
+        self._size = len(begin) + more_bytes + _size(names)
+
+    @property
+    def short(self) -> bool:
+        """Whether it may be kept."""
+        return self._size <= _MAX_BYTES
+
+    def leaves_out(self, buf: bytearray, at: int, names: set[bytes]) -> bool:
+        """Whether the request at `at`, which names these, would be found if it were not full. To make one pattern after
+        the other, of what each request happens to name, takes longer than to read them."""
+        return (
+            buf.startswith(self.begin, at + AFTER_CORRELATION)
+            and buf.startswith(self.head, at + 4)
+            and self._size + _size(names - self.names) > _MAX_BYTES
+        )
+
+
+def _size(names: Collection[bytes]) -> int:
+    return sum(map(len, names)) + len(names) * _NAME_BYTES
