@@ -260,7 +260,7 @@ class ClientConnection:
             host.counts.bytes_from_brokers += count
             passed = 0
             if kept == 0 and self.client.reading and not session.throttling.timed:
-                # By a clock that is read behind the answer (`ConnectionState.stands`): the process may have stopped.
+                # By a clock that is read behind the answer (`vouching.stands`): the process may have stopped.
                 passed = fast_path.answers(session, upstream, BUFFER, count, clock.now())
                 if passed:
                     self._pass_to_client(passed)
