@@ -185,7 +185,7 @@ def test_a_crossing_loses_nothing_when_two_of_six_gateways_die_as_logs_reach_the
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", range(SOAK_ROUNDS))
 def test_a_crossing_there_and_back_survives_gateways_that_die(
     many: Stack, make_run: MakeRun, name: str, tmp_path: Path, chance: random.Random, number: int
