@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from struct import Struct
 
 from gateway.session.arriving import Streaming
-from gateway.session.fetch.here import PatchedFetch, patch
+from gateway.session.fetch.here import PatchedFetch, patch, patch_one
 from gateway.session.flow import Change, Flow
 from gateway.session.life import Open
 from gateway.session.pending import Discarded, Passed, Patched, Pending, Shifted
@@ -160,7 +160,11 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
         return _NONE  # whether it may overtake what is under way is for `turns` to say
     known = known if found.begins is None else found.begins.copy()
     version = found.request.api_version
-    change = patch(buf, body_at, version, found.named, entries, found.routes, session.gaps, known)
+    named, routes, gaps, change = found.named, found.routes, session.gaps, None
+    if len(entries) == 1 and entries[0][1] == 1:
+        change = patch_one(buf, body_at, version, named, entries[0][0], routes, gaps, known)
+    if change is None:
+        change = patch(buf, body_at, version, named, entries, routes, gaps, known)
     return _NONE if change is None else (found, change)
 
 

@@ -210,8 +210,9 @@ class Routes:
     def live(self, name: bytes, partition: int) -> Live | None:
         """Where newest records of a mapped topic are read; None where a look at all of its extents is needed."""
         key = (name, partition)
-        if key in self._lives:
-            return self._lives[key]
+        live = self._lives.get(key)
+        if live is not None or key in self._lives:
+            return live
         topic, here = self.topic(name).topic, self.here
         live = None if topic is None or here is None else newest(topic, key, here.cluster)
         self._room.keep(self._lives, name, key, live)

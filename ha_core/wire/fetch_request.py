@@ -162,6 +162,8 @@ class FetchEntries:
         has_epoch, tagged = version >= 9, version >= _FLEXIBLE
         tail = 4 + 8 * (version >= 5) + tagged  # the start of a follower's log, the size, and tags
         self._offset = Struct(f">i{'4x' if has_epoch else ''}q{'4x' if tagged else ''}{tail}x")
+        self.read_one = self._offset.unpack_from
+        """(partition, offset) of the entry at a position of a buffer."""
         self.bytes = self._offset.size
         """Of each."""
         self._write = Struct(">iqi" if tagged else ">iq" if has_epoch else ">q").pack_into

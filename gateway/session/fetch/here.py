@@ -86,3 +86,31 @@ def patch(
     if session is not None:
         return PatchedFetch(body_at, version, session.topics, offsets, session, session)
     return PatchedFetch(body_at, version, topics, offsets, shifts, None) if offsets else None
+
+
+def patch_one(
+    buf: bytearray,
+    body_at: int,
+    version: int,
+    topics: tuple[bytes, ...],
+    at: int,
+    routes: Routes,
+    gaps: Mapping[Partition, Gap],
+    session: FetchSession | None,
+) -> PatchedFetch | None:
+    """The same of one partition, which is what most fetches name, without a look at its topic's route. None: `patch` is
+    to say.
+
+    :param topics: its topic, of which `patch` has said something on the same routes.
+    :param at: where the partition's entry is.
+    """
+    topic = topics[0]
+    partition, offset = _ENTRIES[version].read_one(buf, at)
+    live = routes.live(topic, partition)
+    if live is None or offset < live.since or (gaps and (text(topic), partition) in gaps):
+        return None
+    offset -= live.shift.delta
+    offsets = ((at, offset if offset < MAX_OFFSET else MAX_OFFSET),)
+    if session is not None:
+        return PatchedFetch(body_at, version, session.topics, offsets, session, session)
+    return PatchedFetch(body_at, version, topics, offsets, {live.key: live.shift}, None)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.copies import Copies
-from gateway.session.fetch.here import patch
+from gateway.session.fetch.fetch_session import FetchSession
+from gateway.session.fetch.here import patch, patch_one
 from gateway.session.fetch.plan import FetchPlan, Gap
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Fence, Topic, View
@@ -19,7 +20,7 @@ from ha_core.model.cluster import Mask
 from ha_core.model.extent import MAX_OFFSET, append, identity
 from ha_core.plan.facts import Partition
 from ha_core.wire import decode, encode
-from ha_core.wire.fetch_request import scan_fetch_request
+from ha_core.wire.fetch_request import TopicEntries, scan_fetch_request
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, fetch, fetched, moved, state
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot
@@ -74,6 +75,40 @@ def test_a_fetch_that_is_patched_where_it_stands_is_what_a_plan_makes_of_it(seed
     asked = {(topic["topic"], one["partition"]): one for topic in sent for one in topic["partitions"]}
     assert asked == {(name, p["partition"]): _spoken(p, version) for name, entries in parts.items() for p in entries}
     assert patched.shifts == plan.shifts()
+
+
+@given(st.integers(0, 1 << 32), st.integers(4, 12), st.booleans())
+@settings(deadline=None, max_examples=300)
+def test_a_fetch_of_one_partition_is_patched_as_one_of_several_is(seed: int, version: int, in_session: bool) -> None:
+    # Given a topic that has moved to and fro, of which a partition was read here before
+    chance = random.Random(seed)
+    topic = mapped("orders", chance)
+    talk = Talk(state() if topic is None else state(topic), Port("east", 1))
+    routes, session = talk.session.routes("app"), FetchSession() if in_session else None
+    if session is not None:
+        session.add([b"orders"], routes)
+    gaps = {("orders", 0): Gap(50, 90)} if chance.random() < 0.1 else dict[Partition, Gap]()
+
+    def read(offset: int) -> tuple[bytearray, TopicEntries]:
+        body = bytearray(encode(FETCH, version, "request", fetch(("orders", 0, offset))))
+        scan = scan_fetch_request(body, 0, len(body), version)
+        assert scan.entries is not None
+        return body, scan.entries[0]
+
+    body, entries = read(MAX_OFFSET)
+    if patch(body, 0, version, (b"orders",), [entries], routes, {}, session) is None:
+        return
+    # When it is read from any offset
+    body, entries = read(chance.choice([0, chance.randrange(200), MAX_OFFSET]))
+    one = patch_one(body, 0, version, (b"orders",), entries.at, routes, gaps, session)
+    # Then the short way says what the long one does, if it says anything
+    several = patch(body, 0, version, (b"orders",), [entries], routes, gaps, session)
+    if one is None:
+        assert several is None or topic is None
+    else:
+        assert several is not None
+        assert (*one.offsets,) == (*several.offsets,)
+        assert one._replace(offsets=()) == several._replace(offsets=())
 
 
 def _spoken(entry: dict[str, Any], version: int) -> dict[str, Any]:
