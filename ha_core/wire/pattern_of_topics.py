@@ -11,7 +11,7 @@ MAX_COUNT = 126
 _MAX_BYTES, _NAME_BYTES = 16 << 10, 64
 """Of a pattern: some are kept for as long as a connection. A name takes as much beside its letters."""
 _MOST_LEFT_OUT = 1_000
-"""Requests that a full pattern leaves out: then one is begun anew. To fill it takes a hundred requests at most."""
+"""Requests that a full pattern leaves out: then one is begun anew. To fill it takes some hundred."""
 
 
 class PatternOfTopics:

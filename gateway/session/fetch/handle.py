@@ -103,7 +103,8 @@ def _remember(
         epochs = {0: BEGINNING, -1: OUTSIDE}.get(scan.session_epoch)
     else:  # an epoch that is none of those ends one session, and maybe begins another
         epochs = STANDING if scan.session_epoch > 0 else None
-    if epochs is None or not session.unlimited(request):
+    named = tuple(scan.topics)
+    if epochs is None or not session.unlimited(request) or (epochs is BEGINNING and _begins_otherwise(session, named)):
         return
     known, rack = session.fetch_session, (request.end - scan.rack_at, scan.rack_bytes)
     begins = known.copy() if known is not None and epochs is BEGINNING else None
@@ -113,12 +114,20 @@ def _remember(
     ]
     like = _pattern(session, request, scan, epochs, akin)
     if like is not None:
-        named = tuple(scan.topics)
         flow = Flow(
             like, request, session.entry, reads=reads, named=named, fetch_session=known, begins=begins, routes=routes,
             rack=rack,
         )  # fmt: skip
         session.remember(flow)
+
+
+def _begins_otherwise(session: ConnectionState, named: tuple[bytes, ...]) -> bool:
+    """Whether a fetch session begins with several topics, and with others than the one before, or in another order.
+    Where brokers have no room each fetch begins one: what is remembered of it finds those that name the same."""
+    if len(named) < 2:
+        return False
+    before, session.begun_with = session.begun_with, hash(named)
+    return before != session.begun_with
 
 
 def _pattern(

@@ -153,3 +153,18 @@ def test_a_client_that_has_gone_over_to_other_topics_is_remembered_by_those_afte
     # Then there is a pattern of these
     (flow,) = talk.session.flows
     assert flow.names == {name.encode() for name in LONG[100:110]}
+
+
+def test_who_begins_a_session_with_each_fetch_is_remembered_by_topics_that_he_names_again() -> None:
+    # Given a reader for whose session a broker has no room, and who names now these topics and now those
+    talk = Talk(state())
+    for topics in (["orders", "other"], ["other", "third"], ["third", "orders"], ["orders", "other"]):
+        assert not passes(talk, *topics, session=(0, 0))
+        answered(talk)
+        # Then nothing is remembered that would find none of the next ones
+        assert talk.session.flows == ()
+    # When he names the same as before
+    assert not passes(talk, "orders", "other", session=(0, 0))
+    answered(talk)
+    # Then the next one is not read
+    assert passes(talk, "orders", "other", session=(0, 0))
