@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
 from gateway.session.entry import Entry
@@ -56,3 +57,17 @@ class Flow(NamedTuple):
     def naming(self, topics: tuple[bytes, ...]) -> Flow:
         """What becomes of a fetch that names these topics, of which all that was decided is known."""
         return self._replace(named=topics, reads=topics if self.fetch_session is None else self.reads)
+
+    @property
+    def names(self) -> Collection[bytes]:
+        """The topics that requests like it may name."""
+        like = self.like
+        return like.names if isinstance(like, ProduceOfTopicsLike | FetchOfTopicsLike) else self.topics or self.named
+
+    def leaves_out(self, other: Flow) -> bool:
+        """Whether the other one's topics were in its pattern if that were not full. However many of those come, it
+        stays: it was made of many requests, and they of one each."""
+        like = self.like
+        if not isinstance(like, ProduceOfTopicsLike | FetchOfTopicsLike):
+            return False
+        return not like.worn and like.differs_in_topics(other.like) and not like.takes(other.names)

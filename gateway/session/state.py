@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from gateway.session.client_ids import ByClientId
 from gateway.session.commands import (
@@ -39,6 +39,7 @@ from ha_core.model import ANONYMOUS, identify
 from ha_core.plan.facts import Partition
 from ha_core.plan.rights import Verdicts
 from ha_core.wire import APIS
+from ha_core.wire.pattern_of_topics import PatternOfTopics
 
 MAX_QUESTIONS = 8
 """Composed requests of one connection that are worked on at once: each may end in an answer of megabytes."""
@@ -60,6 +61,7 @@ class ConnectionState:
         "_waking",
         "address",
         "awaits_lease",
+        "begun_with",
         "buffered_bytes",
         "carry",
         "client_id",
@@ -112,6 +114,8 @@ class ConnectionState:
         self.seen: dict[int, None] = {}
         """Hashes of what was told to be used. (Most have none or one: an empty set takes three times as much.)"""
         self.fetch_session: FetchSession | None = None
+        self.begun_with = 0
+        """Hash of the topics that the last one began with, if they were several."""
         self.gaps: dict[Partition, Gap] = {}
         """By partition, where it is read now."""
         self.awaits_lease = False
@@ -200,7 +204,20 @@ class ConnectionState:
             known = [
                 one for one in self.flows if one.fetch_session in (None, fetch_session) and not flow.like.same(one.like)
             ]
+            if len(known) >= MAX_FLOWS:
+                known.sort(key=lambda one: not one.leaves_out(flow))
             self.flows = (flow, *known[: MAX_FLOWS - 1])
+
+    def left_out(self, request: Request, topics: Collection[bytes], flows: Iterable[Flow]) -> bool:
+        """Whether the pattern of one of these flows has no room for the topics of a request that is like it. One that
+        has left out very many is forgotten."""
+        for flow in flows:
+            like = flow.like
+            if isinstance(like, PatternOfTopics) and like.leaves_out(request.buf, request.start, topics):
+                if not like.worn:
+                    return True
+                self.flows = tuple(one for one in self.flows if one is not flow)
+        return False
 
     def routes(self, client_id: str | None) -> Routes:
         """Verdicts for the identity of a request."""

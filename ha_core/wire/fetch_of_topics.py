@@ -77,13 +77,10 @@ class FetchOfTopicsLike(PatternOfTopics):
             (self.head, self.begin, self.tail, self.epochs) == (other.head, other.begin, other.tail, other.epochs)
         )
 
-    def joined(self, names: Collection[bytes]) -> FetchOfTopicsLike:
-        """The same of these topics as well, if that may be kept."""
-        all_names = self.names.union(names)
-        more = FetchOfTopicsLike(
-            self.head, self.begin, all_names, self.tail, self.entry_bytes, self.tagged, self.epochs
-        )
-        return more if more.short else self
+    def joined(self, *others: Collection[bytes]) -> FetchOfTopicsLike:
+        """The same of these topics as well, as far as they may be kept: the first ones before the others."""
+        names = self.with_room_for(others)
+        return FetchOfTopicsLike(self.head, self.begin, names, self.tail, self.entry_bytes, self.tagged, self.epochs)
 
     def same(self, other: object) -> bool:
         """Whether it finds each request that the other one finds."""

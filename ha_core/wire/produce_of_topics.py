@@ -46,10 +46,9 @@ class ProduceOfTopicsLike(PatternOfTopics):
         pattern = cls(head, begin, frozenset(names), tagged)
         return pattern if pattern.short and pattern.topics(buf, start, end, frame_end) == set(names) else None
 
-    def joined(self, names: Collection[bytes]) -> ProduceOfTopicsLike:
-        """The same of these topics as well, if that may be kept."""
-        more = ProduceOfTopicsLike(self.head, self.begin, self.names.union(names), self.tagged)
-        return more if more.short else self
+    def joined(self, *others: Collection[bytes]) -> ProduceOfTopicsLike:
+        """The same of these topics as well, as far as they may be kept: the first ones before the others."""
+        return ProduceOfTopicsLike(self.head, self.begin, self.with_room_for(others), self.tagged)
 
     def differs_in_topics(self, other: object) -> bool:
         """Whether the other one finds requests that are like those that are found here, but for what they name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from gateway.session import answers, exchange, rights
 from gateway.session.commands import BrokerLane, Refresh
@@ -103,7 +103,8 @@ def _remember(
         epochs = {0: BEGINNING, -1: OUTSIDE}.get(scan.session_epoch)
     else:  # an epoch that is none of those ends one session, and maybe begins another
         epochs = STANDING if scan.session_epoch > 0 else None
-    if epochs is None or not session.unlimited(request):
+    named = tuple(scan.topics)
+    if epochs is None or not session.unlimited(request) or (epochs is BEGINNING and _begins_otherwise(session, named)):
         return
     known, rack = session.fetch_session, (request.end - scan.rack_at, scan.rack_bytes)
     begins = known.copy() if known is not None and epochs is BEGINNING else None
@@ -111,9 +112,8 @@ def _remember(
     akin = [
         one for one in session.flows if one.begins is begins and one.fetch_session is known and one.routes is routes
     ]
-    like = _pattern(request, scan, epochs, akin)
+    like = _pattern(session, request, scan, epochs, akin)
     if like is not None:
-        named = tuple(scan.topics)
         flow = Flow(
             like, request, session.entry, reads=reads, named=named, fetch_session=known, begins=begins, routes=routes,
             rack=rack,
@@ -121,8 +121,17 @@ def _remember(
         session.remember(flow)
 
 
+def _begins_otherwise(session: ConnectionState, named: tuple[bytes, ...]) -> bool:
+    """Whether a fetch session begins with several topics, and with others than the one before, or in another order.
+    Where brokers have no room each fetch begins one: what is remembered of it finds those that name the same."""
+    if len(named) < 2:
+        return False
+    before, session.begun_with = session.begun_with, hash(named)
+    return before != session.begun_with
+
+
 def _pattern(
-    request: Request, scan: FetchScan, epochs: tuple[int, int], akin: list[Flow]
+    session: ConnectionState, request: Request, scan: FetchScan, epochs: tuple[int, int], akin: list[Flow]
 ) -> FetchLike | FetchOfTopicsLike | None:
     """A reader of several topics names now these and now those: one pattern finds them all.
 
@@ -130,18 +139,14 @@ def _pattern(
     """
     buf, body_at, version, topics = request.buf, request.body_at, request.api_version, scan.topics
     one = FetchLike.of(buf, request.start, body_at, request.end, version, len(topics), epochs)
-    known = (flow.like for flow in akin if isinstance(flow.like, FetchOfTopicsLike))
-    if any(like.leaves_out(buf, request.start, set(topics)) for like in known):
+    if session.left_out(request, topics, akin):
         return one
     several = FetchOfTopicsLike.of(buf, request.start, body_at, request.end, version, scan, epochs)
     if several is None:
         return one
-    others = {name for flow in akin if several.differs_in_topics(flow.like) for name in _names(flow)}
-    return one if one is not None and others <= set(topics) else several.joined(others)
-
-
-def _names(flow: Flow) -> Collection[bytes]:
-    return flow.like.names if isinstance(flow.like, FetchOfTopicsLike) else flow.named
+    others = (flow.names for flow in akin if several.differs_in_topics(flow.like))
+    more = several.joined(*sorted(others, key=len, reverse=True))
+    return one if one is not None and len(more.names) == len(topics) else more
 
 
 def _keep_at_leader(request: Request, scan: FetchScan) -> None:

@@ -107,7 +107,7 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics:
     if scan.acks == 0:
         session.send_unacknowledged(session.broker, request.frame, topics, scan.complete)
         return None
-    if (like := _like(session, request, scan) or _like_of_topics(session, request, scan, topics)) is not None:
+    if (like := _pattern(session, request, scan, topics)) is not None:
         session.remember(Flow(like, request, session.entry, tuple(topics)))
     pending = Passed(request, tuple(topics) if scan.complete else None)
     session.pass_on(pending, session.broker, request.frame)
@@ -149,25 +149,19 @@ def _like(session: ConnectionState, request: Request, scan: ProduceScan) -> Prod
     return ProduceLike.of(request.buf, request.start, end, end + request.missing, request.api_version, scan)
 
 
-def _like_of_topics(
+def _pattern(
     session: ConnectionState, request: Request, scan: ProduceScan, topics: set[bytes]
-) -> ProduceOfTopicsLike | None:
-    """The same of what names several topics that are all passed: a producer writes now to these and now to those."""
-    if not session.unlimited(request):
-        return None
-    known = (flow.like for flow in session.flows if isinstance(flow.like, ProduceOfTopicsLike))
-    if any(like.leaves_out(request.buf, request.start, topics) for like in known):
-        return None
+) -> ProduceLike | ProduceOfTopicsLike | None:
+    """The same of what is passed, and may name several topics: a producer writes now to these and now to those."""
+    one = _like(session, request, scan)
+    if one is not None or not session.unlimited(request) or session.left_out(request, topics, session.flows):
+        return one
     start, body_at, frame_end = request.start, request.body_at, request.end + request.missing
     like = ProduceOfTopicsLike.of(request.buf, start, body_at, request.end, frame_end, request.api_version, scan)
     if like is None:
         return None
-    passed = [flow for flow in session.flows if flow.mapped is None and like.differs_in_topics(flow.like)]
-    return like.joined({name for flow in passed for name in _names(flow)})
-
-
-def _names(flow: Flow) -> Collection[bytes]:
-    return flow.like.names if isinstance(flow.like, ProduceOfTopicsLike) else flow.topics
+    passed = (flow.names for flow in session.flows if flow.mapped is None and like.differs_in_topics(flow.like))
+    return like.joined(*sorted(passed, key=len, reverse=True))
 
 
 def _notice(session: ConnectionState, request: Request, scan: ProduceScan, local: Collection[Key] = ()) -> None:

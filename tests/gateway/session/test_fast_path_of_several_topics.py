@@ -1,11 +1,18 @@
-"""Fetches that name some of the topics of one before: what is kept of each is of those that it names."""
+"""Requests that name some of the topics of those before: what is kept of each, and how long."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import pytest
 
 from gateway.session import fast_path
 from gateway.session.pending import Passed
 from ha_core.wire import encode, encode_request
-from tests.gateway.session.messages import FETCH, fetch, fetched, moved, state
+from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
+from ha_core.wire.produce_of_topics import ProduceOfTopicsLike
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, moved, produce, state
 from tests.gateway.session.talk import EAST, Talk
 
 
@@ -74,3 +81,90 @@ def test_fetches_of_a_session_wait_for_all_that_is_in_it_whatever_they_name() ->
     assert waits.reads == (b"orders", b"other")
     talk.follow(state(moved(), revision=2))
     assert not talk.session.queue
+
+
+PATTERNS = [ProduceOfTopicsLike, FetchOfTopicsLike]
+LONG = [f"{number:03}" * 33 for number in range(150)]
+"""Names of which a pattern takes a hundred."""
+
+
+def asks(talk: Talk, pattern: Any, *topics: str) -> None:
+    """By a request that is read."""
+    if pattern is ProduceOfTopicsLike:
+        talk.ask(PRODUCE, 9, produce(*((name, 0, batch()) for name in topics)))
+    else:
+        talk.ask(FETCH, 12, fetch(*((name, 0, 5) for name in topics)))
+
+
+def full(talk: Talk, pattern: Any, names: int = 100) -> Any:
+    """A pattern of so many long names."""
+    asks(talk, pattern, *LONG[:90])
+    asks(talk, pattern, *LONG[90:names])
+    (flow,) = talk.session.flows
+    assert len(flow.names) == names
+    return flow.like
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_single_topics_that_a_full_pattern_leaves_out_do_not_drive_it_out(pattern: Any) -> None:
+    # Given a client of more topics than a pattern takes
+    talk = Talk(state())
+    known = full(talk, pattern)
+    # When it asks for one at a time of those that have no room
+    for name in LONG[100:110]:
+        asks(talk, pattern, name)
+    # Then the pattern of all others stands, beside the newest of them
+    likes = [flow.like for flow in talk.session.flows]
+    assert known in likes
+    assert [flow.topics or flow.named for flow in talk.session.flows if flow.like is not known] == [
+        (name.encode(),) for name in reversed(LONG[107:110])
+    ]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_pattern_that_has_little_room_takes_what_fits_and_loses_nothing(pattern: Any) -> None:
+    # Given a client with a pattern that takes a short name still, and single topics for which it has no room
+    talk = Talk(state())
+    full(talk, pattern, 99)
+    for name in LONG[100:103]:
+        asks(talk, pattern, name * 2)
+    # When it names some of the pattern's topics and one with a short name
+    for number in range(2):
+        asks(talk, pattern, *LONG[number : number + 3], f"{number}")
+    # Then that pattern has these as well
+    (first, *_) = talk.session.flows
+    assert isinstance(first.like, pattern)
+    assert first.names == {name.encode() for name in [*LONG[:99], "0", "1"]}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_client_that_has_gone_over_to_other_topics_is_remembered_by_those_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, pattern: Any
+) -> None:
+    monkeypatch.setattr("ha_core.wire.pattern_of_topics._MOST_LEFT_OUT", 20)
+    # Given a client of more topics than a pattern takes
+    talk = Talk(state())
+    known = full(talk, pattern)
+    # When it names others only
+    for _ in range(20):
+        asks(talk, pattern, *LONG[100:110])
+    assert [flow.like for flow in talk.session.flows] == [known], "they may be few of many requests"
+    asks(talk, pattern, *LONG[100:110])
+    # Then there is a pattern of these
+    (flow,) = talk.session.flows
+    assert flow.names == {name.encode() for name in LONG[100:110]}
+
+
+def test_who_begins_a_session_with_each_fetch_is_remembered_by_topics_that_he_names_again() -> None:
+    # Given a reader for whose session a broker has no room, and who names now these topics and now those
+    talk = Talk(state())
+    for topics in (["orders", "other"], ["other", "third"], ["third", "orders"], ["orders", "other"]):
+        assert not passes(talk, *topics, session=(0, 0))
+        answered(talk)
+        # Then nothing is remembered that would find none of the next ones
+        assert talk.session.flows == ()
+    # When he names the same as before
+    assert not passes(talk, "orders", "other", session=(0, 0))
+    answered(talk)
+    # Then the next one is not read
+    assert passes(talk, "orders", "other", session=(0, 0))
