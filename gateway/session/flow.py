@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple, Protocol
 
 from gateway.session.entry import Entry
@@ -13,6 +13,7 @@ from gateway.session.request import Request
 from gateway.session.routes import Routes
 from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
 from ha_core.wire.likeness import FetchLike, ProduceLike
+from ha_core.wire.pattern_of_topics import PatternOfTopics
 from ha_core.wire.produce_of_topics import ProduceOfTopicsLike
 
 MAX_FLOWS = 4
@@ -62,7 +63,7 @@ class Flow(NamedTuple):
     def names(self) -> Collection[bytes]:
         """The topics that requests like it may name."""
         like = self.like
-        return like.names if isinstance(like, ProduceOfTopicsLike | FetchOfTopicsLike) else self.topics or self.named
+        return like.names if isinstance(like, PatternOfTopics) else self.topics or self.named
 
     def leaves_out(self, other: Flow) -> bool:
         """Whether the other one's topics were in its pattern if that were not full. However many of those come, it
@@ -71,3 +72,35 @@ class Flow(NamedTuple):
         if not isinstance(like, ProduceOfTopicsLike | FetchOfTopicsLike):
             return False
         return not like.worn and like.differs_in_topics(other.like) and not like.takes(other.names)
+
+
+class Remembering(Protocol):
+    """Of a connection's state (`ConnectionState`) what is asked here."""
+
+    fetch_session: FetchSession | None
+    flows: tuple[Flow, ...]
+
+
+def remember(session: Remembering, flow: Flow) -> None:
+    """A request was passed. One with too many topics of a fetch session is not remembered: the next one ends it."""
+    fetch_session = session.fetch_session
+    if fetch_session is not None and fetch_session.ends:
+        return
+    known = [
+        one for one in session.flows if one.fetch_session in (None, fetch_session) and not flow.like.same(one.like)
+    ]
+    if len(known) >= MAX_FLOWS:
+        known.sort(key=lambda one: not one.leaves_out(flow))
+    session.flows = flow, *known[: MAX_FLOWS - 1]
+
+
+def left_out(session: Remembering, request: Request, topics: Collection[bytes], flows: Iterable[Flow]) -> bool:
+    """Whether the pattern of one of these flows has no room for the topics of a request that is like it. One that has
+    left out very many is forgotten."""
+    for flow in flows:
+        like = flow.like
+        if isinstance(like, PatternOfTopics) and like.leaves_out(request.buf, request.start, topics):
+            if not like.worn:
+                return True
+            session.flows = tuple(one for one in session.flows if one is not flow)
+    return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from gateway.session.client_ids import ByClientId
 from gateway.session.commands import (
@@ -21,7 +21,7 @@ from gateway.session.damping import Damping
 from gateway.session.entry import Certified, Entry, Proving, Unknown
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import Gap
-from gateway.session.flow import MAX_FLOWS, Flow
+from gateway.session.flow import Flow
 from gateway.session.life import OPEN, Life, Over
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import SEVERAL, Composed, Ended, Gathered, InFlight, Pending, Ready
@@ -39,7 +39,6 @@ from ha_core.model import ANONYMOUS, identify
 from ha_core.plan.facts import Partition
 from ha_core.plan.rights import Verdicts
 from ha_core.wire import APIS
-from ha_core.wire.pattern_of_topics import PatternOfTopics
 
 MAX_QUESTIONS = 8
 """Composed requests of one connection that are worked on at once: each may end in an answer of megabytes."""
@@ -196,28 +195,6 @@ class ConnectionState:
     def unlimited(self, request: Request) -> bool:
         """Whether it uses up no quota: those that do are counted one by one, and leave no flow."""
         return self.throttling.charges(request, self.now) is None
-
-    def remember(self, flow: Flow) -> None:
-        """A request was passed. One with too many topics of a fetch session is not remembered: the next one ends it."""
-        fetch_session = self.fetch_session
-        if not (fetch_session and fetch_session.ends):
-            known = [
-                one for one in self.flows if one.fetch_session in (None, fetch_session) and not flow.like.same(one.like)
-            ]
-            if len(known) >= MAX_FLOWS:
-                known.sort(key=lambda one: not one.leaves_out(flow))
-            self.flows = (flow, *known[: MAX_FLOWS - 1])
-
-    def left_out(self, request: Request, topics: Collection[bytes], flows: Iterable[Flow]) -> bool:
-        """Whether the pattern of one of these flows has no room for the topics of a request that is like it. One that
-        has left out very many is forgotten."""
-        for flow in flows:
-            like = flow.like
-            if isinstance(like, PatternOfTopics) and like.leaves_out(request.buf, request.start, topics):
-                if not like.worn:
-                    return True
-                self.flows = tuple(one for one in self.flows if one is not flow)
-        return False
 
     def routes(self, client_id: str | None) -> Routes:
         """Verdicts for the identity of a request."""

@@ -9,7 +9,7 @@ from gateway.session.commands import BrokerLane, Refresh
 from gateway.session.fetch.fetch_session import SESSION_ENDS, FetchSession, once_each
 from gateway.session.fetch.here import PatchedFetch, patch
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
-from gateway.session.flow import Flow
+from gateway.session.flow import Flow, left_out, remember
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
 from gateway.session.refusal import Refusal
 from gateway.session.refusing import answer_refused
@@ -118,7 +118,7 @@ def _remember(
             like, request, session.entry, reads=reads, named=named, fetch_session=known, begins=begins, routes=routes,
             rack=rack,
         )  # fmt: skip
-        session.remember(flow)
+        remember(session, flow)
 
 
 def _begins_otherwise(session: ConnectionState, named: tuple[bytes, ...]) -> bool:
@@ -139,7 +139,7 @@ def _pattern(
     """
     buf, body_at, version, topics = request.buf, request.body_at, request.api_version, scan.topics
     one = FetchLike.of(buf, request.start, body_at, request.end, version, len(topics), epochs)
-    if session.left_out(request, topics, akin):
+    if left_out(session, request, topics, akin):
         return one
     several = FetchOfTopicsLike.of(buf, request.start, body_at, request.end, version, scan, epochs)
     if several is None:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from gateway.rights import missing
 from gateway.session import exchange, rights, streaming
 from gateway.session.commands import Cause
-from gateway.session.flow import Flow
+from gateway.session.flow import Flow, left_out, remember
 from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send, Shifted
 from gateway.session.produce.producer_order import Key
 from gateway.session.produce.settled import SettledTopic
@@ -108,7 +108,7 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics:
         session.send_unacknowledged(session.broker, request.frame, topics, scan.complete)
         return None
     if (like := _pattern(session, request, scan, topics)) is not None:
-        session.remember(Flow(like, request, session.entry, tuple(topics)))
+        remember(session, Flow(like, request, session.entry, tuple(topics)))
     pending = Passed(request, tuple(topics) if scan.complete else None)
     session.pass_on(pending, session.broker, request.frame)
     return pending
@@ -125,7 +125,7 @@ def _write(verdict: Judgement, scan: ProduceScan) -> InFlight | None:
         settled = None
         if scan.transactional_id is None and (like := _like(session, request, scan)) is not None:
             settled = SettledTopic(verdict.topics[0], session.routes(request.client_id), request.api_version)
-            session.remember(Flow(like, request, session.entry, verdict.topics, settled))
+            remember(session, Flow(like, request, session.entry, verdict.topics, settled))
         pending = Shifted(request, verdict.topics, shifts=verdict.shifts, like=settled.like if settled else None)
         session.pass_on(pending, session.broker, verdict.frame())
         return pending
@@ -154,7 +154,7 @@ def _pattern(
 ) -> ProduceLike | ProduceOfTopicsLike | None:
     """The same of what is passed, and may name several topics: a producer writes now to these and now to those."""
     one = _like(session, request, scan)
-    if one is not None or not session.unlimited(request) or session.left_out(request, topics, session.flows):
+    if one is not None or not session.unlimited(request) or left_out(session, request, topics, session.flows):
         return one
     start, body_at, frame_end = request.start, request.body_at, request.end + request.missing
     like = ProduceOfTopicsLike.of(request.buf, start, body_at, request.end, frame_end, request.api_version, scan)
