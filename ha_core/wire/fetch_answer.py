@@ -59,6 +59,8 @@ USUAL_VERSION = 12
 """The newest, in which nearly all clients fetch."""
 _USUAL, _USUAL_AT, _LEAST_USUAL = Struct(">ihqqqbi").unpack_from, 19, 21
 """What is said of a partition up to its records; where topics begin in a frame, and the least that it can hold."""
+_NO_TAGS = bytes(3)
+"""Of the partition, its topic, and the answer."""
 
 
 def patch_usual(buf: bytearray, at: int, end: int, topic: bytes, shifts: Shifts) -> bool:
@@ -81,8 +83,9 @@ def patch_usual(buf: bytearray, at: int, end: int, topic: bytes, shifts: Shifts)
         length, records_at = read_uvarint(buf, entry_at + 35)
     except RemoteProtocolError:
         return False
-    stop = records_at + max(length - 1, 0)
-    if not (stop + 3 == end and 0 <= aborted < 2 and buf.startswith(topic, p + 2)) or any(buf[stop:end]):
+    stop = records_at + length - 1 if length else records_at
+    sound = stop + 3 == end and 0 <= aborted < 2
+    if not (sound and buf.startswith(topic, p + 2) and buf.startswith(_NO_TAGS, stop)):
         return False
     shift = shifts.get((topic, partition))
     if shift is None or high != stable or high < 0:
