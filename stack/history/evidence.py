@@ -100,19 +100,19 @@ def cuts_of(topics: Iterable[Topic], ahead: Collection[tuple[str, int, str, str]
 def cuts_ahead(operations: Iterable[tuple[Operation, Iterable[HistoryEntry]]]) -> set[tuple[str, int, str, str]]:
     """(topic, partition, origin, target) of the predicted cuts that logs ran into, by operations and their histories.
 
-    A cut that was lowered under a fence is an ordinary one.
+    Which cuts there were an operation keeps itself: who stops between a revision and its line of the history, and is
+    taken over, has not said what he proposed. A cut that was lowered under a fence is an ordinary one.
     """
     found: set[tuple[str, int, str, str]] = set()
     for operation, history in operations:
-        if not isinstance(operation, MigrateOperation):
+        if not isinstance(operation, MigrateOperation) or operation.state != "succeeded":
             continue
-        proposed: set[tuple[str, int]] = set()
-        lowered: set[tuple[str, int]] = set()
-        for entry in history:
-            proposed |= _named(entry.detail.get("cuts"))
-            lowered |= _named(entry.detail.get("lowered_to"))
-        if operation.state == "succeeded":
-            found |= {(topic, part, *operation.route) for topic, part in proposed - lowered}
+        evidence = operation.evidence
+        if evidence.opened is None:
+            continue
+        reached = {(topic, cut.partition) for topic, cuts in evidence.cuts.items() for cut in cuts}
+        lowered = {key for entry in history for key in _named(entry.detail.get("lowered_to"))}
+        found |= {(*key, *operation.route) for key in reached - lowered}
     return found
 
 

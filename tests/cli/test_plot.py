@@ -8,6 +8,7 @@ from numpy import asarray
 
 from ha_core.cli.commands.plot import approaches_of, draw
 from ha_core.model import HistoryEntry
+from ha_core.model.operation import CrossingEvidence, Cut
 from tests.kit.operations import a_migration
 
 STARTED = "2026-01-01T00:00:00.000Z"
@@ -50,6 +51,15 @@ def test_the_plot_of_a_migration_ended_by_a_barrier_uses_the_lowered_cut() -> No
     assert approach.ends == [(1.0, 100), (2.0, 130), (9.0, 150)]
     (axes,) = draw(OPERATION, [approach], ended).axes
     assert {text.get_text() for text in axes.texts} == {"open", "finish"}
+
+
+def test_the_plot_has_a_cut_whose_proposer_was_stopped_before_he_wrote_it_into_the_history() -> None:
+    cut = Cut(partition=0, start=700, base=0, term=1)
+    evidence = CrossingEvidence(opened="2026-01-01T00:00:02.000Z", cuts={"orders": (cut,)})
+
+    (approach,) = approaches_of(a_migration(started=STARTED, evidence=evidence), HISTORY[1:])
+
+    assert approach.cut == 700
 
 
 def test_the_plot_leaves_out_a_partition_without_recorded_ends() -> None:

@@ -54,8 +54,10 @@ def plot(session: Session, operation: OperationId, out: Annotated[Path, option("
 
 def approaches_of(operation: MigrateOperation, entries: Iterable[HistoryEntry]) -> tuple[Approach, ...]:
     """One for each partition whose cut and ends are recorded, all in client offsets, whatever became of the maps. A cut
-    that was lowered behind a fence, because its log would not have got there, is drawn where it came to lie."""
-    cuts: dict[tuple[str, int], int] = {}
+    that was lowered behind a fence, because its log would not have got there, is drawn where it came to lie. What was
+    proposed by whoever was stopped before he could write it into the history, the operation knows."""
+    reached = operation.evidence.cuts if operation.evidence.opened else {}
+    cuts = {(topic, one.partition): one.start for topic, these in reached.items() for one in these}
     ends: dict[tuple[str, int], list[tuple[float, int]]] = {}
     for entry in entries:
         cuts.update(_rows(entry, "cuts"))
