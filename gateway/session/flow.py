@@ -67,9 +67,9 @@ class Flow(NamedTuple):
 
     def leaves_out(self, other: Flow) -> bool:
         """Whether the other one's topics were in its pattern if that were not full. However many of those come, it
-        stays: it was made of many requests, and they of one each."""
+        stays: it was made of many requests, and they of one each. What begins a fetch session is of one, too."""
         like = self.like
-        if not isinstance(like, ProduceOfTopicsLike | FetchOfTopicsLike):
+        if not isinstance(like, ProduceOfTopicsLike | FetchOfTopicsLike) or self.begins is not None:
             return False
         return not like.worn and like.differs_in_topics(other.like) and not like.takes(other.names)
 

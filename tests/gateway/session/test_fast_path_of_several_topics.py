@@ -168,3 +168,22 @@ def test_who_begins_a_session_with_each_fetch_is_remembered_by_topics_that_he_na
     answered(talk)
     # Then the next one is not read
     assert passes(talk, "orders", "other", session=(0, 0))
+
+
+def test_long_lists_that_sessions_began_with_make_room_for_what_they_begin_with_now() -> None:
+    # Given a reader for whose session a broker has no room, and who has begun with a hundred topics, and with others
+    talk = Talk(state())
+    lists = [[f"{number}{name[1:]}" for name in LONG[:100]] for number in range(3)]
+    for topics in lists:
+        for _ in range(2):
+            passes(talk, *topics, session=(0, 0))
+            answered(talk)
+    assert [flow.named[0].decode() for flow in talk.session.flows] == [topics[0] for topics in reversed(lists)]
+    # When he reads now the one and now the other of two topics
+    for topic in ("orders", "other"):
+        assert not passes(talk, topic, session=(0, 0))
+        answered(talk)
+    # Then each of them is remembered
+    for topic in ("orders", "other", "orders"):
+        assert passes(talk, topic, session=(0, 0)), topic
+        answered(talk)
