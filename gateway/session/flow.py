@@ -93,6 +93,9 @@ def remember(session: Remembering, flow: Flow) -> None:
     known = [one for one in session.flows if one.fetch_session in (None, fetch_session) and not flow.replaces(one)]
     if len(known) >= MAX_FLOWS:
         known.sort(key=lambda one: not one.leaves_out(flow))
+        stays = known[0]
+        if isinstance(stays.like, PatternOfTopics) and stays.leaves_out(flow):
+            stays.like.wear()
     session.flows = flow, *known[: MAX_FLOWS - 1]
 
 
@@ -102,6 +105,8 @@ def left_out(session: Remembering, request: Request, topics: Collection[bytes], 
     for flow in flows:
         like = flow.like
         if isinstance(like, PatternOfTopics) and like.leaves_out(request.buf, request.start, topics):
+            if len(topics) > 1:  # what names one topic is remembered beside it
+                like.wear()
             if not like.worn:
                 return True
             session.flows = tuple(one for one in session.flows if one is not flow)

@@ -155,6 +155,24 @@ def test_a_client_that_has_gone_over_to_other_topics_is_remembered_by_those_afte
     assert flow.names == {name.encode() for name in LONG[100:110]}
 
 
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_client_that_has_gone_over_to_single_topics_is_remembered_by_all_of_them_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, pattern: Any
+) -> None:
+    monkeypatch.setattr("ha_core.wire.pattern_of_topics._MOST_LEFT_OUT", 20)
+    # Given a client of more topics than a pattern takes
+    talk = Talk(state())
+    known = full(talk, pattern)
+    # When it names others one at a time, as many as flows are kept
+    for _ in range(8):
+        for name in LONG[100:104]:
+            asks(talk, pattern, name)
+    # Then the pattern is in the way of none of them
+    assert known not in [flow.like for flow in talk.session.flows]
+    names = {name for flow in talk.session.flows for name in flow.names}
+    assert names == {name.encode() for name in LONG[100:104]}
+
+
 def test_who_begins_a_session_with_each_fetch_is_remembered_by_topics_that_he_names_again() -> None:
     # Given a reader for whose session a broker has no room, and who names now these topics and now those
     talk = Talk(state())
