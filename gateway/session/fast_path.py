@@ -135,16 +135,21 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
     for pending in session.queue:
         if (type(pending) is not Passed and type(pending) is not Shifted) or pending.lane is not session.here:
             return _NONE
+    named: tuple[bytes, ...] | None = None
     for flow in session.flows:
         like = flow.like
         if type(like) is FetchLike:
             if (one := like.entries(buf, at, frame_end)) is not None:
                 found, body_at, entries = flow, at + like.body_at, ((one,) if flow.named else ())
                 break
-        elif type(like) is FetchOfTopicsLike and (several := like.entries(buf, at, frame_end)) is not None:
+        elif (
+            type(like) is FetchOfTopicsLike
+            and (named is None or named == flow.named)
+            and (several := like.entries(buf, at, frame_end)) is not None
+        ):
             named, entries = zip(*several, strict=True)
             if named != flow.named and flow.begins is not None:
-                return _NONE
+                continue  # one of the others may begin with these, in this order
             found, body_at = flow if named == flow.named else flow.naming(named), at + like.body_at
             break
     else:

@@ -65,11 +65,15 @@ class Flow(NamedTuple):
         like = self.like
         return like.names if isinstance(like, PatternOfTopics) else self.topics or self.named
 
+    def replaces(self, other: Flow) -> bool:
+        """Whether what goes as the other one goes as this one, too. A fetch session begins with the same topics."""
+        return self.like.same(other.like) and (self.begins is None or self.named == other.named)
+
     def leaves_out(self, other: Flow) -> bool:
         """Whether the other one's topics were in its pattern if that were not full. However many of those come, it
-        stays: it was made of many requests, and they of one each."""
+        stays: it was made of many requests, and they of one each. What begins a fetch session is of one, too."""
         like = self.like
-        if not isinstance(like, ProduceOfTopicsLike | FetchOfTopicsLike):
+        if not isinstance(like, ProduceOfTopicsLike | FetchOfTopicsLike) or self.begins is not None:
             return False
         return not like.worn and like.differs_in_topics(other.like) and not like.takes(other.names)
 
@@ -86,11 +90,12 @@ def remember(session: Remembering, flow: Flow) -> None:
     fetch_session = session.fetch_session
     if fetch_session is not None and fetch_session.ends:
         return
-    known = [
-        one for one in session.flows if one.fetch_session in (None, fetch_session) and not flow.like.same(one.like)
-    ]
+    known = [one for one in session.flows if one.fetch_session in (None, fetch_session) and not flow.replaces(one)]
     if len(known) >= MAX_FLOWS:
         known.sort(key=lambda one: not one.leaves_out(flow))
+        stays = known[0]
+        if isinstance(stays.like, PatternOfTopics) and stays.leaves_out(flow):
+            stays.like.wear()
     session.flows = flow, *known[: MAX_FLOWS - 1]
 
 
@@ -100,6 +105,8 @@ def left_out(session: Remembering, request: Request, topics: Collection[bytes], 
     for flow in flows:
         like = flow.like
         if isinstance(like, PatternOfTopics) and like.leaves_out(request.buf, request.start, topics):
+            if len(topics) > 1:  # what names one topic is remembered beside it
+                like.wear()
             if not like.worn:
                 return True
             session.flows = tuple(one for one in session.flows if one is not flow)

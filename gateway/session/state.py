@@ -113,8 +113,8 @@ class ConnectionState:
         self.seen: dict[int, None] = {}
         """Hashes of what was told to be used. (Most have none or one: an empty set takes three times as much.)"""
         self.fetch_session: FetchSession | None = None
-        self.begun_with = 0
-        """Hash of the topics that the last one began with, if they were several."""
+        self.begun_with: tuple[int, ...] = ()
+        """Hashes of the topics that the last ones began with, where they were several; as many as there are flows."""
         self.gaps: dict[Partition, Gap] = {}
         """By partition, where it is read now."""
         self.awaits_lease = False

@@ -45,13 +45,15 @@ class PatternOfTopics:
     def leaves_out(self, buf: bytearray, at: int, names: Collection[bytes]) -> bool:
         """Whether the request at `at`, which names these, would be found if it were not full. To make one pattern after
         the other, of what each request happens to name, takes longer than to read them."""
-        left_out = (
+        return (
             buf.startswith(self.begin, at + AFTER_CORRELATION)
             and buf.startswith(self.head, at + 4)
             and not self.takes(names)
         )
-        self._left_out += left_out
-        return left_out
+
+    def wear(self) -> None:
+        """A request was left out, and is not remembered, or another one in its place."""
+        self._left_out += 1
 
     def with_room_for(self, others: Iterable[Collection[bytes]]) -> frozenset[bytes]:
         """Its names, and of these groups one after the other, where there is room for all of it."""

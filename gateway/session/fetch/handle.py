@@ -9,7 +9,7 @@ from gateway.session.commands import BrokerLane, Refresh
 from gateway.session.fetch.fetch_session import SESSION_ENDS, FetchSession, once_each
 from gateway.session.fetch.here import PatchedFetch, patch
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
-from gateway.session.flow import Flow, left_out, remember
+from gateway.session.flow import MAX_FLOWS, Flow, left_out, remember
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
 from gateway.session.refusal import Refusal
 from gateway.session.refusing import answer_refused
@@ -122,12 +122,13 @@ def _remember(
 
 
 def _begins_otherwise(session: ConnectionState, named: tuple[bytes, ...]) -> bool:
-    """Whether a fetch session begins with several topics, and with others than the one before, or in another order.
+    """Whether a fetch session begins with several topics, and with others than those before, or in another order.
     Where brokers have no room each fetch begins one: what is remembered of it finds those that name the same."""
-    if len(named) < 2:
+    this = hash(named)
+    if len(named) < 2 or this in session.begun_with:
         return False
-    before, session.begun_with = session.begun_with, hash(named)
-    return before != session.begun_with
+    session.begun_with = this, *session.begun_with[: MAX_FLOWS - 1]
+    return True
 
 
 def _pattern(

@@ -149,8 +149,11 @@ def together(topics: Any, name: str, parts: str) -> list[dict[str, Any]]:
     return [{name: topic, parts: each} for topic, each in found.items()]
 
 
-def answer(frame: bytes, chance: random.Random, sessions: list[int]) -> bytes | None:
-    """What the broker says to a request that it was sent."""
+def answer(frame: bytes, chance: random.Random, sessions: list[int], plain: bool = False) -> bytes | None:
+    """What the broker says to a request that it was sent.
+
+    :param plain: nobody aborts transactions, and now and then there is no room for a fetch session.
+    """
     header = read_request_header(frame, 4, len(frame))
     assert header is not None
     key, version = header.api_key, header.api_version
@@ -168,12 +171,14 @@ def answer(frame: bytes, chance: random.Random, sessions: list[int]) -> bytes | 
         asked = decode(key, version, "request", frame[header.body_at :])
         session_id = asked["session_id"] if version >= 7 else 0
         if version >= 7 and asked["session_epoch"] == 0:
-            session_id = chance.randrange(1, 1 << 20)
-            sessions.append(session_id)
+            session_id = 0 if plain and chance.random() < 0.3 else chance.randrange(1, 1 << 20)
+            sessions += [session_id] if session_id else []
         records = batch(payload=b"r" * chance.choice([1, 300, 5000]))
         names = [(topic["topic"], one["partition"]) for topic in asked["topics"] for one in topic["partitions"]]
         several = len(names) > 1 and chance.random() < 0.3
         said = fetched(*((*one, 9, records) for one in (names if several else [("orders", 0)])), session_id=session_id)
+        for one in (one for topic in said["responses"] if plain for one in topic["partitions"]):
+            one["aborted_transactions"] = chance.choice([None, []])
     elif key == HEARTBEAT:
         said = {"error_code": 0}
     else:
@@ -212,6 +217,7 @@ class Play:
         self.read: dict[BrokerLane, int] = {}
         self.sessions: list[int] = []
         self.habit = Habit(self.chance, several=seed % 2 == 1)
+        self.plain = seed % 3 == 1
         self._cut = cuts
 
     def chunks(self, data: bytes) -> list[bytes]:
@@ -259,7 +265,7 @@ class Play:
             frame = bytes(data[read : read + 4 + size])
             self.read[lane] = read + 4 + size
             try:
-                said = answer(frame, self.chance, self.sessions)
+                said = answer(frame, self.chance, self.sessions, self.plain)
             except RemoteProtocolError:
                 self.each(lambda talk, lane=lane: talk.lose(lane))  # type: ignore[misc] # as brokers do
                 continue
@@ -331,6 +337,7 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
         "reads of several topics": (FetchOfTopicsLike, "entries"),
         "writes of several topics": (ProduceOfTopicsLike, "topics"),
         "answers that are patched": (fast_path, "_patch"),
+        "usual answers": (fast_path, "patch_usual"),
     }
     passed = dict.fromkeys(ways, 0)
     for name, (place, attribute) in ways.items():
@@ -343,7 +350,7 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(place, attribute, counted)
     # When some plays are played
-    for seed in range(100):
+    for seed in range(150):
         play = Play(seed)
         for kind, what in events(play.chance, 60):
             play.happens(kind, what)

@@ -155,16 +155,69 @@ def test_a_client_that_has_gone_over_to_other_topics_is_remembered_by_those_afte
     assert flow.names == {name.encode() for name in LONG[100:110]}
 
 
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_client_that_has_gone_over_to_single_topics_is_remembered_by_all_of_them_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, pattern: Any
+) -> None:
+    monkeypatch.setattr("ha_core.wire.pattern_of_topics._MOST_LEFT_OUT", 20)
+    # Given a client of more topics than a pattern takes
+    talk = Talk(state())
+    known = full(talk, pattern)
+    # When it names others one at a time, as many as flows are kept
+    for _ in range(8):
+        for name in LONG[100:104]:
+            asks(talk, pattern, name)
+    # Then the pattern is in the way of none of them
+    assert known not in [flow.like for flow in talk.session.flows]
+    names = {name for flow in talk.session.flows for name in flow.names}
+    assert names == {name.encode() for name in LONG[100:104]}
+
+
 def test_who_begins_a_session_with_each_fetch_is_remembered_by_topics_that_he_names_again() -> None:
     # Given a reader for whose session a broker has no room, and who names now these topics and now those
     talk = Talk(state())
-    for topics in (["orders", "other"], ["other", "third"], ["third", "orders"], ["orders", "other"]):
+    for topics in (["orders", "other"], ["other", "third"], ["third", "orders"]):
         assert not passes(talk, *topics, session=(0, 0))
         answered(talk)
         # Then nothing is remembered that would find none of the next ones
         assert talk.session.flows == ()
     # When he names the same as before
-    assert not passes(talk, "orders", "other", session=(0, 0))
+    assert not passes(talk, "third", "orders", session=(0, 0))
     answered(talk)
     # Then the next one is not read
-    assert passes(talk, "orders", "other", session=(0, 0))
+    assert passes(talk, "third", "orders", session=(0, 0))
+
+
+@pytest.mark.parametrize("others", [["third", "orders"], ["other", "orders"], ["orders", "other", "third"], ["orders"]])
+def test_who_begins_sessions_with_these_topics_and_with_those_by_turns_is_remembered_by_both(others: list[str]) -> None:
+    # Given a reader for whose session a broker has no room, and who has named each twice
+    talk = Talk(state())
+    for topics in (["orders", "other"], others) * 2:
+        passes(talk, *topics, session=(0, 0))
+        answered(talk)
+    # When he goes on
+    for topics in (["orders", "other"], others) * 2:
+        # Then none is read, and what is in the session is what is named
+        assert passes(talk, *topics, session=(0, 0)), topics
+        assert talk.session.fetch_session is not None
+        assert [name.decode() for name in talk.session.fetch_session.topics] == topics
+        answered(talk)
+
+
+def test_long_lists_that_sessions_began_with_make_room_for_what_they_begin_with_now() -> None:
+    # Given a reader for whose session a broker has no room, and who has begun with a hundred topics, and with others
+    talk = Talk(state())
+    lists = [[f"{number}{name[1:]}" for name in LONG[:100]] for number in range(3)]
+    for topics in lists:
+        for _ in range(2):
+            passes(talk, *topics, session=(0, 0))
+            answered(talk)
+    assert [flow.named[0].decode() for flow in talk.session.flows] == [topics[0] for topics in reversed(lists)]
+    # When he reads now the one and now the other of two topics
+    for topic in ("orders", "other"):
+        assert not passes(talk, topic, session=(0, 0))
+        answered(talk)
+    # Then each of them is remembered
+    for topic in ("orders", "other", "orders"):
+        assert passes(talk, topic, session=(0, 0)), topic
+        answered(talk)
