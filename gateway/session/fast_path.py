@@ -313,7 +313,8 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
 
 
 def _patch(pending: Pending | Discarded, buf: bytearray, at: int, end: int) -> bool:
-    """Patches a whole answer. False: the long way says what it is, or what is wrong with it."""
+    """Patches a whole answer. False: the long way says what it is, or what is wrong with it. (A damaged one may be half
+    patched by then. The damage is still there, and ends the connection; nothing of it was given out.)"""
     if type(pending) is Shifted:
         return pending.like is not None and pending.like.shift(buf, at, end, pending.shifts)
     if type(pending) is Patched:
