@@ -31,6 +31,9 @@ ROUNDS = (6, 1)
 VOLUME_BYTES = (400_000_000, 20_000_000)
 """Of one run of a tool."""
 FIRST = 50
+"""Records before a topic moves: behind them offsets of the cluster and of clients differ."""
+ALONE = 2
+"""Batches of one record with which a topic begins here. The last one is read again and again."""
 SAMPLES = (2_000, 100)
 """Requests of a kind to each path in a round, one in flight."""
 PAUSE_S = 0.001
@@ -76,7 +79,8 @@ def parse(texts: Sequence[str], topic: str) -> list[Path]:
             raise BenchError(f"--path {text!r} is not NAME=HOST:PORT[,PID], as in gateway=127.0.0.1:9092,4711")
         if any(one.name == name for one in paths):
             raise BenchError(f"--path {text!r}: there is a path {name!r} already; give each a name of its own")
-        paths.append(Path(name, bootstrap, int(pid) if pid else None, topic, paths[0].name if paths else None))
+        base = paths[0].name if paths else None
+        paths.append(Path(name, bootstrap, int(pid) if pid else None, topic, base, ALONE - 1))
     return paths
 
 
@@ -84,6 +88,7 @@ def run(scale: Scale, say: Say) -> Outcome:
     if scale.paths:
         paths = parse(scale.paths, f"bench-{int(time.time())}")
         create_topic(paths[0].bootstrap, paths[0].topic, 1, LARGE)
+        _write(paths[0].bootstrap, paths[0].topic, ALONE)
         return _measured(paths, scale, say)
     with up(1, say) as stack, tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
         plain = _measured(_paths(stack, "west", "", direct(stack, "west"), None, say), scale, say)
@@ -100,26 +105,28 @@ def _paths(stack: Stack, cluster: str, name: str, broker: str, ca_file: str | No
     (other,) = CLUSTERS.keys() - {cluster}
     create_topic(direct(stack, cluster), stays, 1, LARGE)
     create_topic(direct(stack, other), comes, 1, LARGE)
-    _write_first(direct(stack, other), comes)
+    _write(direct(stack, other), comes, FIRST)
     say(f"a topic moves to {cluster}, so that it is mapped")
     switch(stack, f"topic:{comes}", other, cluster)
-    base = Path(f"direct{name}", broker, None, stays, None, 0, ca_file)
+    for topic in (stays, comes):
+        _write(direct(stack, cluster), topic, ALONE)
+    base = Path(f"direct{name}", broker, None, stays, None, ALONE - 1, ca_file)
     return [
         base,
-        Path(f"gateway{name}", stack.bootstrap, pid, stays, base.name, 0, ca_file),
-        Path(f"gateway, mapped{name}", stack.bootstrap, pid, comes, base.name, FIRST + 1, ca_file),
+        Path(f"gateway{name}", stack.bootstrap, pid, stays, base.name, ALONE - 1, ca_file),
+        Path(f"gateway, mapped{name}", stack.bootstrap, pid, comes, base.name, FIRST + ALONE - 1, ca_file),
     ]
 
 
-def _write_first(bootstrap: str, topic: str) -> None:
-    """Records before a topic moves: behind them offsets of the cluster and of clients differ."""
+def _write(bootstrap: str, topic: str, records: int) -> None:
+    """Records of 1 KiB, each in a batch of its own."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 3})
-    for written in range(FIRST):
-        producer.produce(topic, b"%d" % written)
-    if left := producer.flush(30):
-        raise BenchError(f"{left} of {FIRST} records were not written to {topic} at {bootstrap} in 30 s")
+    for written in range(records):
+        producer.produce(topic, b"v" * KIB)
+        if producer.flush(30):
+            raise BenchError(f"record {written} of {records} was not written to {topic} at {bootstrap} in 30 s")
 
 
 def _measured(paths: Sequence[Path], scale: Scale, say: Say) -> Outcome:
