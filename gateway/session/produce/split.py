@@ -48,6 +48,8 @@ _ELSEWHERE = frozenset(
     {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
 )
 """Another broker is to be asked, as the client itself would do."""
+_NOT_APPENDED = _ELSEWHERE | {ErrorCode.NOT_ENOUGH_REPLICAS}
+"""Refused by the origin, which may take the next batch."""
 _NO_ANSWER: Message = {"error_code": int(ErrorCode.NOT_LEADER_OR_FOLLOWER)}
 """Stands for a target's broker that was lost: another one is looked for. Closed in its place, the client's connection
 would take all other partitions of the origin's broker with it, until the target has elected somebody."""
@@ -80,6 +82,7 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
     frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
     answer = verdict.merged(frames[session.broker])
     targets = _Targets(session, request, verdict, scan.timeout_ms, until, dict(entries(answer)), dict(crossing))
+    targets.keep_order()
     # After one that still waits it is decided in its order: what comes first may be refused by then.
     if session.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
         yield StandInLine()
@@ -109,6 +112,19 @@ class _Targets:
     until: float
     entries: dict[Key, Message]
     open_writes: dict[Key, SentBatch]
+
+    def keep_order(self) -> None:
+        """A broker that is about to lead refuses a batch, and a moment later calls the next one of its producer out of
+        order. librdkafka raises its epoch then, and sends again what is in the log (confluentinc/librdkafka#4953). So
+        what comes behind such a batch is refused like it: both are sent again, the first one first.
+        """
+        order, now = self.session.shared.producer_order, self.session.now
+        for key, sent in self.open_writes.items():
+            error = self.entries[key]["error_code"]
+            if error in _NOT_APPENDED:
+                self.verdict.has_to_come_first(key, sent.batch)
+            elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not order.admit(key, sent.batch, now):
+                self._refuse(key, Refusal.ORDER)
 
     def dispositions(self) -> dict[Key, Disposition | Extent]:
         """What becomes of each partition that the origin has taken, by the newest state."""
