@@ -185,8 +185,12 @@ class Asking:
         """
         bootstrap = self._brokers.bootstrap
         if node is not None:
+            address = self.nodes.get(node)
+            if address is None:  # another thread's metadata came since it was found, while the broker was away
+                text = "is not among the brokers that the cluster names by now. It may be starting; try again."
+                raise ClusterUnreachableError(self.cluster, f"broker {node}", text)
             try:
-                return self._connect(*self.nodes[node], self.deadline, client_id)
+                return self._connect(*address, self.deadline, client_id)
             except ClusterUnreachableError as error:
                 raise ClusterUnreachableError(
                     self.cluster, error.address, f"(broker {node}, as the cluster advertises it): {error}"

@@ -141,3 +141,14 @@ def test_an_interrupted_request_leaves_no_answer_for_the_next_one() -> None:
         # The same correlation id again: it comes from a new connection.
         assert asking.call(None, ApiKey.METADATA, {"topics": []})["controller_id"] == 2
         brokers.close()
+
+
+def test_a_broker_that_was_away_when_the_cluster_was_asked_last_is_unreachable_and_no_fault() -> None:
+    # Given a leader that was found a moment ago, and metadata of another thread since, in which it is missing
+    with Brokers(Cluster(name="east", bootstrap="127.0.0.1:1")) as brokers:
+        brokers.learn({1: ("127.0.0.1", 1)})
+        # When it is asked
+        with pytest.raises(ClusterUnreachableError) as caught:
+            brokers.asking(1).call(3, ApiKey.METADATA, {"topics": []})
+    # Then it is named, so that another look finds who leads now
+    assert str(caught.value).startswith("Cluster east: broker 3 is not among the brokers that the cluster names by now")
