@@ -75,8 +75,9 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
     order = session.shared.producer_order
     buffered_bytes = sum(len(sent.records) for sent in crossing.values())
     session.buffered_bytes += buffered_bytes
+    departed_at = session.now
     for key, sent in crossing.items():
-        order.departed(key, sent.batch, session.now)
+        order.departed(key, sent.batch, departed_at)
     until = session.now + min(PROPOSED_HOLD_S, max(0, scan.timeout_ms) / 2000)
 
     frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
@@ -87,10 +88,12 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
     if session.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
         yield StandInLine()
         yield from targets.write()
-
     session.buffered_bytes -= buffered_bytes
+    written = acknowledged(answer) if session.life.connected else ()
     for key, sent in crossing.items():
-        order.arrived(key, sent.batch)
+        order.arrived(key, sent.batch, departed_at)
+        if key in written:
+            order.taken(key, sent.batch)
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
         streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
     return Answer(b"" if scan.acks == 0 else request.answer(answer), promises=bool(acknowledged(answer)))
@@ -120,10 +123,12 @@ class _Targets:
         """
         order, now = self.session.shared.producer_order, self.session.now
         for key, sent in self.open_writes.items():
+            if not order.is_under_way(key, sent.batch):
+                continue  # it came by another connection as well, and what was said there is newer
             error = self.entries[key]["error_code"]
             if error in _NOT_APPENDED:
                 self.verdict.has_to_come_first(key, sent.batch)
-            elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not order.admit(key, sent.batch, now):
+            elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and order.waits(key, sent.batch, now):
                 self._refuse(key, Refusal.ORDER)
 
     def dispositions(self) -> dict[Key, Disposition | Extent]:
