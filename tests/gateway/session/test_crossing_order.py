@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.session.produce.producer_order import ProducerOrder
+from gateway.session.produce.producer_order import FORGET_S, ProducerOrder
 from ha_core.wire import ErrorCode
 from tests.gateway.session.crossings import (
     BASE,
@@ -19,7 +19,7 @@ from tests.gateway.session.crossings import (
     records,
 )
 from tests.gateway.session.crossings import topic as crossing_topic
-from tests.gateway.session.messages import state
+from tests.gateway.session.messages import CLIENT_PID, state
 from tests.gateway.session.talk import EAST, Talk
 
 
@@ -223,3 +223,21 @@ def test_what_an_old_connection_hears_does_not_end_the_way_of_a_batch_by_a_new_o
     answer(talk, EAST, second, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     # Then the client hears of no gap
     assert outcome(talk) == [(REFUSED, -1), (REFUSED, -1)]
+
+
+def test_what_is_refused_when_its_client_has_left_is_not_waited_for_until_all_before_it_is_answered() -> None:
+    # Given a target that does not answer, and behind that write a batch of another producer
+    order = ProducerOrder()
+    left, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    ask(left, records(0, producer_id=CLIENT_PID + 1))
+    ask(left, records(0))
+    (other, _), (request, _) = arrived(left, EAST)
+    answer(left, EAST, other, CUT)
+    assert arrived(left, TARGET_LANE)
+    # When the client leaves, and the origin refuses that batch
+    left.take(left.session.client_left(left.now))
+    answer(left, EAST, request, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    # Then what follows is not held up for longer than clients take to come again
+    talk.now = left.now + FORGET_S + 0.1
+    ask(talk, records(1))
+    assert arrived(talk, EAST)
