@@ -161,15 +161,11 @@ class ProducerOrder:
         """Whether it has departed, and has not been answered since, by whatever connection."""
         return (batch.producer_epoch, batch.base_sequence) in self.under_way.get((key, batch.producer_id), ())
 
-    def arrived(self, key: Key, batch: Batch, departed_at: float) -> None:
-        """It is answered. What never is, because its connection broke, arrives by a retry, or is forgotten.
-
-        :param departed_at: when it did so; where it has departed since by another connection, that one is awaited.
-        """
+    def arrived(self, key: Key, batch: Batch) -> None:
+        """It is answered. What never is, because its connection broke, arrives by a retry, or is forgotten."""
         place = self.under_way.get((key, batch.producer_id))
-        sent = batch.producer_epoch, batch.base_sequence
-        if place is not None and sent in place and place[sent] <= departed_at:
-            del place[sent]
+        if place is not None:
+            place.pop((batch.producer_epoch, batch.base_sequence), None)
             if not place:
                 del self.under_way[key, batch.producer_id]
 
@@ -182,7 +178,7 @@ class ProducerOrder:
         if _earlier(crossing, batch) or any(epoch != batch.producer_epoch for epoch, _ in crossing):
             return False
         if crossing:
-            self.arrived(key, batch, now)
+            self.arrived(key, batch)
         return True
 
     def earlier_under_way(self, key: Key, batch: Batch, now: float) -> bool:

@@ -30,6 +30,7 @@ from gateway.session.vouching import leased
 from ha_core.model import Extent
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode
+from ha_core.wire.codes import RETRIABLE
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import rewrite_producer_id
 
@@ -48,8 +49,6 @@ _ELSEWHERE = frozenset(
     {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
 )
 """Another broker is to be asked, as the client itself would do."""
-_NOT_APPENDED = _ELSEWHERE | {ErrorCode.NOT_ENOUGH_REPLICAS}
-"""Refused by the origin, which may take the next batch."""
 _NO_ANSWER: Message = {"error_code": int(ErrorCode.NOT_LEADER_OR_FOLLOWER)}
 """Stands for a target's broker that was lost: another one is looked for. Closed in its place, the client's connection
 would take all other partitions of the origin's broker with it, until the target has elected somebody."""
@@ -75,9 +74,8 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
     order = session.shared.producer_order
     buffered_bytes = sum(len(sent.records) for sent in crossing.values())
     session.buffered_bytes += buffered_bytes
-    departed_at = session.now
     for key, sent in crossing.items():
-        order.departed(key, sent.batch, departed_at)
+        order.departed(key, sent.batch, session.now)
     until = session.now + min(PROPOSED_HOLD_S, max(0, scan.timeout_ms) / 2000)
 
     frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
@@ -88,10 +86,11 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
     if session.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
         yield StandInLine()
         yield from targets.write()
+
     session.buffered_bytes -= buffered_bytes
     written = acknowledged(answer) if session.life.connected else ()
     for key, sent in crossing.items():
-        order.arrived(key, sent.batch, departed_at)
+        order.arrived(key, sent.batch)
         if key in written:
             order.taken(key, sent.batch)
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
@@ -123,10 +122,12 @@ class _Targets:
         """
         order, now = self.session.shared.producer_order, self.session.now
         for key, sent in self.open_writes.items():
-            if not order.is_under_way(key, sent.batch):
-                continue  # it came by another connection as well, and what was said there is newer
+            if not (self.session.life.connected or order.is_under_way(key, sent.batch)):
+                continue  # its client has sent it again by another connection, and heard there what became of it
             error = self.entries[key]["error_code"]
-            if error in _NOT_APPENDED:
+            if error in RETRIABLE:
+                # Also where it may have been appended, above the cut: were the next one acknowledged by the target,
+                # librdkafka would take both for written.
                 self.verdict.has_to_come_first(key, sent.batch)
             elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and order.waits(key, sent.batch, now):
                 self._refuse(key, Refusal.ORDER)

@@ -241,3 +241,34 @@ def test_what_is_refused_when_its_client_has_left_is_not_waited_for_until_all_be
     talk.now = left.now + FORGET_S + 0.1
     ask(talk, records(1))
     assert arrived(talk, EAST)
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    ],
+)
+def test_nothing_crosses_before_a_batch_of_which_the_origin_does_not_say_that_it_has_it(why: ErrorCode) -> None:
+    # Given two pipelined batches that the origin has appended above the cut, and says so of the second one only
+    talk = Talk(state(crossing_topic()))
+    ask(talk, records(0))
+    ask(talk, records(1))
+    (first, _), (second, _) = arrived(talk, EAST)
+    answer(talk, EAST, first, -1, why)
+    answer(talk, EAST, second, CUT + 1)
+    # Then the second one is not acknowledged, for its client may take the first one for written, too
+    assert not talk.asked(TARGET_LANE)
+    assert outcome(talk) == [(int(why), -1), (REFUSED, -1)]
+    # And both cross in their order when they come again
+    for sequence in range(2):
+        ask(talk, records(sequence))
+        ((again, _),) = arrived(talk, EAST)
+        answer(talk, EAST, again, CUT + sequence)
+        ((write, batch),) = arrived(talk, TARGET_LANE)
+        assert batch.base_sequence == sequence
+        answer(talk, TARGET_LANE, write, BASE + sequence)
+        assert outcome(talk) == [(TAKEN, CUT + sequence)]
