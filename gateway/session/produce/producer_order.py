@@ -97,22 +97,33 @@ class ProducerOrder:
 
     def admit(self, key: Key, batch: Batch, now: float) -> bool:
         """Lets a batch go on, which the caller forwards, or refuses anew. False: an earlier one has to come first."""
+        if self.waits(key, batch, now):
+            return False
+        # No more than what it holds: it may come by a connection that its client has given up, and what was refused
+        # behind it by another one, with more on its way there.
+        self._came(key, batch)
+        return True
+
+    def waits(self, key: Key, batch: Batch, now: float) -> bool:
+        """Whether an earlier one has to come first."""
         place = (key, batch.producer_id)
         if place not in self.waited_for or not _ordered(batch) or not (known := self._known(place, now)):
-            return True
-        epoch, sequence = known[0].epoch, known[0].sequence
-        if batch.producer_epoch < epoch:
-            return True  # for its broker to refuse: what is waited for is still to come
-        left: list[Refused] = []
-        if batch.producer_epoch == epoch:
-            if not at_or_before(batch.base_sequence, sequence):
-                return False
-            # No more than what it holds: it may come by a connection that its client has given up, and what was refused
-            # behind it by another one, with more on its way there.
+            return False
+        return batch.producer_epoch == known[0].epoch and not at_or_before(batch.base_sequence, known[0].sequence)
+
+    def taken(self, key: Key, batch: Batch) -> None:
+        """A client is told that a batch is written. So are those before it, also where a broker said that it refused
+        one that it had appended: librdkafka takes them for acknowledged then, and does not send them again."""
+        self._came(key, batch)
+
+    def _came(self, key: Key, batch: Batch) -> None:
+        """Neither the batch is waited for any more, nor what comes before it."""
+        place, epoch = (key, batch.producer_id), batch.producer_epoch
+        known = self.waited_for.get(place)
+        # Of an older epoch it is for its broker to refuse: what is waited for is still to come.
+        if known and epoch >= known[0].epoch and _ordered(batch):
             last = last_sequence(batch.base_sequence, max(1, batch.records_count))
-            left = [one for one in known if not at_or_before(one.sequence, last)]
-        self._wait_for(place, left)
-        return True
+            self._wait_for(place, [one for one in known if one.epoch == epoch and not at_or_before(one.sequence, last)])
 
     def _known(self, place: tuple[Key, int], now: float) -> list[Refused]:
         """What is waited for of a producer; what is not any more is forgotten."""
@@ -145,6 +156,10 @@ class ProducerOrder:
                 }
             place = self.under_way.setdefault((key, batch.producer_id), {})
             place[batch.producer_epoch, batch.base_sequence] = now
+
+    def is_under_way(self, key: Key, batch: Batch) -> bool:
+        """Whether it has departed, and has not been answered since, by whatever connection."""
+        return (batch.producer_epoch, batch.base_sequence) in self.under_way.get((key, batch.producer_id), ())
 
     def arrived(self, key: Key, batch: Batch) -> None:
         """It is answered. What never is, because its connection broke, arrives by a retry, or is forgotten."""

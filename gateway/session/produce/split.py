@@ -30,6 +30,7 @@ from gateway.session.vouching import leased
 from ha_core.model import Extent
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode
+from ha_core.wire.codes import RETRIABLE
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import rewrite_producer_id
 
@@ -48,8 +49,6 @@ _ELSEWHERE = frozenset(
     {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
 )
 """Another broker is to be asked, as the client itself would do."""
-_NOT_APPENDED = _ELSEWHERE | {ErrorCode.NOT_ENOUGH_REPLICAS}
-"""Refused by the origin, which may take the next batch."""
 _NO_ANSWER: Message = {"error_code": int(ErrorCode.NOT_LEADER_OR_FOLLOWER)}
 """Stands for a target's broker that was lost: another one is looked for. Closed in its place, the client's connection
 would take all other partitions of the origin's broker with it, until the target has elected somebody."""
@@ -89,8 +88,11 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
         yield from targets.write()
 
     session.buffered_bytes -= buffered_bytes
+    written = acknowledged(answer) if session.life.connected else ()
     for key, sent in crossing.items():
         order.arrived(key, sent.batch)
+        if key in written:
+            order.taken(key, sent.batch)
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
         streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
     return Answer(b"" if scan.acks == 0 else request.answer(answer), promises=bool(acknowledged(answer)))
@@ -120,10 +122,14 @@ class _Targets:
         """
         order, now = self.session.shared.producer_order, self.session.now
         for key, sent in self.open_writes.items():
+            if not (self.session.life.connected or order.is_under_way(key, sent.batch)):
+                continue  # its client has sent it again by another connection, and heard there what became of it
             error = self.entries[key]["error_code"]
-            if error in _NOT_APPENDED:
+            if error in RETRIABLE:
+                # Also where it may have been appended, above the cut: were the next one acknowledged by the target,
+                # librdkafka would take both for written.
                 self.verdict.has_to_come_first(key, sent.batch)
-            elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not order.admit(key, sent.batch, now):
+            elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and order.waits(key, sent.batch, now):
                 self._refuse(key, Refusal.ORDER)
 
     def dispositions(self) -> dict[Key, Disposition | Extent]:

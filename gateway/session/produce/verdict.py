@@ -128,9 +128,12 @@ class Judgement:
 
     def has_to_come_first(self, key: Key, batch: Batch) -> None:
         """A batch is refused: its client is told when the answer of the request has gone."""
-        refused = self.session.shared.producer_order.refused(key, batch, self.session.now)
+        order, now = self.session.shared.producer_order, self.session.now
+        refused = order.refused(key, batch, now)
         if refused is not None:
             self.refused.append(refused)
+            if not self.session.life.connected:
+                order.told((refused,), now)  # it has gone, and asks again by another connection
 
     def _judge(self, routes: Routes, key: Key, batch: Batch | None) -> Refusal | Duplicate | None:
         """Why the partition is not forwarded; None: it is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.session.produce.producer_order import FORGET_S, ProducerOrder
 from ha_core.wire import ErrorCode
 from tests.gateway.session.crossings import (
     BASE,
@@ -18,7 +19,7 @@ from tests.gateway.session.crossings import (
     records,
 )
 from tests.gateway.session.crossings import topic as crossing_topic
-from tests.gateway.session.messages import state
+from tests.gateway.session.messages import CLIENT_PID, state
 from tests.gateway.session.talk import EAST, Talk
 
 
@@ -98,3 +99,176 @@ def test_a_batch_that_the_origin_refused_and_calls_out_of_order_itself_is_told_s
     answer(talk, EAST, again, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     # Then its client is not kept waiting for what will not come
     assert outcome(talk) == [(REFUSED, -1), (int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), -1)]
+
+
+def test_a_late_answer_to_a_connection_that_its_client_has_left_holds_up_nothing() -> None:
+    # Given a broker that has not answered, and a client that has left it, and gone on by another connection
+    order = ProducerOrder()
+    left, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    ask(left, records(0))
+    ((late, _),) = arrived(left, EAST)
+    left.take(left.session.client_left(left.now))
+    ask(talk, records(0))
+    ((request, _),) = arrived(talk, EAST)
+    answer(talk, EAST, request, 0)
+    assert outcome(talk) == [(TAKEN, 0)]
+    # When the first broker says that it leads no more
+    answer(left, EAST, late, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    # Then nothing waits for what is in the log
+    ask(talk, records(1))
+    ((request, _),) = arrived(talk, EAST)
+    answer(talk, EAST, request, 1)
+    assert outcome(talk) == [(TAKEN, 1)]
+
+
+def test_a_gap_of_a_connection_that_its_client_has_left_ends_no_waiting() -> None:
+    # Given a batch that the origin has not answered yet, by a connection that its client has left
+    order = ProducerOrder()
+    left, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    ask(left, records(1))
+    ((late, _),) = arrived(left, EAST)
+    left.take(left.session.client_left(left.now))
+    # And the same one, refused by another one
+    talk.lease.valid_until = 0.0
+    ask(talk, records(1))
+    assert outcome(talk) == [(REFUSED, -1)]
+    talk.lease.valid_until = 1e9
+    # When the origin says that there is a gap before the old one
+    answer(left, EAST, late, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    # Then the next one does not overtake it
+    ask(talk, records(2))
+    assert not arrived(talk, EAST)
+    assert outcome(talk) == [(REFUSED, -1)]
+
+
+def test_a_gap_told_to_one_connection_ends_no_waiting_at_another_one() -> None:
+    # Given a batch on its way to two brokers of the origin, of which one has refused it
+    order = ProducerOrder()
+    old, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    ask(old, records(1))
+    ask(talk, records(1))
+    ((late, _),) = arrived(old, EAST)
+    ((request, _),) = arrived(talk, EAST)
+    answer(talk, EAST, request, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert outcome(talk) == [(REFUSED, -1)]
+    # When the other one says that there is a gap before it
+    answer(old, EAST, late, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    # Then the next one waits for it all the same
+    ask(talk, records(2))
+    assert not arrived(talk, EAST)
+    assert outcome(talk) == [(REFUSED, -1)]
+
+
+def test_nothing_waits_for_a_refused_batch_behind_which_the_origin_has_taken_one() -> None:
+    # Given a broker that has stopped to lead when it had appended a batch, and has taken the next one
+    talk = Talk(state(crossing_topic()))
+    ask(talk, records(0))
+    ask(talk, records(1))
+    (first, _), (second, _) = arrived(talk, EAST)
+    answer(talk, EAST, first, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    answer(talk, EAST, second, 1)
+    assert outcome(talk) == [(REFUSED, -1), (TAKEN, 1)]
+    # When its client takes the first one for written, as it is
+    ask(talk, records(2))
+    # Then it goes on
+    ((third, _),) = arrived(talk, EAST)
+    answer(talk, EAST, third, 2)
+    assert outcome(talk) == [(TAKEN, 2)]
+
+
+def test_nothing_crosses_before_a_batch_that_the_origin_refused_though_the_client_has_left() -> None:
+    # Given two pipelined batches of a client that has left
+    talk = Talk(state(crossing_topic()))
+    ask(talk, records(0))
+    ask(talk, records(1))
+    (first, _), (second, _) = arrived(talk, EAST)
+    talk.take(talk.session.client_left(talk.now))
+    # When the origin refuses the first one, which it may have appended all the same, and takes the second one
+    answer(talk, EAST, first, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    answer(talk, EAST, second, CUT + 1)
+    # Then the target does not get it as the beginning
+    assert not talk.asked(TARGET_LANE)
+
+
+def test_a_batch_that_one_of_two_connections_has_refused_is_not_waited_for_when_the_other_one_has_written_it() -> None:
+    # Given a batch on its way by two connections
+    order = ProducerOrder()
+    old, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    ask(old, records(0))
+    ask(talk, records(0))
+    ((late, _),) = arrived(old, EAST)
+    ((request, _),) = arrived(talk, EAST)
+    # When it is refused by the old one, and then written by the other one
+    answer(old, EAST, late, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    answer(talk, EAST, request, 0)
+    assert outcome(talk) == [(TAKEN, 0)]
+    # Then the next one goes on
+    ask(talk, records(1))
+    assert arrived(talk, EAST)
+
+
+def test_what_an_old_connection_hears_does_not_end_the_way_of_a_batch_by_a_new_one() -> None:
+    # Given a batch on its way by an old connection, and later by a new one with the next one behind it
+    order = ProducerOrder()
+    old, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    ask(old, records(1))
+    ((late, _),) = arrived(old, EAST)
+    talk.now += 1.0
+    ask(talk, records(1))
+    ask(talk, records(2))
+    (first, _), (second, _) = arrived(talk, EAST)
+    # When the old one is answered first, and the origin begins to lead between the two of the new one
+    answer(old, EAST, late, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    answer(talk, EAST, first, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    answer(talk, EAST, second, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    # Then the client hears of no gap
+    assert outcome(talk) == [(REFUSED, -1), (REFUSED, -1)]
+
+
+def test_what_is_refused_when_its_client_has_left_is_not_waited_for_until_all_before_it_is_answered() -> None:
+    # Given a target that does not answer, and behind that write a batch of another producer
+    order = ProducerOrder()
+    left, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    ask(left, records(0, producer_id=CLIENT_PID + 1))
+    ask(left, records(0))
+    (other, _), (request, _) = arrived(left, EAST)
+    answer(left, EAST, other, CUT)
+    assert arrived(left, TARGET_LANE)
+    # When the client leaves, and the origin refuses that batch
+    left.take(left.session.client_left(left.now))
+    answer(left, EAST, request, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    # Then what follows is not held up for longer than clients take to come again
+    talk.now = left.now + FORGET_S + 0.1
+    ask(talk, records(1))
+    assert arrived(talk, EAST)
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    ],
+)
+def test_nothing_crosses_before_a_batch_of_which_the_origin_does_not_say_that_it_has_it(why: ErrorCode) -> None:
+    # Given two pipelined batches that the origin has appended above the cut, and says so of the second one only
+    talk = Talk(state(crossing_topic()))
+    ask(talk, records(0))
+    ask(talk, records(1))
+    (first, _), (second, _) = arrived(talk, EAST)
+    answer(talk, EAST, first, -1, why)
+    answer(talk, EAST, second, CUT + 1)
+    # Then the second one is not acknowledged, for its client may take the first one for written, too
+    assert not talk.asked(TARGET_LANE)
+    assert outcome(talk) == [(int(why), -1), (REFUSED, -1)]
+    # And both cross in their order when they come again
+    for sequence in range(2):
+        ask(talk, records(sequence))
+        ((again, _),) = arrived(talk, EAST)
+        answer(talk, EAST, again, CUT + sequence)
+        ((write, batch),) = arrived(talk, TARGET_LANE)
+        assert batch.base_sequence == sequence
+        answer(talk, TARGET_LANE, write, BASE + sequence)
+        assert outcome(talk) == [(TAKEN, CUT + sequence)]
