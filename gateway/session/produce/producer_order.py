@@ -10,7 +10,8 @@ that crosses the cut while the first is sent again after a refusal, waits for it
 Invariant: after a refused batch, the next one of its producer that is forwarded for that partition is the refused one,
 or one before it. The rule ends `FORGET_S` after its client was told last: it has gone elsewhere. (As long as the answer
 waits behind others that are late, the client goes on sending what follows.) What was refused meanwhile, because it had
-to wait for that one, is then waited for in its turn.
+to wait for that one, is then waited for in its turn. It ends at once where the client hears that a later one is
+written: it takes the refused one for written, too.
 """
 
 from __future__ import annotations
