@@ -88,14 +88,14 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
         yield from targets.write()
 
     session.buffered_bytes -= buffered_bytes
-    written = acknowledged(answer) if session.life.connected else ()
+    written = acknowledged(answer)
     for key, sent in crossing.items():
         order.arrived(key, sent.batch)
-        if key in written:
+        if key in written and session.life.connected:
             order.taken(key, sent.batch)
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
         streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
-    return Answer(b"" if scan.acks == 0 else request.answer(answer), promises=bool(acknowledged(answer)))
+    return Answer(b"" if scan.acks == 0 else request.answer(answer), promises=bool(written))
 
 
 @dataclass(slots=True, eq=False)
