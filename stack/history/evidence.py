@@ -111,7 +111,10 @@ def cuts_ahead(operations: Iterable[tuple[Operation, Iterable[HistoryEntry]]]) -
         if evidence.opened is None:
             continue
         reached = {(topic, cut.partition) for topic, cuts in evidence.cuts.items() for cut in cuts}
-        lowered = {key for entry in history for key in _named(entry.detail.get("lowered_to"))}
+        details = [entry.detail for entry in history]
+        if any("lowered_to_left_out" in detail for detail in details):
+            continue  # too many to be named: none of them is excused
+        lowered = {key for detail in details for key in _named(detail.get("lowered_to"))}
         found |= {(*key, *operation.route) for key in reached - lowered}
     return found
 

@@ -31,5 +31,9 @@ def test_a_cut_that_was_lowered_under_a_fence_is_an_ordinary_one() -> None:
     assert cuts_ahead([(crossed(), [entry("open"), lowered])]) == {("orders", 0, "east", "west")}
 
 
+def test_where_too_many_cuts_were_lowered_to_be_named_none_is_taken_for_one_that_lay_ahead() -> None:
+    assert cuts_ahead([(crossed(), [entry("open"), entry("finish", lowered_to_left_out=9_000)])]) == set()
+
+
 def test_a_crossing_that_was_not_opened_or_did_not_succeed_has_no_cut_that_a_log_ran_into() -> None:
     assert cuts_ahead([(crossed(opened=None), []), (crossed(state="undone"), [])]) == set()
