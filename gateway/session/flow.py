@@ -31,8 +31,8 @@ class Change(Protocol):
 
 
 class Flow(NamedTuple):
-    """It ends with what it rests on: the snapshot (`ConnectionState.forget_verdicts`), who the client is, what its
-    fetch session holds.
+    """It ends with what it rests on: the snapshot (`ConnectionState.forget_verdicts`), who the client is, its fetch
+    session.
     """
 
     like: Like
