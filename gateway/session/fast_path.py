@@ -156,7 +156,8 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
         return _NONE
     known = session.fetch_session
     if found.begins is None and (
-        found.fetch_session is not known or (known is not None and known.topics is not found.reads)
+        found.fetch_session is not known
+        or (known is not None and (known.ends or known.mapped is (found.routes is None)))
     ):
         return _NONE
     if found.routes is None:
@@ -216,6 +217,7 @@ def _pass(
             begun = change.session if type(change) is PatchedFetch else None
             session.leave_fetch_session()
             session.fetch_session = pending.begins = begun or flow.begins.copy()
+            pending.reads = pending.begins.topics
             pending.in_session = True
     queue.append(pending)
     upstream.queue.append(pending)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from gateway.session.entry import Entry
@@ -31,8 +31,8 @@ class Change(Protocol):
 
 
 class Flow(NamedTuple):
-    """It ends with what it rests on: the snapshot (`ConnectionState.forget_verdicts`), who the client is, what its
-    fetch session holds.
+    """It ends with what it rests on: the snapshot (`ConnectionState.forget_verdicts`), who the client is, its fetch
+    session.
     """
 
     like: Like
@@ -42,7 +42,7 @@ class Flow(NamedTuple):
     """That it writes to."""
     mapped: SettledTopic | None = None
     """What it writes to, where that is mapped."""
-    reads: tuple[bytes, ...] = ()
+    reads: Sequence[bytes] = ()
     """That it waits for."""
     named: tuple[bytes, ...] = ()
     """Of those, the ones whose partitions it names."""

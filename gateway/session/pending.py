@@ -187,7 +187,7 @@ class Passed(InFlight):
     def clusters(self) -> set[str]:
         return set() if self.lane is None else {self.lane.cluster}
 
-    reads: tuple[bytes, ...] = ()
+    reads: Sequence[bytes] = ()
     in_session: bool = False
 
     def answered(self, frame: bytearray) -> bytearray:

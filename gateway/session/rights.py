@@ -71,7 +71,7 @@ def follow(session: ConnectionState, before: Rights | None) -> None:
     verdicts = session.verdicts
     if verdicts is None or session.snapshot.rights is before:
         return
-    reads = once_each(lambda topics: _reads(verdicts, topics))
+    reads = once_each(lambda topics: _reads(verdicts, topics), unseen=False)
     for pending in tuple(session.queue):
         if isinstance(pending, Passed) and not reads(pending.reads):
             answers.abandon(session, pending, pending.request.answer(_none_of(pending.in_session)))

@@ -8,7 +8,7 @@ It may name very many topics, so what is done with each of them is done once per
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from gateway.session.request import text
 from gateway.session.routes import Routes, newest
@@ -29,7 +29,8 @@ MAX_TOPICS = 40_000
 class FetchSession:
     """:ivar id: what the broker calls it, once it has told: by another name the client means another session, of which
         nobody knows here what is in it.
-    :ivar topics: their names. It is the same object until one more is named: all that wait for an answer share it.
+    :ivar topics: their names. One list, which grows with what is named: all that wait for an answer share it, and a
+        client may have a hundred fetches under way that name one more each.
     :ivar mapped: whether one of them has a map: then offsets are translated.
     :ivar ends: the next fetch must be a full one: it names too many topics, or some that are read in another way now.
     :ivar routes: those of the newest state, if it is known that it stands there. A fetch under way for minutes must not
@@ -40,7 +41,7 @@ class FetchSession:
 
     def __init__(self) -> None:
         self.id: int | None = None
-        self.topics: tuple[bytes, ...] = ()
+        self.topics: list[bytes] = []
         self.mapped = self.ends = False
         self.routes: Routes | None = None
         self._maps: dict[bytes, Topic | None] = {}
@@ -53,17 +54,17 @@ class FetchSession:
         maps, view = self._maps, routes.snapshot.view
         for name in names:
             if len(name) <= MAX_NAME_BYTES:
+                if name not in maps:
+                    self.topics.append(name)
                 topic = maps[name] = view.mapped(text(name))
                 self.mapped = self.mapped or topic is not None
-        if len(maps) != len(self.topics):
-            self.topics = tuple(maps)
         self.ends = self.ends or len(maps) > MAX_TOPICS
         self._cluster, self.routes = routes.port.cluster, routes
 
     def copy(self) -> FetchSession:
         """Another one, in which is the same; what the broker will call it nobody knows."""
         other = FetchSession()
-        other.topics, other.mapped, other.ends = self.topics, self.mapped, self.ends
+        other.topics, other.mapped, other.ends = self.topics.copy(), self.mapped, self.ends
         other.routes, other._maps, other._cluster = self.routes, self._maps.copy(), self._cluster
         return other
 
@@ -110,14 +111,22 @@ class FetchSession:
         return live.shift
 
 
-def once_each(verdict: Callable[[tuple[bytes, ...]], bool]) -> Callable[[tuple[bytes, ...]], bool]:
-    """The same verdict on what requests under way read, looked for once for all that share their topics."""
-    found: dict[int, bool] = {}
+def once_each(verdict: Callable[[Sequence[bytes]], bool], unseen: bool) -> Callable[[Sequence[bytes]], bool]:
+    """The same verdict on what requests under way read, looked for once for all that share their topics.
 
-    def of(topics: tuple[bytes, ...]) -> bool:
+    :param unseen: what is said of the others when so many topics were looked at as one session may name. A client can
+        have a hundred requests under way, and let each name as many: nobody else is to wait for that.
+    """
+    found: dict[int, bool] = {}
+    looked_at = 0
+
+    def of(topics: Sequence[bytes]) -> bool:
+        nonlocal looked_at
         known = found.get(id(topics))
         if known is None:
-            known = found[id(topics)] = verdict(topics)
+            looked_at += len(topics)
+            too_many = len(topics) > 0 and looked_at > max(MAX_TOPICS, len(topics))
+            known = found[id(topics)] = unseen if too_many else verdict(topics)
         return known
 
     return of

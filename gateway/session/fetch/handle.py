@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gateway.session import answers, exchange, rights
 from gateway.session.commands import BrokerLane, Refresh
@@ -76,7 +76,8 @@ def reads_here(session: ConnectionState, request: Request) -> bool:
 
 
 def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: list[bytes]) -> None:
-    in_session, reads, begins = scan.session_epoch >= 0, tuple(topics), None
+    in_session, begins = scan.session_epoch >= 0, None
+    reads: Sequence[bytes] = tuple(topics)
     if in_session:
         known = session.fetch_session
         if known is None:
@@ -93,7 +94,7 @@ def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: l
 
 
 def _remember(
-    session: ConnectionState, request: Request, scan: FetchScan, reads: tuple[bytes, ...], routes: Routes | None = None
+    session: ConnectionState, request: Request, scan: FetchScan, reads: Sequence[bytes], routes: Routes | None = None
 ) -> None:
     """That others like this one go as it does; not where each has to be looked at.
 
@@ -108,7 +109,7 @@ def _remember(
         return
     known, rack = session.fetch_session, (request.end - scan.rack_at, scan.rack_bytes)
     begins = known.copy() if known is not None and epochs is BEGINNING else None
-    known = None if begins is not None else known
+    known, reads = (known, reads) if begins is None else (None, begins.topics)
     akin = [
         one for one in session.flows if one.begins is begins and one.fetch_session is known and one.routes is routes
     ]
@@ -269,7 +270,7 @@ def wake_readers(session: ConnectionState, before: View) -> None:
     """Readers that wait where their topic has just left, and nothing is appended any more, are told to ask again. So
     are those whose answer has come and waits for the lease: it may hold what was appended after the topic had left."""
     after = session.snapshot.view
-    left = once_each(lambda topics: any(_left(before, after, topics)))
+    left = once_each(lambda topics: any(_left(before, after, topics)), unseen=True)
     for pending in tuple(session.queue) if after.topics is not before.topics else ():
         if isinstance(pending, Passed) and left(pending.reads):
             error = SESSION_ENDS if pending.in_session else ErrorCode.NONE
@@ -277,7 +278,7 @@ def wake_readers(session: ConnectionState, before: View) -> None:
     session.flush()
 
 
-def _left(before: View, after: View, topics: tuple[bytes, ...]) -> Iterator[bool]:
+def _left(before: View, after: View, topics: Sequence[bytes]) -> Iterator[bool]:
     """Of each whether it is written elsewhere, or at other offsets, than before."""
     names = [*map(text, topics)]
     for then, now in zip(map(before.topics.get, names), map(after.topics.get, names), strict=True):

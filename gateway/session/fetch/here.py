@@ -36,7 +36,7 @@ class PatchedFetch(NamedTuple):
 
     body_at: int
     version: int
-    reads: tuple[bytes, ...]
+    reads: Sequence[bytes]
     offsets: Sequence[tuple[int, int]]
     shifts: Shifts
     session: FetchSession | None

@@ -417,12 +417,44 @@ def test_a_fetch_session_that_has_named_too_many_topics_ends_with_the_next_fetch
         # Given a fetch session that gets one topic more than may be
         talk.ask(FETCH, 12, fetch(("orders", 0, 1), ("other", 0, 1), session=(0, 0)))
         talk.answer(EAST, talk.asked(EAST)[0], fetched(session_id=5))
-        talk.ask(FETCH, 12, fetch(("third", 0, 1), session=(5, 1)))
-        assert len(talk.asked(EAST)) == 1
-        # When the client fetches the same again
-        talk.ask(FETCH, 12, fetch(("third", 0, 2), session=(5, 2)))
+        talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(5, 1)))
+        talk.ask(FETCH, 12, fetch(("third", 0, 1), session=(5, 2)))
+        assert len(talk.asked(EAST)) == 2
+        # When the client fetches again what it did before
+        talk.ask(FETCH, 12, fetch(("orders", 0, 2), session=(5, 3)))
         # Then it has to begin anew
         assert not talk.asked(EAST), talk.fast
+
+
+def test_fetches_of_a_session_that_has_named_one_topic_more_take_the_fast_path_as_before() -> None:
+    # Given a session, and a fetch of it that names nothing
+    talk = Talk(state())
+    nothing = [encode_request(FETCH, 12, 9, "app", encode(FETCH, 12, "request", fetch(session=(5, n)))) for n in (1, 3)]
+    talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(0, 0)))
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(session_id=5))
+    talk.send(nothing[0])
+    # When another one has named a topic
+    talk.ask(FETCH, 12, fetch(("other", 0, 1), session=(5, 2)))
+    # Then the next one that names nothing is not read
+    assert fast_path.requests(talk.session, bytearray(nothing[1]), len(nothing[1]), talk.now) == len(nothing[1])
+
+
+def test_a_fetch_session_that_begins_on_the_fast_path_holds_nothing_of_the_one_before() -> None:
+    # Given a session that has named one topic more since it began
+    talk = Talk(state())
+    begin = encode_request(FETCH, 12, 9, "app", encode(FETCH, 12, "request", fetch(("orders", 0, 1), session=(0, 0))))
+    talk.send(begin)
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(session_id=5))
+    talk.ask(FETCH, 12, fetch(("other", 0, 1), session=(5, 1)))
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(session_id=5))
+    # When the client begins anew as before, by a fetch that nobody reads
+    assert fast_path.requests(talk.session, bytearray(begin), len(begin), talk.now) == len(begin)
+    # Then that one waits for what it names, and for what the new session names afterwards
+    (pending,) = talk.session.queue
+    assert isinstance(pending, Passed)
+    assert talk.session.fetch_session is not None
+    assert pending.reads is talk.session.fetch_session.topics
+    assert pending.reads == [b"orders"]
 
 
 def test_a_fetch_session_that_has_gone_is_kept_by_nothing() -> None:

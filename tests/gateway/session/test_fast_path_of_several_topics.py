@@ -63,7 +63,7 @@ def test_a_fetch_session_that_begins_anew_with_fewer_topics_holds_no_more_than_t
     for session in ((0, 0), (6, 1), (6, 2)):
         passes(talk, "other", session=session)
         assert talk.session.fetch_session is not None
-        assert talk.session.fetch_session.topics == (b"other",), session
+        assert talk.session.fetch_session.topics == [b"other"], session
         answered(talk, session_id=6)
 
 
@@ -78,7 +78,7 @@ def test_fetches_of_a_session_wait_for_all_that_is_in_it_whatever_they_name() ->
     # Then it waits for the other one, too
     (waits,) = talk.session.queue
     assert isinstance(waits, Passed)
-    assert waits.reads == (b"orders", b"other")
+    assert waits.reads == [b"orders", b"other"]
     talk.follow(state(moved(), revision=2))
     assert not talk.session.queue
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import weakref
 from collections import UserDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.session.fetch import handle
-from gateway.session.pending import Passed
+from gateway.session.pending import Passed, Ready
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Fence, Mirror, Topic, UserBindings, View
 from ha_core.model.cluster import Mask
 from ha_core.wire import ErrorCode, encode_response
 from tests.gateway.session.batch import batch
-from tests.gateway.session.messages import CHUNKINGS, FETCH, fetch, fetched, moved, state
+from tests.gateway.session.messages import CHUNKINGS, FETCH, PRODUCE, fetch, fetched, moved, produce, state
 from tests.gateway.session.talk import CLUSTERS, WEST, Talk, snapshot
 
 CUT, BASE = 100, 7
@@ -246,18 +246,52 @@ def test_of_all_fetches_of_a_session_together_each_topic_is_looked_at_once(monke
     looked_at: list[int] = []
     left = handle._left
 
-    def counted(before: View, after: View, topics: tuple[bytes, ...]) -> Iterator[bool]:
+    def counted(before: View, after: View, topics: Sequence[bytes]) -> Iterator[bool]:
         looked_at.append(len(topics))
         return left(before, after, topics)
 
     monkeypatch.setattr(handle, "_left", counted)
-    # Given a client that has pipelined fetches of a session of many topics
+    # Given a client that has pipelined fetches of a session of many topics, of which some name one more each
     talk = begun(*((f"topic-{number}", 0, 1) for number in range(100)))
     for epoch in range(1, 21):
-        talk.ask(FETCH, 12, fetch(session=(5, epoch)))
+        named = [(f"more-{epoch}", 0, 1)] if epoch % 2 else []
+        talk.ask(FETCH, 12, fetch(*named, session=(5, epoch)))
+    assert len(talk.session.queue) == 20
     # When something changes
     talk.follow(state(moved(CUT, BASE), revision=2))
     # Then they are gone through once, and not once for each of the fetches
-    assert looked_at == [101]
+    assert looked_at == [111]
     # Nor does each of these have names of its own
     assert len({id(pending.reads) for pending in talk.session.queue if isinstance(pending, Passed)}) == 1
+
+
+def test_of_very_many_names_under_way_no_more_are_looked_at_than_one_session_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.session.fetch.fetch_session.MAX_TOPICS", 100)
+    # Given a client that waits for sixty topics with each of its fetches, and has written to another one
+    talk = Talk(state(), Port("west", 1))
+    for number in range(3):
+        talk.ask(FETCH, 12, fetch(*((f"topic-{number}-{each}", 0, 1) for each in range(60))))
+    talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
+    # When a topic changes of which it knows nothing
+    talk.follow(state(moved(CUT, BASE), revision=2))
+    # Then those beyond are told to ask again, and all else is awaited
+    assert [type(pending) for pending in talk.session.queue] == [Passed, Ready, Ready, Passed]
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_what_was_passed_is_translated_from_the_fetch_on_that_names_the_first_moved_topic(fast: bool) -> None:
+    # Given a session of a topic that never moved, and fetches of it that were passed
+    talk = Talk(state(moved(CUT, BASE)), Port("west", 1), fast=fast)
+    for epoch in range(3):
+        talk.ask(FETCH, 12, fetch(("other", 0, 1), session=(5 if epoch else 0, epoch)))
+        talk.answer(WEST, talk.asked(WEST)[0], fetched(session_id=5))
+    # When it names one that has come from elsewhere
+    talk.ask(FETCH, 12, fetch(("orders", 0, 110), session=(5, 3)))
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(session_id=5))
+    talk.answers()
+    # Then that one is translated also where the other one is named, as before
+    talk.ask(FETCH, 12, fetch(("other", 0, 1), session=(5, 4)))
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 18, batch(17)), session_id=5))
+    assert given(talk.answers()[0])["high_watermark"] == 111

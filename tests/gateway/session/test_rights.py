@@ -11,6 +11,7 @@ import pytest
 from gateway.rights import Denied
 from gateway.session.commands import Audit, Compose, Saw
 from gateway.session.fetch.fetch_session import SESSION_ENDS
+from gateway.session.pending import Passed, Ready
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Fence, Group, Topic, UserBindings
 from ha_core.model.access import AccessRule, User, access_rule
@@ -188,6 +189,22 @@ def test_a_fetch_session_does_not_outlive_the_right_to_a_topic_in_it() -> None:
     # Then
     assert talk.answers()[0]["error_code"] == SESSION_ENDS
     assert not talk.asked(EAST)
+
+
+def test_of_very_many_names_that_wait_when_rights_change_no_more_are_looked_at_than_one_session_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.session.fetch.fetch_session.MAX_TOPICS", 100)
+    everything = [allow("topic", "*", operation) for operation in ("read", "write")]
+    # Given a client that waits for sixty topics with each of its fetches, and has written to another one
+    talk = Talk(ruled(*everything))
+    for number in range(3):
+        talk.ask(FETCH, 12, fetch(*((f"topic-{number}-{each}", 0, 1) for each in range(60))))
+    talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
+    # When somebody else is denied something
+    talk.follow(ruled(*everything, allow("topic", "other", "read", "deny", principal="User:bob")))
+    # Then those beyond are told to ask again, and all else is awaited
+    assert [type(pending) for pending in talk.session.queue] == [Passed, Ready, Ready, Passed]
 
 
 def test_readers_go_on_waiting_when_other_rights_change() -> None:
