@@ -73,9 +73,9 @@ class Flow(NamedTuple):
         """Whether the other one's topics were in its pattern if that were not full. However many of those come, it
         stays: it was made of many requests, and they of one each. What begins a fetch session is of one, too."""
         like = self.like
-        if not isinstance(like, ProduceOfTopicsLike | FetchOfTopicsLike) or self.begins is not None:
+        if not isinstance(like, PatternOfTopics) or self.begins is not None:
             return False
-        return not like.worn and like.differs_in_topics(other.like) and not like.takes(other.names)
+        return not like.worn and like.alike_but_for_topics(other.like) and not like.takes(other.names)
 
 
 class Remembering(Protocol):
@@ -99,12 +99,15 @@ def remember(session: Remembering, flow: Flow) -> None:
     session.flows = flow, *known[: MAX_FLOWS - 1]
 
 
-def left_out(session: Remembering, request: Request, topics: Collection[bytes], flows: Iterable[Flow]) -> bool:
-    """Whether the pattern of one of these flows has no room for the topics of a request that is like it. One that has
-    left out very many is forgotten."""
+def leave_out(session: Remembering, request: Request, topics: Collection[bytes], flows: Iterable[Flow]) -> bool:
+    """Leaves the topics of a request out of the full pattern of one of these flows that is like it. One that has left
+    out very many is forgotten, to be begun anew.
+
+    :returns: whether that was done, and the request is not to be remembered with others.
+    """
     for flow in flows:
         like = flow.like
-        if isinstance(like, PatternOfTopics) and like.leaves_out(request.buf, request.start, topics):
+        if isinstance(like, PatternOfTopics) and like.has_no_room_for(request.buf, request.start, topics):
             if len(topics) > 1:  # what names one topic is remembered beside it
                 like.wear()
             if not like.worn:

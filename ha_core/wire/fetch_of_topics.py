@@ -68,8 +68,7 @@ class FetchOfTopicsLike(PatternOfTopics):
         pattern = cls(head, begin, frozenset(scan.topics), bytes(buf[tail_at:end]), entry_bytes, tagged, epochs)
         return pattern if pattern.short and pattern.entries(buf, start, end) is not None else None
 
-    def differs_in_topics(self, other: object) -> bool:
-        """Whether the other one finds requests that are like those that are found here, but for what they name."""
+    def alike_but_for_topics(self, other: object) -> bool:
         if isinstance(other, FetchLike):
             same = (self.head, self.begin, self.epochs) == (other.head, other.begin, other.epochs)
             return same and other.entry_bytes > 0 and other.tail[self.tagged :] == self.tail
@@ -84,7 +83,7 @@ class FetchOfTopicsLike(PatternOfTopics):
 
     def same(self, other: object) -> bool:
         """Whether it finds each request that the other one finds."""
-        if not self.differs_in_topics(other):
+        if not self.alike_but_for_topics(other):
             return False
         if isinstance(other, FetchLike):
             return other.name in self.names

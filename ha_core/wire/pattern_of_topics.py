@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 
 AFTER_CORRELATION = 12
@@ -14,7 +15,7 @@ _MOST_LEFT_OUT = 1_000
 """Requests that a full pattern leaves out: then one is begun anew. To fill it takes some hundred."""
 
 
-class PatternOfTopics:
+class PatternOfTopics(ABC):
     """:ivar head: API key and version.
     :ivar begin: from behind the correlation id, as far as all that are found are the same.
     :ivar names: the topics that one of them may name.
@@ -38,11 +39,15 @@ class PatternOfTopics:
         """Whether it has left out so many that its topics may be those of another time."""
         return self._left_out > _MOST_LEFT_OUT
 
+    @abstractmethod
+    def alike_but_for_topics(self, other: object) -> bool:
+        """Whether the other one finds requests that are like those that are found here, but for what they name."""
+
     def takes(self, names: Collection[bytes]) -> bool:
         """Whether there is room for these."""
         return self._size + _size(frozenset(names) - self.names) <= _MAX_BYTES
 
-    def leaves_out(self, buf: bytearray, at: int, names: Collection[bytes]) -> bool:
+    def has_no_room_for(self, buf: bytearray, at: int, names: Collection[bytes]) -> bool:
         """Whether the request at `at`, which names these, would be found if it were not full. To make one pattern after
         the other, of what each request happens to name, takes longer than to read them."""
         return (

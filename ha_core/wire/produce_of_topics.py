@@ -50,8 +50,7 @@ class ProduceOfTopicsLike(PatternOfTopics):
         """The same of these topics as well, as far as they may be kept: the first ones before the others."""
         return ProduceOfTopicsLike(self.head, self.begin, self.with_room_for(others), self.tagged)
 
-    def differs_in_topics(self, other: object) -> bool:
-        """Whether the other one finds requests that are like those that are found here, but for what they name."""
+    def alike_but_for_topics(self, other: object) -> bool:
         if isinstance(other, ProduceLike):
             return self.head == other.head and other.begin.startswith(self.begin)
         return isinstance(other, ProduceOfTopicsLike) and (self.head, self.begin) == (other.head, other.begin)
@@ -59,7 +58,7 @@ class ProduceOfTopicsLike(PatternOfTopics):
     def same(self, other: object) -> bool:
         """Whether it finds each request that the other one finds, and finds it as soon: of one topic's, the beginning
         may go before the rest has come."""
-        return isinstance(other, ProduceOfTopicsLike) and self.differs_in_topics(other) and self.names >= other.names
+        return isinstance(other, ProduceOfTopicsLike) and self.alike_but_for_topics(other) and self.names >= other.names
 
     def topics(self, buf: bytearray, at: int, end: int, frame_end: int) -> set[bytes] | None:
         """What the request at `at` names; None: it is not like it, or has not come as a whole."""

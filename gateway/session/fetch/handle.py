@@ -9,7 +9,7 @@ from gateway.session.commands import BrokerLane, Refresh
 from gateway.session.fetch.fetch_session import SESSION_ENDS, FetchSession, once_each
 from gateway.session.fetch.here import PatchedFetch, patch
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
-from gateway.session.flow import MAX_FLOWS, Flow, left_out, remember
+from gateway.session.flow import MAX_FLOWS, Flow, leave_out, remember
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
 from gateway.session.refusal import Refusal
 from gateway.session.refusing import answer_refused
@@ -105,7 +105,7 @@ def _remember(
     else:  # an epoch that is none of those ends one session, and maybe begins another
         epochs = STANDING if scan.session_epoch > 0 else None
     named = tuple(scan.topics)
-    if epochs is None or not session.unlimited(request) or (epochs is BEGINNING and _begins_otherwise(session, named)):
+    if epochs is None or not session.unlimited(request) or (epochs is BEGINNING and _note_beginning(session, named)):
         return
     known, rack = session.fetch_session, (request.end - scan.rack_at, scan.rack_bytes)
     begins = known.copy() if known is not None and epochs is BEGINNING else None
@@ -122,9 +122,12 @@ def _remember(
         remember(session, flow)
 
 
-def _begins_otherwise(session: ConnectionState, named: tuple[bytes, ...]) -> bool:
-    """Whether a fetch session begins with several topics, and with others than those before, or in another order.
-    Where brokers have no room each fetch begins one: what is remembered of it finds those that name the same."""
+def _note_beginning(session: ConnectionState, named: tuple[bytes, ...]) -> bool:
+    """Notes with which topics, in which order, a fetch session begins, if they are several. Where brokers have no room
+    each fetch begins one: what is remembered of it finds those that name the same.
+
+    :returns: whether the last few began otherwise.
+    """
     this = hash(named)
     if len(named) < 2 or this in session.begun_with:
         return False
@@ -141,12 +144,12 @@ def _pattern(
     """
     buf, body_at, version, topics = request.buf, request.body_at, request.api_version, scan.topics
     one = FetchLike.of(buf, request.start, body_at, request.end, version, len(topics), epochs)
-    if left_out(session, request, topics, akin):
+    if leave_out(session, request, topics, akin):
         return one
     several = FetchOfTopicsLike.of(buf, request.start, body_at, request.end, version, scan, epochs)
     if several is None:
         return one
-    others = (flow.names for flow in akin if several.differs_in_topics(flow.like))
+    others = (flow.names for flow in akin if several.alike_but_for_topics(flow.like))
     more = several.joined(*sorted(others, key=len, reverse=True))
     return one if one is not None and len(more.names) == len(topics) else more
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from gateway.rights import missing
 from gateway.session import exchange, rights, streaming
 from gateway.session.commands import Cause
-from gateway.session.flow import Flow, left_out, remember
+from gateway.session.flow import Flow, leave_out, remember
 from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send, Shifted
 from gateway.session.produce.producer_order import Key
 from gateway.session.produce.settled import SettledTopic
@@ -154,13 +154,13 @@ def _pattern(
 ) -> ProduceLike | ProduceOfTopicsLike | None:
     """The same of what is passed, and may name several topics: a producer writes now to these and now to those."""
     one = _like(session, request, scan)
-    if one is not None or not session.unlimited(request) or left_out(session, request, topics, session.flows):
+    if one is not None or not session.unlimited(request) or leave_out(session, request, topics, session.flows):
         return one
     start, body_at, frame_end = request.start, request.body_at, request.end + request.missing
     like = ProduceOfTopicsLike.of(request.buf, start, body_at, request.end, frame_end, request.api_version, scan)
     if like is None:
         return None
-    passed = (flow.names for flow in session.flows if flow.mapped is None and like.differs_in_topics(flow.like))
+    passed = (flow.names for flow in session.flows if flow.mapped is None and like.alike_but_for_topics(flow.like))
     return like.joined(*sorted(passed, key=len, reverse=True))
 
 
