@@ -31,6 +31,8 @@ GATEWAYS = 6
 KILLED = 2
 SOAK_ROUNDS = int(os.environ.get("RACING_ROUNDS", "20"))
 PREPARATION_S = 2.0
+READING_S = 400.0
+"""Half a million records, each of which the reader writes down: minutes beside another load."""
 AT_FULL_SPEED = {
     "idempotence": "on",
     "rate": 0,
@@ -168,7 +170,7 @@ class Race:
         for producer in self.producers:
             producer.stop()
         reader: Client = self.run.start("confluent-consumer", "reader", self.topic, seek="beginning", to_end=True)
-        reader.wait()
+        reader.wait(READING_S)
         result = self.run.verdict(self.topic, complete=["reader"], redelivery="never")
         print(result)
         assert result.sound, str(result)
