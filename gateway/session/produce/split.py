@@ -74,8 +74,7 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
     order = session.shared.producer_order
     buffered_bytes = sum(len(sent.records) for sent in crossing.values())
     session.buffered_bytes += buffered_bytes
-    for key, sent in crossing.items():
-        order.departed(key, sent.batch, session.now)
+    ways = {key: order.departed(key, sent.batch, session.now) for key, sent in crossing.items()}
     until = session.now + min(PROPOSED_HOLD_S, max(0, scan.timeout_ms) / 2000)
 
     frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
@@ -90,7 +89,7 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
     session.buffered_bytes -= buffered_bytes
     written = acknowledged(answer)
     for key, sent in crossing.items():
-        order.arrived(key, sent.batch)
+        order.arrived(key, sent.batch, ways[key])
         if key in written and session.life.connected:
             order.taken(key, sent.batch)
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
@@ -118,19 +117,28 @@ class _Targets:
     def keep_order(self) -> None:
         """A broker that is about to lead refuses a batch, and a moment later calls the next one of its producer out of
         order. librdkafka raises its epoch then, and sends again what is in the log (confluentinc/librdkafka#4953). So
-        what comes behind such a batch is refused like it: both are sent again, the first one first.
+        what comes behind such a batch is refused like it, also while that one is on its way again: both are sent again,
+        the first one first.
         """
         order, now = self.session.shared.producer_order, self.session.now
         for key, sent in self.open_writes.items():
-            if not (self.session.life.connected or order.is_under_way(key, sent.batch)):
-                continue  # its client has sent it again by another connection, and heard there what became of it
+            if not self._counts(key):
+                continue
             error = self.entries[key]["error_code"]
             if error in RETRIABLE:
                 # Also where it may have been appended, above the cut: were the next one acknowledged by the target,
                 # librdkafka would take both for written.
                 self.verdict.has_to_come_first(key, sent.batch)
-            elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and order.waits(key, sent.batch, now):
+            elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (
+                order.waits(key, sent.batch, now) or order.earlier_under_way(key, sent.batch, now)
+            ):
                 self._refuse(key, Refusal.ORDER)
+
+    def _counts(self, key: Key) -> bool:
+        """Whether its client hears what becomes of it here. If not, it has sent it again by another connection, and
+        heard there what became of it."""
+        order = self.session.shared.producer_order
+        return self.session.life.connected or order.is_under_way(key, self.open_writes[key].batch)
 
     def dispositions(self) -> dict[Key, Disposition | Extent]:
         """What becomes of each partition that the origin has taken, by the newest state."""
@@ -239,4 +247,5 @@ class _Targets:
             self.session.count_refused((why,))
             why = why.code(self.request.api)
         self.entries[key].update(error_code=int(why), base_offset=-1)
-        self.verdict.has_to_come_first(key, self.open_writes[key].batch)
+        if self._counts(key):
+            self.verdict.has_to_come_first(key, self.open_writes[key].batch)

@@ -235,6 +235,23 @@ def test_what_was_refused_behind_a_batch_is_waited_for_though_that_one_comes_by_
     assert codes(talk) == [0, 0, 0]
 
 
+def test_a_batch_that_is_refused_again_ends_the_wait_for_none_of_those_behind_it() -> None:
+    # Given two that were refused, the second of which its client does not know yet, and the first is refused again
+    talk = without_lease(5, 6)
+    talk.lease.valid_until = 0.0
+    ask(talk, 5)
+    assert codes(talk) == [REFUSED]
+    talk.lease.valid_until = 1e9
+    # When the first comes, and what follows the second is sent by another connection
+    ask(talk, 5)
+    ask(talk, 7)
+    # Then that does not overtake the second
+    assert codes(talk) == [0, REFUSED]
+    for sequence in (6, 7):
+        ask(talk, sequence)
+    assert codes(talk) == [0, 0]
+
+
 def test_a_batch_that_holds_what_several_refused_ones_held_is_all_that_is_waited_for() -> None:
     talk = without_lease(5, 6, 7)
     whole = batch(count=3, producer_id=CLIENT_PID, epoch=0, sequence=5)
