@@ -34,6 +34,8 @@ UNTOLD_S = 120.0
 """Longer than clients wait for an answer. A connection that ends tells its client as well."""
 MAX_REMEMBERED = 100_000
 """Producers and partitions come from the wire."""
+MAX_UNDER_WAY = 100
+"""Of one producer and partition: more than a client has on its way there by several connections."""
 MAX_WAITED_FOR = 8
 """Batches of one producer and partition: more than a client has on its way there (5)."""
 
@@ -159,14 +161,16 @@ class ProducerOrder:
         """The batch goes to one cluster, and maybe to another one afterwards."""
         way = Way(now)
         if _ordered(batch):
-            if len(self.under_way) >= MAX_REMEMBERED:
-                self.under_way = {
-                    place: sent
-                    for place, sent in self.under_way.items()
-                    if now - max(one.departed_at for one in sent.values()) <= LOST_S
-                }
-            place = self.under_way.setdefault((key, batch.producer_id), {})
-            place[batch.producer_epoch, batch.base_sequence] = way
+            where, sent = (key, batch.producer_id), (batch.producer_epoch, batch.base_sequence)
+            place = self.under_way.pop(where, {})
+            place.pop(sent, None)
+            place[sent] = way
+            self.under_way[where] = place
+            # The latest stand last. What is never answered stands first, and is all that goes.
+            if len(place) > MAX_UNDER_WAY:
+                del place[next(iter(place))]
+            if len(self.under_way) > MAX_REMEMBERED:
+                del self.under_way[next(iter(self.under_way))]
         return way
 
     def is_under_way(self, key: Key, batch: Batch) -> bool:
