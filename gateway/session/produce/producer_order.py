@@ -52,11 +52,16 @@ class Refused:
     until: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Way:
-    """One of the ways on which a batch may be across a cut: its client may have sent it by several connections."""
+    """One of the ways on which a batch may be across a cut: its client may have sent it by several connections.
+
+    :ivar behind_refused: one before it was refused here meanwhile. Its client may send that one by another gateway, and
+        however late this one is answered, it must not be in the target first.
+    """
 
     departed_at: float
+    behind_refused: bool = False
 
 
 class ProducerOrder:
@@ -98,6 +103,8 @@ class ProducerOrder:
         refused = Refused(epoch, sequence, now + UNTOLD_S)
         waited_for.insert(sum(at_or_before(one.sequence, sequence) for one in waited_for), refused)
         self._wait_for(place, waited_for)
+        for sent, way in self.under_way.get(place, {}).items():
+            way.behind_refused |= sent[0] == epoch and sent[1] != sequence and at_or_before(sequence, sent[1])
         return refused
 
     def told(self, refused: Iterable[Refused], now: float) -> None:

@@ -19,7 +19,7 @@ from gateway.session import streaming
 from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Answer, Exchange, Send, StandInLine, Wait
 from gateway.session.produce.disposition import Disposition, SentBatch, dispose
-from gateway.session.produce.producer_order import Key
+from gateway.session.produce.producer_order import Key, Way
 from gateway.session.produce.recalled import UNKNOWN_OFFSET
 from gateway.session.produce.verdict import LOGGED, Batches, Judgement, acknowledged, entries
 from gateway.session.refusal import Refusal
@@ -79,7 +79,7 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
 
     frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
     answer = verdict.merged(frames[session.broker])
-    targets = _Targets(session, request, verdict, scan.timeout_ms, until, dict(entries(answer)), dict(crossing))
+    targets = _Targets(session, request, verdict, scan.timeout_ms, until, dict(entries(answer)), dict(crossing), ways)
     targets.keep_order()
     # After one that still waits it is decided in its order: what comes first may be refused by then.
     if session.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
@@ -113,6 +113,7 @@ class _Targets:
     until: float
     entries: dict[Key, Message]
     open_writes: dict[Key, SentBatch]
+    ways: Mapping[Key, Way]
 
     def keep_order(self) -> None:
         """A broker that is about to lead refuses a batch, and a moment later calls the next one of its producer out of
@@ -194,6 +195,7 @@ class _Targets:
                 continue
             batch = self.open_writes[key].batch
             early = not order.admit(key, batch, now) or order.earlier_under_way(key, batch, now)
+            early = early or self.ways[key].behind_refused
             if disposition is Disposition.STRANDED and not early:
                 continue
             lane = lanes.get(key)

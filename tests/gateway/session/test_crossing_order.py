@@ -356,3 +356,22 @@ def test_what_the_target_refuses_for_a_client_that_has_left_holds_up_nothing_tha
     # Then what follows goes on
     ask(talk, records(1))
     assert arrived(talk, EAST)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_what_departed_behind_a_batch_that_is_refused_does_not_cross_before_it_however_late_its_answer_comes(
+    left: bool,
+) -> None:
+    # Given two pipelined batches of a client that goes on by another gateway, which this one knows nothing of
+    talk = Talk(state(crossing_topic()))
+    for sequence in range(2):
+        ask(talk, records(sequence))
+    (first, _), (second, _) = arrived(talk, EAST)
+    if left:
+        talk.take(talk.session.client_left(talk.now))
+    # When an origin with slow replicas does not say that it has the first, and says so of the second seconds later
+    answer(talk, EAST, first, -1, ErrorCode.REQUEST_TIMED_OUT)
+    talk.wait(FORGET_S + 1)
+    answer(talk, EAST, second, CUT + 1)
+    # Then the target does not get the second as the beginning, while the other gateway still waits for the first
+    assert not talk.asked(TARGET_LANE)
