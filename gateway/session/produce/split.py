@@ -118,8 +118,8 @@ class _Targets:
     def keep_order(self) -> None:
         """A broker that is about to lead refuses a batch, and a moment later calls the next one of its producer out of
         order. librdkafka raises its epoch then, and sends again what is in the log (confluentinc/librdkafka#4953). So
-        what comes behind such a batch is refused like it, also while that one is on its way again: both are sent again,
-        the first one first.
+        what comes behind such a batch is refused like it, also while that one is on its way again, or has come
+        meanwhile: both are sent again, the first one first.
         """
         order, now = self.session.shared.producer_order, self.session.now
         for key, sent in self.open_writes.items():
@@ -131,7 +131,9 @@ class _Targets:
                 # librdkafka would take both for written.
                 self.verdict.has_to_come_first(key, sent.batch)
             elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (
-                order.waits(key, sent.batch, now) or order.earlier_under_way(key, sent.batch, now)
+                order.waits(key, sent.batch, now)
+                or order.earlier_under_way(key, sent.batch, now)
+                or self.ways[key].behind_refused
             ):
                 self._refuse(key, Refusal.ORDER)
 

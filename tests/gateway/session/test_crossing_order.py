@@ -375,3 +375,27 @@ def test_what_departed_behind_a_batch_that_is_refused_does_not_cross_before_it_h
     answer(talk, EAST, second, CUT + 1)
     # Then the target does not get the second as the beginning, while the other gateway still waits for the first
     assert not talk.asked(TARGET_LANE)
+
+
+def test_what_was_out_of_order_before_the_refused_batch_came_again_is_not_told_so_afterwards() -> None:
+    # Given two batches by two connections, of which the origin refuses the first
+    order = ProducerOrder()
+    old, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    ask(old, records(0))
+    ask(talk, records(1))
+    ((first, _),) = arrived(old, EAST)
+    ((second, _),) = arrived(talk, EAST)
+    answer(old, EAST, first, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert outcome(old) == [(REFUSED, -1)]
+    # When the first has come again and is written before it is heard that the second was out of order
+    ask(old, records(0))
+    ((again, _),) = arrived(old, EAST)
+    answer(old, EAST, again, 0)
+    assert outcome(old) == [(TAKEN, 0)]
+    answer(talk, EAST, second, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    # Then its client does not take it for a gap, and when it comes again it is written, too
+    assert outcome(talk) == [(REFUSED, -1)]
+    ask(talk, records(1))
+    ((request, _),) = arrived(talk, EAST)
+    answer(talk, EAST, request, 1)
+    assert outcome(talk) == [(TAKEN, 1)]
