@@ -34,6 +34,8 @@ UNTOLD_S = 120.0
 """Longer than clients wait for an answer. A connection that ends tells its client as well."""
 MAX_REMEMBERED = 100_000
 """Producers and partitions come from the wire."""
+MAX_UNDER_WAY = 100
+"""Of one producer and partition: more than a client has on its way there by several connections."""
 MAX_WAITED_FOR = 8
 """Batches of one producer and partition: more than a client has on its way there (5)."""
 
@@ -50,18 +52,30 @@ class Refused:
     until: float
 
 
+@dataclass(slots=True, eq=False)
+class Way:
+    """One of the ways on which a batch may be across a cut: its client may have sent it by several connections.
+
+    :ivar behind_refused: one before it was refused here meanwhile. Its client may send that one by another gateway, and
+        however late this one is answered, it must not be in the target first.
+    """
+
+    departed_at: float
+    behind_refused: bool = False
+
+
 class ProducerOrder:
     """The batches that each producer has to send again, by partition."""
 
     def __init__(self) -> None:
         self.waited_for: dict[tuple[Key, int], list[Refused]] = {}
-        """Those that were refused, of one epoch, the earliest first. What comes behind one that is refused now waits
-        for that one anyway, so nothing that was refused before it is kept behind it."""
+        """Those that were refused, of one epoch, the earliest first. One that is refused again ends the wait for none
+        of those behind it: each of them has to come again, too, and may do so by another connection."""
         self.topics: Counter[bytes] = Counter()
         """Of those, so that what is written to others is not held up while many topics move for hours."""
         self._look_at = 0.0
-        self.under_way: dict[tuple[Key, int], dict[tuple[int, int], float]] = {}
-        """(epoch, base sequence) of what crosses a cut → when it departed last."""
+        self.under_way: dict[tuple[Key, int], dict[tuple[int, int], Way]] = {}
+        """(epoch, base sequence) of what crosses a cut → the way by which it departed last."""
 
     def watches(self, topics: Iterable[bytes] | None, now: float) -> bool:
         """Whether batches of these topics have to be looked at; None: of any, as far as is known yet."""
@@ -84,12 +98,14 @@ class ProducerOrder:
                 self.waited_for.clear()
                 self.topics.clear()
         waited_for = [one for one in known if one.epoch == epoch and one.sequence != sequence]
-        waited_for = [one for one in waited_for if at_or_before(one.sequence, sequence)]
         if len(waited_for) >= MAX_WAITED_FOR:
             del waited_for[1]  # the latest are what the client has on its way now
-        waited_for.append(Refused(epoch, sequence, now + UNTOLD_S))
+        refused = Refused(epoch, sequence, now + UNTOLD_S)
+        waited_for.insert(sum(at_or_before(one.sequence, sequence) for one in waited_for), refused)
         self._wait_for(place, waited_for)
-        return waited_for[-1]
+        for sent, way in self.under_way.get(place, {}).items():
+            way.behind_refused |= sent[0] == epoch and sent[1] != sequence and at_or_before(sequence, sent[1])
+        return refused
 
     def told(self, refused: Iterable[Refused], now: float) -> None:
         """Their client knows, or asks again because its connection ends."""
@@ -148,27 +164,37 @@ class ProducerOrder:
         self.waited_for = {place: kept for place, refused in self.waited_for.items() if (kept := _kept(refused, now))}
         self.topics = Counter(topic for (topic, _), _ in self.waited_for)
 
-    def departed(self, key: Key, batch: Batch, now: float) -> None:
+    def departed(self, key: Key, batch: Batch, now: float) -> Way:
         """The batch goes to one cluster, and maybe to another one afterwards."""
+        way = Way(now)
         if _ordered(batch):
-            if len(self.under_way) >= MAX_REMEMBERED:
-                self.under_way = {
-                    place: sent for place, sent in self.under_way.items() if now - max(sent.values()) <= LOST_S
-                }
-            place = self.under_way.setdefault((key, batch.producer_id), {})
-            place[batch.producer_epoch, batch.base_sequence] = now
+            where, sent = (key, batch.producer_id), (batch.producer_epoch, batch.base_sequence)
+            place = self.under_way.pop(where, {})
+            place.pop(sent, None)
+            place[sent] = way
+            self.under_way[where] = place
+            # The latest stand last. What is never answered stands first, and is all that goes.
+            if len(place) > MAX_UNDER_WAY:
+                del place[next(iter(place))]
+            if len(self.under_way) > MAX_REMEMBERED:
+                del self.under_way[next(iter(self.under_way))]
+        return way
 
     def is_under_way(self, key: Key, batch: Batch) -> bool:
         """Whether it has departed, and has not been answered since, by whatever connection."""
         return (batch.producer_epoch, batch.base_sequence) in self.under_way.get((key, batch.producer_id), ())
 
-    def arrived(self, key: Key, batch: Batch) -> None:
-        """It is answered. What never is, because its connection broke, arrives by a retry, or is forgotten."""
-        place = self.under_way.get((key, batch.producer_id))
-        if place is not None:
-            place.pop((batch.producer_epoch, batch.base_sequence), None)
-            if not place:
-                del self.under_way[key, batch.producer_id]
+    def arrived(self, key: Key, batch: Batch, way: Way) -> None:
+        """It is answered, by the way by which it departed last: what an older one says ends nothing. What is never
+        answered, because its connection broke, arrives by a retry, or is forgotten."""
+        if self.under_way.get((key, batch.producer_id), {}).get((batch.producer_epoch, batch.base_sequence)) is way:
+            self._is_there(key, batch)
+
+    def _is_there(self, key: Key, batch: Batch) -> None:
+        place = self.under_way[key, batch.producer_id]
+        place.pop((batch.producer_epoch, batch.base_sequence), None)
+        if not place:
+            del self.under_way[key, batch.producer_id]
 
     def admit_to_target(self, key: Key, batch: Batch, now: float) -> bool:
         """Lets a batch go straight to the target. False: one that has to come first is on its way across the cut.
@@ -179,18 +205,18 @@ class ProducerOrder:
         if _earlier(crossing, batch) or any(epoch != batch.producer_epoch for epoch, _ in crossing):
             return False
         if crossing:
-            self.arrived(key, batch)
+            self._is_there(key, batch)
         return True
 
     def earlier_under_way(self, key: Key, batch: Batch, now: float) -> bool:
         """Whether one before this one is on its way: it was refused, and its client has sent it again."""
         return _earlier(self._crossing(key, batch, now), batch)
 
-    def _crossing(self, key: Key, batch: Batch, now: float) -> dict[tuple[int, int], float]:
+    def _crossing(self, key: Key, batch: Batch, now: float) -> dict[tuple[int, int], Way]:
         place = self.under_way.get((key, batch.producer_id)) if self.under_way else None
         if place is None:
             return {}
-        for lost in [sent for sent, at in place.items() if now - at > LOST_S]:
+        for lost in [sent for sent, way in place.items() if now - way.departed_at > LOST_S]:
             del place[lost]
         if not place:
             del self.under_way[key, batch.producer_id]

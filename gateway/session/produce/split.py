@@ -19,7 +19,7 @@ from gateway.session import streaming
 from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Answer, Exchange, Send, StandInLine, Wait
 from gateway.session.produce.disposition import Disposition, SentBatch, dispose
-from gateway.session.produce.producer_order import Key
+from gateway.session.produce.producer_order import Key, Way
 from gateway.session.produce.recalled import UNKNOWN_OFFSET
 from gateway.session.produce.verdict import LOGGED, Batches, Judgement, acknowledged, entries
 from gateway.session.refusal import Refusal
@@ -74,13 +74,12 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
     order = session.shared.producer_order
     buffered_bytes = sum(len(sent.records) for sent in crossing.values())
     session.buffered_bytes += buffered_bytes
-    for key, sent in crossing.items():
-        order.departed(key, sent.batch, session.now)
+    ways = {key: order.departed(key, sent.batch, session.now) for key, sent in crossing.items()}
     until = session.now + min(PROPOSED_HOLD_S, max(0, scan.timeout_ms) / 2000)
 
     frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
     answer = verdict.merged(frames[session.broker])
-    targets = _Targets(session, request, verdict, scan.timeout_ms, until, dict(entries(answer)), dict(crossing))
+    targets = _Targets(session, request, verdict, scan.timeout_ms, until, dict(entries(answer)), dict(crossing), ways)
     targets.keep_order()
     # After one that still waits it is decided in its order: what comes first may be refused by then.
     if session.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
@@ -90,7 +89,7 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
     session.buffered_bytes -= buffered_bytes
     written = acknowledged(answer)
     for key, sent in crossing.items():
-        order.arrived(key, sent.batch)
+        order.arrived(key, sent.batch, ways[key])
         if key in written and session.life.connected:
             order.taken(key, sent.batch)
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
@@ -114,23 +113,35 @@ class _Targets:
     until: float
     entries: dict[Key, Message]
     open_writes: dict[Key, SentBatch]
+    ways: Mapping[Key, Way]
 
     def keep_order(self) -> None:
         """A broker that is about to lead refuses a batch, and a moment later calls the next one of its producer out of
         order. librdkafka raises its epoch then, and sends again what is in the log (confluentinc/librdkafka#4953). So
-        what comes behind such a batch is refused like it: both are sent again, the first one first.
+        what comes behind such a batch is refused like it, also while that one is on its way again, or has come
+        meanwhile: both are sent again, the first one first.
         """
         order, now = self.session.shared.producer_order, self.session.now
         for key, sent in self.open_writes.items():
-            if not (self.session.life.connected or order.is_under_way(key, sent.batch)):
-                continue  # its client has sent it again by another connection, and heard there what became of it
+            if not self._counts(key):
+                continue
             error = self.entries[key]["error_code"]
             if error in RETRIABLE:
                 # Also where it may have been appended, above the cut: were the next one acknowledged by the target,
                 # librdkafka would take both for written.
                 self.verdict.has_to_come_first(key, sent.batch)
-            elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and order.waits(key, sent.batch, now):
+            elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (
+                order.waits(key, sent.batch, now)
+                or order.earlier_under_way(key, sent.batch, now)
+                or self.ways[key].behind_refused
+            ):
                 self._refuse(key, Refusal.ORDER)
+
+    def _counts(self, key: Key) -> bool:
+        """Whether its client hears what becomes of it here. If not, it has sent it again by another connection, and
+        heard there what became of it."""
+        order = self.session.shared.producer_order
+        return self.session.life.connected or order.is_under_way(key, self.open_writes[key].batch)
 
     def dispositions(self) -> dict[Key, Disposition | Extent]:
         """What becomes of each partition that the origin has taken, by the newest state."""
@@ -186,6 +197,7 @@ class _Targets:
                 continue
             batch = self.open_writes[key].batch
             early = not order.admit(key, batch, now) or order.earlier_under_way(key, batch, now)
+            early = early or self.ways[key].behind_refused
             if disposition is Disposition.STRANDED and not early:
                 continue
             lane = lanes.get(key)
@@ -239,4 +251,5 @@ class _Targets:
             self.session.count_refused((why,))
             why = why.code(self.request.api)
         self.entries[key].update(error_code=int(why), base_offset=-1)
-        self.verdict.has_to_come_first(key, self.open_writes[key].batch)
+        if self._counts(key):
+            self.verdict.has_to_come_first(key, self.open_writes[key].batch)

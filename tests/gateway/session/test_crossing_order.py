@@ -272,3 +272,130 @@ def test_nothing_crosses_before_a_batch_of_which_the_origin_does_not_say_that_it
         assert batch.base_sequence == sequence
         answer(talk, TARGET_LANE, write, BASE + sequence)
         assert outcome(talk) == [(TAKEN, CUT + sequence)]
+
+
+def test_what_is_out_of_order_behind_a_batch_that_is_on_its_way_again_is_sent_again_behind_it() -> None:
+    # Given an origin that refuses the first of two batches, and takes its time for the second
+    talk = Talk(state(crossing_topic()))
+    for sequence in range(2):
+        ask(talk, records(sequence))
+    (first, _), (second, _) = arrived(talk, EAST)
+    answer(talk, EAST, first, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert outcome(talk) == [(REFUSED, -1)]
+    # When the first is on its way again before the origin says that the second is out of order
+    ask(talk, records(0))
+    answer(talk, EAST, second, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    # Then the client hears of no gap, for which it would raise its epoch
+    assert outcome(talk) == [(REFUSED, -1)]
+    ((again, _),) = arrived(talk, EAST)
+    answer(talk, EAST, again, 0)
+    assert outcome(talk) == [(TAKEN, 0)]
+
+
+def test_nothing_crosses_before_a_batch_whose_write_is_on_its_way_whatever_an_old_connection_hears() -> None:
+    # Given a batch on its way by a connection that its client has left, and by a new one, which writes it to the target
+    order = ProducerOrder()
+    left, talk, third = (Talk(state(crossing_topic()), producer_order=order) for _ in range(3))
+    ask(left, records(0))
+    ((late, _),) = arrived(left, EAST)
+    left.take(left.session.client_left(left.now))
+    ask(talk, records(0))
+    ((request, _),) = arrived(talk, EAST)
+    answer(talk, EAST, request, CUT)
+    ((write, _),) = arrived(talk, TARGET_LANE)
+    # When the old one is answered, and the next batch, by a third connection, comes to lie above the cut
+    answer(left, EAST, late, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    ask(third, records(1))
+    ((request, _),) = arrived(third, EAST)
+    answer(third, EAST, request, CUT + 1)
+    # Then it does not race with the first: the target would take it as the beginning
+    assert not third.asked(TARGET_LANE)
+    assert outcome(third) == [(REFUSED, -1)]
+    answer(talk, TARGET_LANE, write, BASE)
+    assert outcome(talk) == [(TAKEN, CUT)]
+
+
+def test_nothing_crosses_before_a_batch_that_was_refused_behind_one_that_is_refused_again() -> None:
+    # Given a batch that the origin has below the cut, and does not say so, and behind it one above the cut
+    order = ProducerOrder()
+    old, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    for sequence in range(2):
+        ask(old, records(sequence))
+    (first, _), (second, _) = arrived(old, EAST)
+    answer(old, EAST, first, -1, ErrorCode.REQUEST_TIMED_OUT)
+    answer(old, EAST, second, CUT)
+    # When the client hears of the first only, which a new leader refuses once before it says that it has it
+    for error, offset in ((ErrorCode.LEADER_NOT_AVAILABLE, -1), (ErrorCode.NONE, CUT - 1)):
+        ask(talk, records(0))
+        ((request, _),) = arrived(talk, EAST)
+        answer(talk, EAST, request, offset, error)
+        assert outcome(talk) == [(int(error), offset)]
+    ask(talk, records(2))
+    # Then the third does not cross as the beginning: the second could not be written behind it
+    assert outcome(talk) == [(REFUSED, -1)]
+    assert not talk.asked(EAST)
+
+
+def test_what_the_target_refuses_for_a_client_that_has_left_holds_up_nothing_that_is_written() -> None:
+    # Given a client that has left while its batch was on its way, has it written by another connection, and goes on
+    order = ProducerOrder()
+    left, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    ask(left, records(0))
+    ((late, _),) = arrived(left, EAST)
+    left.take(left.session.client_left(left.now))
+    ask(talk, records(0))
+    ((request, _),) = arrived(talk, EAST)
+    answer(talk, EAST, request, CUT)
+    ((write, _),) = arrived(talk, TARGET_LANE)
+    answer(talk, TARGET_LANE, write, BASE)
+    assert outcome(talk) == [(TAKEN, CUT)]
+    # When the target gets the old one after so many others that it does not know it any more
+    answer(left, EAST, late, CUT)
+    ((write, _),) = arrived(left, TARGET_LANE)
+    answer(left, TARGET_LANE, write, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    # Then what follows goes on
+    ask(talk, records(1))
+    assert arrived(talk, EAST)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_what_departed_behind_a_batch_that_is_refused_does_not_cross_before_it_however_late_its_answer_comes(
+    left: bool,
+) -> None:
+    # Given two pipelined batches of a client that goes on by another gateway, which this one knows nothing of
+    talk = Talk(state(crossing_topic()))
+    for sequence in range(2):
+        ask(talk, records(sequence))
+    (first, _), (second, _) = arrived(talk, EAST)
+    if left:
+        talk.take(talk.session.client_left(talk.now))
+    # When an origin with slow replicas does not say that it has the first, and says so of the second seconds later
+    answer(talk, EAST, first, -1, ErrorCode.REQUEST_TIMED_OUT)
+    talk.wait(FORGET_S + 1)
+    answer(talk, EAST, second, CUT + 1)
+    # Then the target does not get the second as the beginning, while the other gateway still waits for the first
+    assert not talk.asked(TARGET_LANE)
+
+
+def test_what_was_out_of_order_before_the_refused_batch_came_again_is_not_told_so_afterwards() -> None:
+    # Given two batches by two connections, of which the origin refuses the first
+    order = ProducerOrder()
+    old, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    ask(old, records(0))
+    ask(talk, records(1))
+    ((first, _),) = arrived(old, EAST)
+    ((second, _),) = arrived(talk, EAST)
+    answer(old, EAST, first, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert outcome(old) == [(REFUSED, -1)]
+    # When the first has come again and is written before it is heard that the second was out of order
+    ask(old, records(0))
+    ((again, _),) = arrived(old, EAST)
+    answer(old, EAST, again, 0)
+    assert outcome(old) == [(TAKEN, 0)]
+    answer(talk, EAST, second, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    # Then its client does not take it for a gap, and when it comes again it is written, too
+    assert outcome(talk) == [(REFUSED, -1)]
+    ask(talk, records(1))
+    ((request, _),) = arrived(talk, EAST)
+    answer(talk, EAST, request, 1)
+    assert outcome(talk) == [(TAKEN, 1)]

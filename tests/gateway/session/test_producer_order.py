@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.session.produce.producer_order import FORGET_S, ProducerOrder
+from gateway.session.produce.producer_order import FORGET_S, MAX_UNDER_WAY, ProducerOrder
 from gateway.session.produce.verdict import Judgement
 from gateway.session.snapshot import Port
 from ha_core.model import Fence, Topic
@@ -235,6 +235,23 @@ def test_what_was_refused_behind_a_batch_is_waited_for_though_that_one_comes_by_
     assert codes(talk) == [0, 0, 0]
 
 
+def test_a_batch_that_is_refused_again_ends_the_wait_for_none_of_those_behind_it() -> None:
+    # Given two that were refused, the second of which its client does not know yet, and the first is refused again
+    talk = without_lease(5, 6)
+    talk.lease.valid_until = 0.0
+    ask(talk, 5)
+    assert codes(talk) == [REFUSED]
+    talk.lease.valid_until = 1e9
+    # When the first comes, and what follows the second is sent by another connection
+    ask(talk, 5)
+    ask(talk, 7)
+    # Then that does not overtake the second
+    assert codes(talk) == [0, REFUSED]
+    for sequence in (6, 7):
+        ask(talk, sequence)
+    assert codes(talk) == [0, 0]
+
+
 def test_a_batch_that_holds_what_several_refused_ones_held_is_all_that_is_waited_for() -> None:
     talk = without_lease(5, 6, 7)
     whole = batch(count=3, producer_id=CLIENT_PID, epoch=0, sequence=5)
@@ -378,3 +395,26 @@ def test_only_the_process_that_refused_a_batch_knows_what_has_to_come_first() ->
         talk.follow(state(revision=2))
     ask(other, 6)
     assert codes(other) == [REFUSED]
+
+
+def test_of_what_departs_and_never_arrives_only_the_latest_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.session.produce.producer_order.MAX_REMEMBERED", 6)
+    order, key = ProducerOrder(), (b"orders", 0)
+
+    def depart(producer_id: int, sequence: int) -> Batch:
+        data = batch(producer_id=producer_id, epoch=0, sequence=sequence)
+        (one,) = batches(data, 0, len(data))
+        order.departed(key, one, 0.0)
+        return one
+
+    # Given a producer whose connection breaks with each batch, within some seconds
+    for sequence in range(1000):
+        last = depart(1, sequence)
+    # Then little is kept of it, the latest first of all
+    assert order.is_under_way(key, last)
+    assert len(order.under_way[key, 1]) == MAX_UNDER_WAY
+    # And of many such producers as well
+    for producer_id in range(2, 50):
+        last = depart(producer_id, 0)
+    assert order.is_under_way(key, last)
+    assert len(order.under_way) == 6
