@@ -104,6 +104,7 @@ class _Targets:
     :ivar until: what the state has not decided by then is refused.
     :ivar entries: of the answer so far, in client offsets; what targets say is taken over into them.
     :ivar open_writes: what no target has taken yet.
+    :ivar ways: on which each batch departed.
     """
 
     session: ConnectionState
