@@ -92,17 +92,14 @@ class ProducerOrder:
         known = _kept(self.waited_for.get(place, []), now)
         if known and known[0].epoch > epoch:
             return None
-        if not known and len(self.waited_for) >= MAX_REMEMBERED:
-            self._forget(now)
-            if len(self.waited_for) >= MAX_REMEMBERED:
-                self.waited_for.clear()
-                self.topics.clear()
         waited_for = [one for one in known if one.epoch == epoch and one.sequence != sequence]
         if len(waited_for) >= MAX_WAITED_FOR:
             del waited_for[1]  # the latest are what the client has on its way now
         refused = Refused(epoch, sequence, now + UNTOLD_S)
         waited_for.insert(sum(at_or_before(one.sequence, sequence) for one in waited_for), refused)
         self._wait_for(place, waited_for)
+        if len(self.waited_for) > MAX_REMEMBERED:
+            self._wait_for(next(iter(self.waited_for)), [])  # refused longest ago
         for sent, way in self.under_way.get(place, {}).items():
             way.behind_refused |= sent[0] == epoch and sent[1] != sequence and at_or_before(sequence, sent[1])
         return refused
@@ -151,11 +148,11 @@ class ProducerOrder:
         return refused
 
     def _wait_for(self, place: tuple[Key, int], refused: list[Refused]) -> None:
-        topic = place[0][0]
+        topic, known = place[0][0], self.waited_for.pop(place, None)
         if refused:
-            self.topics[topic] += place not in self.waited_for
+            self.topics[topic] += known is None
             self.waited_for[place] = refused
-        elif self.waited_for.pop(place, None) is not None:
+        elif known is not None:
             self.topics[topic] -= 1
             if not self.topics[topic]:
                 del self.topics[topic]

@@ -397,6 +397,24 @@ def test_only_the_process_that_refused_a_batch_knows_what_has_to_come_first() ->
     assert codes(other) == [REFUSED]
 
 
+def test_of_what_very_many_producers_have_to_send_again_the_latest_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.session.produce.producer_order.MAX_REMEMBERED", 6)
+    order, key = ProducerOrder(), (b"orders", 0)
+    # Given more producers than are remembered, of whom each has a batch refused
+    for producer_id in range(50):
+        (one,) = batches(data := batch(producer_id=producer_id, epoch=0, sequence=5), 0, len(data))
+        order.refused(key, one, 0.0)
+    # Then the last ones are kept in order, and the first ones no longer
+    waiting = []
+    for producer_id in range(50):
+        (later,) = batches(data := batch(producer_id=producer_id, epoch=0, sequence=6), 0, len(data))
+        waiting.append(order.waits(key, later, 1.0))
+    assert waiting == [False] * 44 + [True] * 6
+    assert order.topics == {b"orders": 6}
+
+
 def test_of_what_departs_and_never_arrives_only_the_latest_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.session.produce.producer_order.MAX_REMEMBERED", 6)
     order, key = ProducerOrder(), (b"orders", 0)
