@@ -197,8 +197,8 @@ class _Targets:
             if disposition is Disposition.TAKEN:
                 continue
             batch = self.open_writes[key].batch
-            early = not order.admit(key, batch, now) or order.earlier_under_way(key, batch, now)
-            early = early or self.ways[key].behind_refused
+            in_order = order.admit(key, batch, now) and not order.earlier_under_way(key, batch, now)
+            early = not in_order or self.ways[key].behind_refused
             if disposition is Disposition.STRANDED and not early:
                 continue
             lane = lanes.get(key)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from gateway.session.produce.producer_order import FORGET_S, ProducerOrder
@@ -21,6 +23,12 @@ from tests.gateway.session.crossings import (
 from tests.gateway.session.crossings import topic as crossing_topic
 from tests.gateway.session.messages import CLIENT_PID, state
 from tests.gateway.session.talk import EAST, Talk
+
+
+def connections(count: int) -> Iterator[Talk]:
+    """As many to one gateway, by which a producer writes to a topic whose cut lies ahead."""
+    order = ProducerOrder()
+    return (Talk(state(crossing_topic()), producer_order=order) for _ in range(count))
 
 
 def test_a_batch_does_not_cross_before_an_earlier_one_that_was_refused_at_the_cut() -> None:
@@ -103,8 +111,7 @@ def test_a_batch_that_the_origin_refused_and_calls_out_of_order_itself_is_told_s
 
 def test_a_late_answer_to_a_connection_that_its_client_has_left_holds_up_nothing() -> None:
     # Given a broker that has not answered, and a client that has left it, and gone on by another connection
-    order = ProducerOrder()
-    left, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    left, talk = connections(2)
     ask(left, records(0))
     ((late, _),) = arrived(left, EAST)
     left.take(left.session.client_left(left.now))
@@ -123,8 +130,7 @@ def test_a_late_answer_to_a_connection_that_its_client_has_left_holds_up_nothing
 
 def test_a_gap_of_a_connection_that_its_client_has_left_ends_no_waiting() -> None:
     # Given a batch that the origin has not answered yet, by a connection that its client has left
-    order = ProducerOrder()
-    left, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    left, talk = connections(2)
     ask(left, records(1))
     ((late, _),) = arrived(left, EAST)
     left.take(left.session.client_left(left.now))
@@ -143,8 +149,7 @@ def test_a_gap_of_a_connection_that_its_client_has_left_ends_no_waiting() -> Non
 
 def test_a_gap_told_to_one_connection_ends_no_waiting_at_another_one() -> None:
     # Given a batch on its way to two brokers of the origin, of which one has refused it
-    order = ProducerOrder()
-    old, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    old, talk = connections(2)
     ask(old, records(1))
     ask(talk, records(1))
     ((late, _),) = arrived(old, EAST)
@@ -192,8 +197,7 @@ def test_nothing_crosses_before_a_batch_that_the_origin_refused_though_the_clien
 
 def test_a_batch_that_one_of_two_connections_has_refused_is_not_waited_for_when_the_other_one_has_written_it() -> None:
     # Given a batch on its way by two connections
-    order = ProducerOrder()
-    old, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    old, talk = connections(2)
     ask(old, records(0))
     ask(talk, records(0))
     ((late, _),) = arrived(old, EAST)
@@ -209,8 +213,7 @@ def test_a_batch_that_one_of_two_connections_has_refused_is_not_waited_for_when_
 
 def test_what_an_old_connection_hears_does_not_end_the_way_of_a_batch_by_a_new_one() -> None:
     # Given a batch on its way by an old connection, and later by a new one with the next one behind it
-    order = ProducerOrder()
-    old, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    old, talk = connections(2)
     ask(old, records(1))
     ((late, _),) = arrived(old, EAST)
     talk.now += 1.0
@@ -227,8 +230,7 @@ def test_what_an_old_connection_hears_does_not_end_the_way_of_a_batch_by_a_new_o
 
 def test_what_is_refused_when_its_client_has_left_is_not_waited_for_until_all_before_it_is_answered() -> None:
     # Given a target that does not answer, and behind that write a batch of another producer
-    order = ProducerOrder()
-    left, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    left, talk = connections(2)
     ask(left, records(0, producer_id=CLIENT_PID + 1))
     ask(left, records(0))
     (other, _), (request, _) = arrived(left, EAST)
@@ -294,8 +296,7 @@ def test_what_is_out_of_order_behind_a_batch_that_is_on_its_way_again_is_sent_ag
 
 def test_nothing_crosses_before_a_batch_whose_write_is_on_its_way_whatever_an_old_connection_hears() -> None:
     # Given a batch on its way by a connection that its client has left, and by a new one, which writes it to the target
-    order = ProducerOrder()
-    left, talk, third = (Talk(state(crossing_topic()), producer_order=order) for _ in range(3))
+    left, talk, third = connections(3)
     ask(left, records(0))
     ((late, _),) = arrived(left, EAST)
     left.take(left.session.client_left(left.now))
@@ -317,8 +318,7 @@ def test_nothing_crosses_before_a_batch_whose_write_is_on_its_way_whatever_an_ol
 
 def test_nothing_crosses_before_a_batch_that_was_refused_behind_one_that_is_refused_again() -> None:
     # Given a batch that the origin has below the cut, and does not say so, and behind it one above the cut
-    order = ProducerOrder()
-    old, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    old, talk = connections(2)
     for sequence in range(2):
         ask(old, records(sequence))
     (first, _), (second, _) = arrived(old, EAST)
@@ -338,8 +338,7 @@ def test_nothing_crosses_before_a_batch_that_was_refused_behind_one_that_is_refu
 
 def test_what_the_target_refuses_for_a_client_that_has_left_holds_up_nothing_that_is_written() -> None:
     # Given a client that has left while its batch was on its way, has it written by another connection, and goes on
-    order = ProducerOrder()
-    left, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    left, talk = connections(2)
     ask(left, records(0))
     ((late, _),) = arrived(left, EAST)
     left.take(left.session.client_left(left.now))
@@ -379,8 +378,7 @@ def test_what_departed_behind_a_batch_that_is_refused_does_not_cross_before_it_h
 
 def test_what_was_out_of_order_before_the_refused_batch_came_again_is_not_told_so_afterwards() -> None:
     # Given two batches by two connections, of which the origin refuses the first
-    order = ProducerOrder()
-    old, talk = (Talk(state(crossing_topic()), producer_order=order) for _ in range(2))
+    old, talk = connections(2)
     ask(old, records(0))
     ask(talk, records(1))
     ((first, _),) = arrived(old, EAST)
