@@ -32,9 +32,11 @@ test: setup
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not soak and not long" $(ARGS)
 
 # The few files that take minutes each: whole runs in a real Airflow and on Spark, faults in the orders that once cost
-# records. `.ci/run` runs them after the others.
+# records. `.ci/run` runs as many of them after the others as its budget allows: START_NO_FILE_AFTER is a time in seconds
+# since 1970 (tests/budget.py).
 long: setup
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "long and not soak" $(LONG) $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "long and not soak" $(LONG) \
+		$(if $(START_NO_FILE_AFTER),--start-no-file-after=$(START_NO_FILE_AFTER)) $(ARGS)
 
 # After `test` or `long`: the few that failed, once more and alone; never one that lost a record (tests/again.py).
 again: setup

@@ -42,7 +42,7 @@ def test_a_proxy_that_is_not_installed_is_said_and_left_out(monkeypatch: pytest.
 
 
 @pytest.mark.stack
-@pytest.mark.long
+@pytest.mark.long("bench", "ha_core/tls")
 @pytest.mark.timeout(400)
 def test_every_side_is_measured(tmp_path: Path) -> None:
     # Given whatever proxies there are

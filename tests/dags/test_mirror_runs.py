@@ -18,7 +18,14 @@ from tests.kit.consumed import value_of
 from tests.kit.mirroring import Copiers, await_copies
 from tests.operations.real_clusters import topics_of
 
-pytestmark = [pytest.mark.stack, pytest.mark.airflow, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.airflow,
+    pytest.mark.long(
+        "dags", "ha_core/operators/mirrors.py", "ha_core/operations/linking.py", "ha_core/operations/reconciling.py"
+    ),
+    pytest.mark.timeout(900),
+]
 Run = Callable[..., Outcome]
 MORE = 7
 PATIENCE_S = 60.0

@@ -15,7 +15,11 @@ from stack.demo.airflow_api import AirflowApi
 from stack.harness import Stack
 from tests.dags.conftest import Workload
 
-pytestmark = [pytest.mark.stack, pytest.mark.airflow, pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.airflow,
+    pytest.mark.long("dags", "ha_core/operators", "ha_core/operations/engine.py"),
+]
 
 
 @pytest.fixture(scope="module")

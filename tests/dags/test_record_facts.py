@@ -15,7 +15,11 @@ from stack.java import find_java
 from stack.spark_java import spark_environment
 from tests.dags.conftest import PARTITIONS, Outcome, Workload
 
-pytestmark = [pytest.mark.stack, pytest.mark.airflow, pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.airflow,
+    pytest.mark.long("dags/record_facts.py", "spark_jobs/facts.py", "ha_core/operators/spark.py"),
+]
 
 
 @pytest.fixture

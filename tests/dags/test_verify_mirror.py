@@ -19,7 +19,13 @@ from stack.java import find_java
 from stack.spark_java import spark_environment
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
-pytestmark = [pytest.mark.stack, pytest.mark.airflow, pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.airflow,
+    pytest.mark.long(
+        "dags/verify_mirror.py", "spark_jobs/verify.py", "ha_core/kafka/verifying.py", "ha_core/mirror/comparing.py"
+    ),
+]
 
 
 def test_a_mirror_that_is_not_copied_fails_the_run_and_one_that_is_equal_does_not(

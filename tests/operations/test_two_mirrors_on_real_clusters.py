@@ -25,7 +25,10 @@ from tests.kafka.mirroring import content
 from tests.kit.mirroring import Copiers, await_copies
 from tests.kit.running import bootstrap
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("ha_core/operations/switch", "ha_core/operations/reversing.py", "ha_core/plan/standby.py"),
+]
 TOPIC, PARTITIONS, RECORDS = "orders", 2, 300
 COPIES = ("west", "north")
 

@@ -28,7 +28,11 @@ from tests.kit.running import bootstrap
 from tests.operations.dying import COMMIT, Death, after, die
 from tests.operations.real_clusters import held
 
-pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("ha_core/operations/whole_cluster.py", "ha_core/operations/switch"),
+    pytest.mark.timeout(900),
+]
 TOPICS, PARTITIONS, RECORDS, MORE = ("orders", "payments"), 2, 60, 11
 BEHIND_ITS_FENCE, AFTER_ITS_CUT = after(COMMIT, "fence"), after(COMMIT, "cut")
 _COMMAND = "from ha_core.cli import main\nmain()\n"

@@ -31,7 +31,7 @@ from tests.kit.running import create_topic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("spark_jobs")]
 TOPICS = ("orders", "bills")
 CUT = 30
 _JVM = " ".join(SHORT_LIVED)

@@ -10,7 +10,7 @@ from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun, two_clusters
 from tests.system.watching import client_id_at
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "gateway/composed/recall.py")]
 PARTITIONS = 3
 PRESSING = {
     "idempotence": "on",

@@ -25,7 +25,11 @@ from tests.kit import tools
 from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import bootstrap, create_topic
 
-pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("gateway/authenticating", "gateway/session/authentication.py"),
+    pytest.mark.timeout(300),
+]
 RECORDS = 10
 JAVA = """security.protocol=SASL_PLAINTEXT
 sasl.mechanism=OAUTHBEARER

@@ -19,7 +19,10 @@ from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
 from tests.system.conftest import MakeRun, two_clusters
 from tests.system.watching import led_from, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("gateway/session/groups.py", "gateway/upstream", "ha_core/kafka/adoption.py"),
+]
 KINDS = ("kafka-python", "java", "confluent")
 OUTAGE_S = 6.0
 """Long enough for consumers to ask for metadata, to commit and to send heartbeats, all in vain."""

@@ -14,7 +14,10 @@ from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
 from tests.system.watching import acked, assert_ascending, assert_no_client_has_failed, given, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("ha_core/operations/crossing", "gateway/session/fetch", "gateway/session/produce"),
+]
 WAY = ("east", "west", "east", "west", "east")
 RATE = 60
 PIPELINED = {"rate": RATE, "idempotence": "on", "linger_ms": 1, "settings": ("batch.num.messages=4",)}

@@ -13,7 +13,7 @@ from stack.harness import Stack
 from stack.history.events import Assigned, Noted
 from tests.kit.running import Run, switchyard
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/dependents.py", "ha_core/kafka/adoption.py")]
 RATE = 40
 MORE = 60
 """Records of each producer before and after the move."""

@@ -23,7 +23,14 @@ from tests.system.conftest import MakeRun, two_clusters
 from tests.system.migrating import PARTITIONS
 from tests.system.watching import acked, assert_ascending, given, led_from, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long(
+        "ha_core/operations/crossing/without_origin.py",
+        "ha_core/operations/lifecycle",
+        "ha_core/operations/given_up.py",
+    ),
+]
 RATE = 100
 
 stack = pytest.fixture(two_clusters, scope="module")

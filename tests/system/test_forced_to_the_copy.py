@@ -20,7 +20,11 @@ from tests.system.conftest import MIRRORED_PARTITIONS, MakeRun, mirrored_run
 from tests.system.nemesis.schedule import Does
 from tests.system.watching import acked, assert_ascending, given, led_from, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600), pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.timeout(600),
+    pytest.mark.long("ha_core/plan/standby.py", "ha_core/operations/switch", "ha_core/operations/reconciling.py"),
+]
 RATE = 50
 COMMAND_S = 25.0
 """Of which a cluster that hangs takes a few, since each look at it has to wait for its patience."""

@@ -26,7 +26,7 @@ from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
 from tests.system.watching import assert_no_client_has_failed, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "gateway/driver/rounds.py")]
 GATEWAYS = 6
 KILLED = 2
 SOAK_ROUNDS = int(os.environ.get("RACING_ROUNDS", "20"))

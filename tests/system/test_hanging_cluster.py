@@ -23,7 +23,7 @@ from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import bootstrap, create_topic, switchyard
 from tests.system.watching import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/upstream", "ha_core/kafka")]
 
 LEADER_NOT_AVAILABLE = 5
 QUEUED = 20

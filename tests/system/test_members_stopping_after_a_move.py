@@ -13,7 +13,7 @@ from stack.history.events import Delivered
 from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/groups.py", "ha_core/kafka/adoption.py")]
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ from stack.harness import Stack
 from stack.history.events import Noted
 from tests.kit.running import Run, switchyard
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("ha_core/operations/crossing", "ha_core/operations/migration", "gateway/session"),
+]
 PRODUCERS: dict[str, dict[str, Any]] = {
     "w-confluent": {"kind": "confluent-producer"},
     "w-idempotent": {"kind": "confluent-producer", "idempotence": "on"},

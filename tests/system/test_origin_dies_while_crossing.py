@@ -16,7 +16,10 @@ from tests.system.conftest import MakeRun, two_clusters
 from tests.system.migrating import PARTITIONS, Migration
 from tests.system.watching import acked, assert_ascending, given, led_from, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("ha_core/operations/crossing", "ha_core/plan/crossing_without_origin.py"),
+]
 RATE = 60
 
 stack = pytest.fixture(two_clusters, scope="module")

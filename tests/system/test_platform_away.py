@@ -19,7 +19,11 @@ from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kit.platform import Platform, create_topic, logs_in, metric, soon
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.timeout(300),
+    pytest.mark.long("gateway/platform", "ha_core/registry", "ha_core/datacache"),
+]
 GATEWAYS = (0, 1)
 PASSWORD = "secret-of-the-test"
 

@@ -15,7 +15,7 @@ from ha_core.wire.tls_files import TlsFiles
 from stack.harness import Stack
 from tests.kit.platform import Platform, metric, soon
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300), pytest.mark.long("ha_core/tls", "ha_core/registry")]
 GATEWAYS = (0, 1)
 PASSWORD = "secret-of-the-test"
 

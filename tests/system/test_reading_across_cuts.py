@@ -12,7 +12,7 @@ from stack.history.events import Delivered, TransactionEnded
 from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/fetch")]
 SEEKERS = ("confluent-consumer", "kafka-python-consumer", "aiokafka-consumer")
 STAYS = ("east", "west", "east")
 PER_STAY = 60

@@ -17,7 +17,7 @@ from tests.kit.running import bootstrap, create_topic
 from tests.spark_jobs.mirror.live import Writer, goes_on
 from tests.system.reading_near import Reader
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/fetch", "gateway/driver/copies.py")]
 TOPIC, PARTITIONS = "orders", 2
 
 

@@ -17,7 +17,11 @@ from tests.spark_jobs.mirror.live import Writer
 from tests.system.reading_near import Reader
 from tests.system.watching import client_id_at
 
-pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("gateway/driver/copies.py", "gateway/driver/peers.py", "gateway/session/fetch/copied.py"),
+    pytest.mark.timeout(900),
+]
 TOPIC, PARTITIONS = "orders", 2
 NEAR = {"west": "zone-1", "north": "zone-2"}
 """Cluster with a copy → its zone. Gateways are in zones by their numbers, from 1."""

@@ -27,7 +27,11 @@ from stack.harness import Stack
 from tests.kit.platform import Platform, soon
 from tests.kit.running import switchyard
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.timeout(300),
+    pytest.mark.long("gateway/authenticating", "gateway/driver", "ha_core/registry"),
+]
 GATEWAYS = (0, 1)
 RIGHT, WRONG, BEARER = "canary+right/5xQ=", "canary+wrong/7yW=", "canary-bearer-9zR"
 MECHANISMS = {"sasl": ("PLAIN",), "tls": ("SCRAM-SHA-256", "SCRAM-SHA-512")}

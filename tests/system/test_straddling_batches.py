@@ -22,7 +22,7 @@ from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
 from tests.system.watching import assert_no_client_has_failed
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "ha_core/wire")]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COUNTS = (1, 2, 100, 5000)
 """Records of a batch; each has a partition of its own."""

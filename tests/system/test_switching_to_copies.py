@@ -16,7 +16,10 @@ from tests.kit.running import Run, switchyard
 from tests.system.conftest import MIRRORED_PARTITIONS, mirrored_run
 from tests.system.watching import assert_no_client_has_failed, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("ha_core/operations/switch", "ha_core/plan/standby.py", "spark_jobs/mirror"),
+]
 
 
 @pytest.fixture(scope="module")

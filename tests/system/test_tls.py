@@ -28,7 +28,7 @@ from stack.history.events import Noted
 from tests.kit.running import Run, bootstrap, switch, switchyard
 from tests.system.conftest import MakeRun
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600), pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600), pytest.mark.long("ha_core/tls", "stack/tls.py")]
 USER = "orders-app"
 CLUSTERS = ("east", "west")
 

@@ -25,7 +25,7 @@ from tests.kafka.mirroring import wait_until
 from tests.kit.running import bootstrap
 from tests.system.reading_near import Reader
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/syncing", "gateway/composed/topics_admin.py")]
 TOPIC, NEW, RECORDS = "orders", 2, 200
 """It has two partitions, and gets a third one."""
 

@@ -24,7 +24,10 @@ from tests.kit.consumed import value_of
 from tests.kit.running import bind, bootstrap, create_topic, switchyard, switchyard_command
 from tests.system.watching import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("gateway/session/transactions.py", "gateway/composed/transactions.py"),
+]
 RETRIES_S = 5.0
 """Far less than the move waits for transactions."""
 

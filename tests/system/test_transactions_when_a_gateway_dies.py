@@ -10,7 +10,7 @@ from stack.history.events import Noted, TransactionEnded
 from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun, two_clusters
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/transactions.py", "gateway/composed/letting_go.py")]
 stack = pytest.fixture(scope="module")(two_clusters)
 PRODUCERS = 3
 STILL_S = 25.0

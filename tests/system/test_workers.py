@@ -25,7 +25,7 @@ from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
 from tests.system.conftest import MakeRun
 from tests.system.watching import assert_no_client_has_failed, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/workers", "gateway/driver")]
 WORKERS = ("gw-1.0", "gw-1.1")
 SLEEP_S = 15.0
 

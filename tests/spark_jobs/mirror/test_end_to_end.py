@@ -33,7 +33,7 @@ from tests.kafka.mirroring import content, wait_until
 
 from .live import PARTITIONS, Writer, assert_copied_once, client, goes_on, link, reports
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("spark_jobs/mirror", "ha_core/kafka/copying")]
 SESSION_S = 6.0
 
 

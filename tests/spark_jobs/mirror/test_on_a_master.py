@@ -13,7 +13,7 @@ from stack.harness import Stack
 
 from .live import Writer, assert_copied_once, goes_on, link
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]
+pytestmark = [pytest.mark.stack, pytest.mark.long("spark_jobs/mirror")]
 
 
 @pytest.fixture(scope="module")
