@@ -75,6 +75,10 @@ def main(arguments: list[str]) -> int:
         else:
             took_s = round(time.monotonic() - begun, 1)
             print("\n\n".join([*(table.text() for table in outcome.tables), *outcome.remarks]), flush=True)
+            for row in outcome.unmeasured:
+                print(f"failed: {row}", file=sys.stderr, flush=True)
+            if outcome.unmeasured:
+                failed.append(name)
             documents[name] = {
                 **machine,
                 "quick": chosen.quick,

@@ -45,7 +45,7 @@ def measured(looks: Sequence[Look], records: int, bounds: Bounds) -> Speed | Non
     """The speed in the window; None while it is not over.
 
     :param records: of the source.
-    :raises BenchError: the copy was there before there was anything to measure.
+    :raises BenchError: the window has no two looks, or the copy did not grow in it.
     """
     begun = next((one for one in looks if one.records), None)
     if begun is None:
@@ -66,6 +66,11 @@ def measured(looks: Sequence[Look], records: int, bounds: Bounds) -> Speed | Non
     if len(inside) < 2:
         raise BenchError(f"{records} records were copied between two looks: there is too little to measure")
     first, last = inside[0], inside[-1]
+    if last.records == first.records:
+        seconds = last.at_s - first.at_s
+        raise BenchError(
+            f"the copy stayed at {last.records} of {records} records for {seconds:.1f} s: no speed to report"
+        )
     return Speed(last.at_s - first.at_s, last.records - first.records, last.cpu_s - first.cpu_s)
 
 

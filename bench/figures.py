@@ -34,11 +34,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`figures` is what machines read (JSON types only); `tables` and `remarks` say the same to people."""
+    """`figures` are for machines (JSON types only); `tables` and `remarks` show the same figures to people.
+
+    :ivar unmeasured: rows without a figure, each with its reason; a benchmark that has any fails.
+    """
 
     figures: Mapping[str, Any]
     tables: tuple[Table, ...]
     remarks: tuple[str, ...] = field(default=())
+    unmeasured: tuple[str, ...] = field(default=())
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

@@ -105,7 +105,7 @@ def run(scale: Scale, say: Say) -> Outcome:
     )
     said = f"The Spark job without anything to copy takes {_percent(idle)} % of a core, here beside every other side."
     figures = {"speeds": speeds, "lag_ms": lags, "idle_cores": idle, "troubles": ground.troubles}
-    return Outcome(figures, tables, (said, *ground.troubles))
+    return Outcome(figures, tables, (said,), tuple(ground.troubles))
 
 
 # Speed

@@ -69,8 +69,8 @@ def run(scale: Scale, say: Say) -> Outcome:
             for name, one in found.items()
         ),
     )
-    remarks = tuple(one for one in found.values() if isinstance(one, str))
-    return Outcome({"twice": found}, (table,), remarks)
+    unmeasured = tuple(one for one in found.values() if isinstance(one, str))
+    return Outcome({"twice": found}, (table,), unmeasured=unmeasured)
 
 
 def _maker(settings: Settings, alias: str, stack: Stack, folder: Path) -> dict[int, int]:

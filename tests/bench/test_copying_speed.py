@@ -49,3 +49,11 @@ def test_a_fast_copier_is_measured_between_the_first_quarter_and_the_last_record
 def test_what_is_copied_between_two_looks_has_no_speed() -> None:
     with pytest.raises(BenchError, match="too little to measure"):
         measured(steady(1_000, 1, seconds=2), RECORDS, BOUNDS)
+
+
+def test_a_copy_that_does_not_grow_in_the_window_has_no_speed() -> None:
+    # Given a copier that stops after 300 of 1,000 records
+    looks = [Look(100.0 + s, min(s * 100, 300), float(s)) for s in range(30)]
+
+    with pytest.raises(BenchError, match=r"stayed at 300 of 1000 records for 2\d"):
+        measured(looks, RECORDS, BOUNDS)
