@@ -334,12 +334,16 @@ def test_controllers_are_not_described() -> None:
     assert play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)["error_code"] == 115
 
 
+ANY_RULE = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
+READS_TOPIC = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
+
+
 @pytest.mark.parametrize(
     ("key", "handler", "fields", "results"),
     [
-        (ApiKey.DESCRIBE_ACLS, describe_acls, {}, None),
-        (ApiKey.CREATE_ACLS, create_acls, {"creations": [{}, {}]}, "results"),
-        (ApiKey.DELETE_ACLS, delete_acls, {"filters": [{}, {}]}, "filter_results"),
+        (ApiKey.DESCRIBE_ACLS, describe_acls, ANY_RULE, None),
+        (ApiKey.CREATE_ACLS, create_acls, {"creations": [READS_TOPIC, READS_TOPIC]}, "results"),
+        (ApiKey.DELETE_ACLS, delete_acls, {"filters": [ANY_RULE, ANY_RULE]}, "filter_results"),
     ],
 )
 def test_access_rules_belong_to_the_users_cluster_and_fail_retriably_while_it_is_away(
