@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ha_core.model.numeral import whole_number
 from ha_core.registry.errors import (
     BusyError,
     DatabaseAwayError,
@@ -95,7 +96,7 @@ class BodyLimit:
             return
         said = dict(scope["headers"]).get(b"content-length", b"0")
         body = bytearray()
-        too_long = not said.isdigit() or int(said) > self._most
+        too_long = whole_number(said.decode("latin-1"), self._most) is None
         while not too_long:
             message = await receive()
             if message["type"] != "http.request":
