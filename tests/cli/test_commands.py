@@ -24,10 +24,12 @@ from ha_core.model import (
     MoveRequest,
     Scope,
     Topic,
+    Use,
 )
 from ha_core.operations import health
 from ha_core.operations.environment import utc_now
 from ha_core.store.commits import Change
+from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
 from tests.kit.operations import a_migration, a_switch
@@ -92,6 +94,23 @@ def test_a_user_reads_from_copies_until_that_is_taken_back(store: MemoryStore) -
     assert document("bindings", "list")["bindings"]["alice"]["read"] == "west"
     assert run("bindings", "delete", "user:alice", "--read")[0] == 0
     assert store.load().bindings == {}
+
+
+def test_usage_is_listed_with_ids_of_each_start_and_withdrawn(store: MemoryStore) -> None:
+    uses = [
+        Use(instance=f"app-{n}", how="fetch", since="2025-01-01T00:00:00Z", last="2025-01-01T00:00:00Z")
+        for n in range(6)
+    ]
+    store.record_usage("alice", [Sighting("topic", "orders", use) for use in uses])
+
+    assert document("usage", "list")["ids_made_at_each_start"] == [
+        {"user": "alice", "thing": "topic orders", "family": "app-*", "instances": 6}
+    ]
+    assert "app-*" in shown("usage", "list")
+    code, told = run("usage", "forget", "alice", "--topic", "orders", "--instance", "app-1", "--dry-run")
+    assert (code, told["forgotten"]) == (0, [{"what": "topic", "name": "orders", "instance": "app-1"}])
+    assert "6 uses were withdrawn" in shown("usage", "forget", "alice")
+    assert store.usage() == {}
 
 
 def test_a_cluster_is_in_a_zone_until_it_is_said_to_be_in_none(store: MemoryStore) -> None:
