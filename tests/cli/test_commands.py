@@ -113,6 +113,24 @@ def test_usage_is_listed_with_ids_of_each_start_and_withdrawn(store: MemoryStore
     assert store.usage() == {}
 
 
+@pytest.mark.parametrize(
+    "words", [("usage", "list"), ("usage", "list", "--json"), ("usage", "forget", "no\x1b[2J\nerror: fake")]
+)
+def test_names_of_clients_do_nothing_to_the_terminal(store: MemoryStore, words: tuple[str, ...]) -> None:
+    hostile = "x\x1b[1A\x1b[2K\x1b]52;c;ZXZpbA==\x07\nadmin root-console\u202e\u200b\x9b"
+    use = Use(instance=hostile, how="fetch", since="2026-01-01T00:00:00Z")
+    store.record_usage(hostile, [Sighting("group", hostile, use)])
+
+    result = CliRunner().invoke(build(), list(words))
+
+    told = (result.stdout + result.stderr).splitlines()
+    assert told
+    assert all(line.isprintable() for line in told)
+    assert not any(line.startswith(("admin", "error: fake")) for line in told)
+    if words[-1] == "--json":
+        assert json.loads(result.stdout)["usage"][hostile]["groups"][hostile][0]["instance"] == hostile
+
+
 def test_a_cluster_is_in_a_zone_until_it_is_said_to_be_in_none(store: MemoryStore) -> None:
     def add(*more: str) -> str | None:
         assert run("clusters", "add", "west", "--bootstrap", "h:1", "--unprobed", *more)[0] == 0

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ha_core.model.numeral import whole_number
+from ha_core.model.shown import shown
 from ha_core.registry.errors import (
     BusyError,
     DatabaseAwayError,
@@ -74,7 +75,7 @@ def shape_errors(app: FastAPI) -> None:
         return error(failed.status_code, _CODES.get(failed.status_code, "http"), str(failed.detail))
 
     def defect(request: Request, failed: Exception) -> JSONResponse:
-        _LOG.error("%s %s failed: %s", request.method, request.url.path, type(failed).__name__)
+        _LOG.error("%s %s failed: %s", request.method, shown(request.url.path), type(failed).__name__)
         return error(500, "defect", "a defect of the platform: its log names it")
 
     app.add_exception_handler(RegistryError, ours)
