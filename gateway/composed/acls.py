@@ -72,7 +72,7 @@ def delete_acls(context: Context, version: int, request: Message) -> Handler:
         return {"filter_results": [error | {"matching_acls": []} for _ in request["filters"]]}
 
     if context.rights is None:
-        more = {"matching_acls": []}
+        more: Message = {"matching_acls": []}
         return _passed_on_each(context, ApiKey.DELETE_ACLS, request, "filters", "filter_results", _OF_FILTERS, more)
     return _told(refused(_kept_in(context.rules_file))) if context.rules_file else _deleted(context, request)
 

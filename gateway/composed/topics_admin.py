@@ -67,14 +67,16 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
 
 def _partitions(topic: Message) -> int:
     """How many a topic is created with; where the brokers' default says it, one at least."""
-    return len(topic["assignments"]) or max(1, topic["num_partitions"])
+    count: int = topic["num_partitions"]
+    return len(topic["assignments"]) or max(1, count)
 
 
 def _growth(context: Context, topic: Message) -> int:
     """By how many partitions a topic is to grow, as far as the gateway knows it: where it has the fewest."""
     name = topic["name"]
     there = [len(cluster.topics[name]) for cluster in context.topology.clusters.values() if name in cluster.topics]
-    return max(0, topic["count"] - min(there, default=0), len(topic["assignments"] or ()))
+    count, assigned = int(topic["count"]), len(topic["assignments"] or ())
+    return max(0, count - min(there, default=0), assigned)
 
 
 def _too_many(context: Context, partitions: int) -> _Refused | None:

@@ -52,8 +52,8 @@ def take_care_always(environment: Environment, _told: dict[str, Any]) -> None:
             if time.monotonic() >= expires_at and expiring is None:
                 expiring = pool.submit(expire_usage, environment)
             if expiring is not None and expiring.done():
-                if (error := expiring.exception()) is not None:
-                    _log.warning("usage was not looked through: %r", error)
+                if (fault := expiring.exception()) is not None:
+                    _log.warning("usage was not looked through: %r", fault)
                 expires_at, expiring = time.monotonic() + EXPIRES_EVERY_S, None
             if time.monotonic() - said_at >= SAY_EVERY_S:
                 said_at = time.monotonic()

@@ -150,7 +150,7 @@ def usage_page(usage: Mapping[str, Usage], churn: Collection[Churn] = ()) -> Pag
 def forgotten_page(user: str, gone: Sequence[tuple[str, str, str]], dry_run: bool) -> Page:
     """:param gone: topic or group, its name, instance."""
     yield Table(("of user", "uses", "instance"), [(user, f"{what} {name}", instance) for what, name, instance in gone])
-    yield f"{amount(len(gone), 'use')} {'would be' if dry_run else 'were'} withdrawn."
+    yield f"Withdrawn{', if this were no dry run' if dry_run else ''}: {amount(len(gone), 'use')}."
 
 
 def operations_page(operations: Sequence[Operation]) -> Page:

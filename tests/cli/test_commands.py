@@ -109,7 +109,7 @@ def test_usage_is_listed_with_ids_of_each_start_and_withdrawn(store: MemoryStore
     assert "app-*" in shown("usage", "list")
     code, told = run("usage", "forget", "alice", "--topic", "orders", "--instance", "app-1", "--dry-run")
     assert (code, told["forgotten"]) == (0, [{"what": "topic", "name": "orders", "instance": "app-1"}])
-    assert "6 uses were withdrawn" in shown("usage", "forget", "alice")
+    assert "Withdrawn: 6 uses." in shown("usage", "forget", "alice")
     assert store.usage() == {}
 
 
