@@ -368,6 +368,8 @@ class Limits(_Section):
     """Of one request: all that its lists have, together."""
     max_partitions: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
     """Of one produce, and as many topics; of a fetch twice as many of both together."""
+    max_created_partitions: Annotated[int, Field(ge=1, le=2_147_483_647)] = 10_000
+    """That one request may have made: all together of the topics that it creates or grows."""
     max_held_bytes: Annotated[int, Field(ge=1024)] = 1 << 30
     """Of requests of all clients that are not whole yet."""
 
@@ -387,6 +389,7 @@ class Limits(_Section):
             max_login_bytes=self.max_login_bytes,
             max_partitions=self.max_partitions,
             max_inline=self.max_elements,
+            max_created_partitions=self.max_created_partitions,
         )
 
 

@@ -58,9 +58,11 @@ class Metrics:
         reachable = {name: snapshot.topology.reachable(name) for name in clusters}
         masked = {name: cluster.masked is not None for name, cluster in clusters.items()}
         dials: dict[tuple[str, str], int] = {}
+        hang_ups: dict[tuple[str, str], int] = {}
         for name, upstream in dict(gateway.upstream.clusters).items():
             dialling = upstream.dialling
             dials |= {(name, "connected"): dialling.begun - dialling.failed, (name, "failed"): dialling.failed}
+            hang_ups |= {(name, api_label(key)): count for key, count in dict(upstream.hang_ups).items()}
         recorded = {name: ended_s for name, ended_s in dict(recorder.looked_at).items() if name in clusters}
         text = "When this gateway has last recorded what is known of a cluster."
         yield _gauge("cluster_reachable", "Whether the cluster answers.", reachable, "cluster")
@@ -75,6 +77,8 @@ class Metrics:
         yield _gauge("cluster_out_of_date_seconds", text, ages, "cluster")
         yield _gauge("cluster_masked", "Whether operators took it away.", masked, "cluster")
         yield _counter("upstream_dials", "Connections dialled.", dials, "cluster", "outcome")
+        text = "Questions of the gateway on which a broker closed the connection."
+        yield _counter("upstream_hang_ups", text, hang_ups, "cluster", "api")
         yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.running)
         yield _gauge("facts_recorded_timestamp_seconds", text, recorded, "cluster")
 

@@ -8,8 +8,12 @@ from typing import NamedTuple
 from gateway.composed import places
 from gateway.composed.ask import AnyBroker, Ask, Broker, ClusterUnavailableError, Controller, Message, Target, ask_each
 from gateway.composed.handlers import Context, Handler, handles
+from ha_core.model.numeral import whole_number
 from ha_core.wire.codes import ApiKey, ErrorCode
 
+_MAX_NODE_ID = (1 << 31) - 1
+_SHOWN = 40
+"""Characters of a name in an error: names may have 32,767."""
 _TOPIC, _BROKER, _BROKER_LOGGER = 2, 4, 8
 _AWAY = ErrorCode.REQUEST_TIMED_OUT
 
@@ -94,7 +98,9 @@ def _by_resource(
 def _place(context: Context, kind: int, name: str, target: Target) -> _Place | str | None:
     """None: the resource is a gateway. A text: what is wrong with it."""
     if kind in (_BROKER, _BROKER_LOGGER) and name:
-        node_id = int(name) if name.isascii() and name.isdigit() else -1
+        node_id = whole_number(name, _MAX_NODE_ID)
+        if node_id is None:
+            return f"node {name[:_SHOWN]!r} is neither a broker nor a gateway"
         broker = places.real_broker(context, node_id)
         if broker is not None:
             return _Place(broker[0], Broker(broker[1]), str(broker[1]))

@@ -35,13 +35,16 @@ AWAY = ErrorCode.REQUEST_TIMED_OUT
 
 @handles(ApiKey.CREATE_TOPICS)
 def create_topics(context: Context, version: int, request: Message) -> Handler:
-    names = [name for name, times in _times(request["topics"]).items() if times == 1]
+    too_many = _too_many(context, sum(map(_partitions, request["topics"])))
+    names = [] if too_many else [name for name, times in _times(request["topics"]).items() if times == 1]
     # The topology may be some seconds old, and a topic must not come to be in two clusters.
     asks = {cluster: places.ask_topics(cluster, names) for cluster in places.usable(context)} if names else {}
     found = places.holders((yield from ask_each(asks)))
     unseen = _unseen(context)
 
     def place(topic: Message) -> _Placed | _Refused:
+        if too_many:
+            return too_many
         name = topic["name"]
         cluster = places.resolve(context, name, found).cluster
         there = {*found.get(name, ()), *context.topology.existing(name)}
@@ -60,6 +63,30 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
     answers = yield from _ask(request, ApiKey.CREATE_TOPICS, request["topics"], "topics", place)
     # A refused topic has no configurations to show, which is null and not none.
     return {"topics": [_shown(context, {"configs": None} | answer) for answer in answers]}
+
+
+def _partitions(topic: Message) -> int:
+    """How many a topic is created with; where the brokers' default says it, one at least."""
+    count: int = topic["num_partitions"]
+    return len(topic["assignments"]) or max(1, count)
+
+
+def _growth(context: Context, topic: Message) -> int:
+    """By how many partitions a topic is to grow, as far as the gateway knows it: where it has the fewest."""
+    name = topic["name"]
+    there = [len(cluster.topics[name]) for cluster in context.topology.clusters.values() if name in cluster.topics]
+    count, assigned = int(topic["count"]), len(topic["assignments"] or ())
+    return max(0, count - min(there, default=0), assigned)
+
+
+def _too_many(context: Context, partitions: int) -> _Refused | None:
+    """Why no cluster is asked for so many. Controllers before Kafka 4 try it, also where they only validate, and run
+    out of memory."""
+    most = context.limits.max_created_partitions
+    if partitions <= most:
+        return None
+    why = f"{partitions} new partitions in one request, {most} at most: ask for fewer at once"
+    return _Refused(ErrorCode.INVALID_PARTITIONS, why)
 
 
 def _shown(context: Context, created: Message) -> Message:
@@ -109,9 +136,12 @@ def create_partitions(context: Context, version: int, request: Message) -> Handl
     none may come while the writer changes. Of a mirrored topic they are made in the standbys first: what is written to
     a partition that a standby does not have is on none.
     """
-    behind = yield from _grow_standbys(context, request)
+    too_many = _too_many(context, sum(_growth(context, topic) for topic in request["topics"]))
+    behind = {} if too_many else (yield from _grow_standbys(context, request))
 
     def place(topic: Message) -> _Placed | _Refused:
+        if too_many:
+            return too_many
         if topic["name"] in behind:
             return behind[topic["name"]]
         document = places.document(context, topic["name"])

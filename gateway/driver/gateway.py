@@ -458,7 +458,7 @@ class Gateway:
             case Compose():
                 self.errands.begin(connection, self._compose(connection, wish), APIS[wish.api_key].changes)
             case Judge(question):
-                self.judges.ask(connection, question)
+                self.judges.ask(connection, question, connection.session.address)
             case AwaitLease():
                 self._without_lease.add(connection)
             case Delays():

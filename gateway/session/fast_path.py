@@ -41,7 +41,7 @@ _IN_ORDER = frozenset((Passed, Patched, Shifted))
 
 def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> int:
     """Client bytes `buf[:end]`, of which the session carries none: how many go to the port's broker as they are."""
-    if type(session.life) is not Open or session.waits_for is not None:
+    if type(session.life) is not Open or session.waits_for is not None or now >= session.seen_until:
         return 0
     pos, reading = 0, session.reading
     if reading is not None:

@@ -34,6 +34,8 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
     """The client's bytes `buf[:end]`. What cannot be used yet stays in `session.carry`."""
     if not session.life.receives:
         return
+    if session.now >= session.seen_until:
+        session.look_again()
     pos, reading = 0, session.reading
     if isinstance(reading, HalfSent):
         pos = streaming.go_on(session, reading, memoryview(buf)[:end])

@@ -30,6 +30,9 @@ class Accounts(Protocol):
     def reply(self, question: Question) -> Reply | None:
         """What is known at once of a claim; None: finding it out takes longer than others can wait."""
 
+    def named(self, question: Question) -> str:
+        """Whom a claim names, proved or not; empty: nobody."""
+
 
 class Authentication(NamedTuple):
     """Who may enter.

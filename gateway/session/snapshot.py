@@ -94,6 +94,11 @@ class Snapshot:
         offered = {line["api_key"]: (line["min_version"], line["max_version"]) for line in self.apis}
         object.__setattr__(self, "offered", offered)
 
+    def has_topic(self, name: str) -> bool:
+        """Whether the topic exists, as far as this gateway knows."""
+        clusters = self.topology.clusters.values()
+        return self.view.mapped(name) is not None or any(name in cluster.topics for cluster in clusters)
+
 
 @dataclass(frozen=True, slots=True)
 class Port:

@@ -36,6 +36,7 @@ from gateway.session.throttling import Throttled, Throttling
 from gateway.session.upstream import Upstream
 from gateway.session.vouching import basis, stands, vouch
 from ha_core.model import ANONYMOUS, identify
+from ha_core.model.usage import SEEN_AGAIN
 from ha_core.plan.facts import Partition
 from ha_core.plan.rights import Verdicts
 from ha_core.wire import APIS
@@ -48,6 +49,9 @@ MAX_GIVEN_BYTES = 256 << 10
 """Answers made here within one event: more are made when the client's socket has taken these."""
 MAX_SEEN = 10_000
 """Topics and groups whose use is told, of one connection."""
+SEEN_AGAIN_S = SEEN_AGAIN.total_seconds()
+MADE_WITHIN_S = 60.0
+"""A topic that is not known here may have been made a moment ago: clusters are looked at twice as often."""
 
 
 class ConnectionState:
@@ -85,6 +89,8 @@ class ConnectionState:
         "reading",
         "routes_by_client",
         "seen",
+        "seen_again",
+        "seen_until",
         "shared",
         "snapshot",
         "software",
@@ -112,6 +118,10 @@ class ConnectionState:
         self.damping = Damping(shared.remembered)
         self.seen: dict[int, None] = {}
         """Hashes of what was told to be used. (Most have none or one: an empty set takes three times as much.)"""
+        self.seen_until = 0.0
+        """When all that is still used is to be told again: a connection may stay open for months."""
+        self.seen_again = False
+        """The topics of the fetch session are to be told again with its next fetch, which does not name them."""
         self.fetch_session: FetchSession | None = None
         self.begun_with: tuple[int, ...] = ()
         """Hashes of the topics that the last ones began with, where they were several; as many as there are flows."""
@@ -215,10 +225,23 @@ class ConnectionState:
         rights = self.snapshot.rights
         return None if rights is None else rights.of(self.entry.user or ANONYMOUS, self.address)
 
+    def look_again(self) -> None:
+        """All that is used from now on is told again. What went the fast way is looked at once more for it."""
+        self.seen_until = self.now + SEEN_AGAIN_S
+        self.seen_again = self.fetch_session is not None
+        self.seen.clear()
+        self.flows = ()
+
     def notice(self, request: Request, what: str, name: bytes, how: str) -> None:
-        """A topic or a group is used; told once per connection and way of use."""
+        """A topic or a group is used; told once per connection and way of use, and again some hours later.
+
+        A topic that no cluster has is not used: clients without login name what they like.
+        """
         key = hash((how, name))  # names come from the wire, and may be long
         if key not in self.seen and len(self.seen) < MAX_SEEN:
+            if what == "topic" and not self.snapshot.has_topic(text(name)):
+                self.seen_until = min(self.seen_until, self.now + MADE_WITHIN_S)
+                return
             self.seen[key] = None
             self.emit(Saw(self.routes(request.client_id).identity, what, text(name), how, self.software))
 

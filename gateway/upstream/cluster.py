@@ -9,20 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from gateway import clock
 from gateway.composed.ask import AnyBroker, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
+from gateway.driver.damped import Damped
 from gateway.heavy import beside, heavy
 from gateway.topology import Address, ClusterTopology
-from gateway.upstream.broker import BrokerConnection, BrokerLostError, Lanes
+from gateway.upstream.broker import QUICK, BrokerConnection, BrokerLostError, HangUp, Lanes
 from gateway.upstream.dial import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, BrokerSocket, DialError, Dialling
 from gateway.upstream.survey import ALL_TOPICS, LEADER_MOVED, MOVED, learn, says
 from ha_core.model.cluster import parse_bootstrap
-from ha_core.wire.apis import APIS, Pace
 from ha_core.wire.client import UnsupportedApiError
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
@@ -63,7 +63,10 @@ class UpstreamCluster:
         self._on_topology = on_topology
         self._masked: str | None = None
         self.dialling = Dialling(profile, client_id)
-        self._lanes = Lanes(self.dialling, client_id, limits)
+        self._lanes = Lanes(self.dialling, client_id, limits, self._hung_up)
+        self.hang_ups: Counter[int] = Counter()
+        """Questions on which a broker closed the connection, by API key."""
+        self._damped = Damped(most=1)
         self._controller: int | None = None
         """As the last survey was told. No part of the topology: KRaft brokers name any broker, each time another."""
         self._learnt: tuple[object, object] = (None, None)
@@ -168,6 +171,15 @@ class UpstreamCluster:
             self.refresh_soon()
             raise self._away(str(error)) from error
 
+    def _hung_up(self, address: Address, hang_up: HangUp) -> None:
+        self.hang_ups[hang_up.api_key] += 1
+        api = ApiKey(hang_up.api_key).name
+        if self._damped.lets(api, clock.now()):
+            text = (
+                "cluster %s: broker %s:%d closed the connection instead of answering %s; %d questions waited behind it"
+            )
+            _log.warning(text, self.name, *address, api, hang_up.bystanders)
+
     def _demand_reachable(self) -> None:
         if not self.topology.reachable:
             raise self._away(self.topology.why)
@@ -190,7 +202,7 @@ class UpstreamCluster:
     ) -> Message:
         """:param asked: told which connection the question went by."""
         address = await self._address(target, asked)
-        connection = self._lanes.connection(address, APIS[api_key].pace)
+        connection = self._lanes.connection_for(address, api_key)
         asked.append(connection)
         try:
             return await connection.request(api_key, message, limit)
@@ -311,7 +323,7 @@ class UpstreamCluster:
         raise self._away(why)
 
     async def _metadata(self, address: Address) -> Message:
-        connection = self._lanes.connection(address, Pace.QUICK)
+        connection = self._lanes.connection(address, QUICK)
         # The survey has pauses of its own, and what it finds is what ends everyone else's.
         self.dialling.forgive(address)
         await connection.connect()
@@ -344,7 +356,7 @@ class UpstreamCluster:
         self.dialling.keep(addresses)
         self.dialling.forgive()
         away = [address for address in addresses if not self._lanes.connected(address)]
-        tasks = {asyncio.create_task(self._connect(self._lanes.connection(a, Pace.QUICK))) for a in away}
+        tasks = {asyncio.create_task(self._connect(self._lanes.connection(a, QUICK))) for a in away}
         if tasks:
             self._connecting |= tasks
             for task in tasks:

@@ -22,7 +22,7 @@ GROUPS = {
     "clusters": "Register, list and remove clusters.",
     "facts": "What is known of each cluster, for the day on which it does not answer.",
     "origins": "Clusters that were dead at a cut: they may be back, or are gone for good.",
-    "usage": "List and declare what users use.",
+    "usage": "List, declare and withdraw what users use.",
     "platform": "The database of users and rights: its tables, its service, and all that it holds.",
     "users": "Who may log in; and entries of the users files of gateways.",
     "rights": "Who may do what.",

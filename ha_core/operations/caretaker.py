@@ -16,12 +16,17 @@ from ha_core.operations import engine
 from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.companion import say, serve
 from ha_core.operations.environment import Environment
+from ha_core.operations.usage import expire_usage
 from ha_core.store.errors import StoreError
 
 EVERY_S = 0.4
+EXPIRES_EVERY_S = 12 * 3600.0
+FIRST_EXPIRY_S = 600.0
+"""Behind the start: gateways that begin have more to do."""
 SAY_EVERY_S = 10.0
-AT_ONCE = 4
-"""Operations that are brought to their end side by side: one may wait for a gateway or for a cluster."""
+AT_ONCE = 5
+"""Operations that are brought to their end side by side: one may wait for a gateway or for a cluster,
+and one place is for what is not an operation."""
 _log = logging.getLogger(__name__)
 
 
@@ -30,6 +35,8 @@ def take_care_always(environment: Environment, _told: dict[str, Any]) -> None:
     caretaking = Caretaking(environment)
     busy: dict[str, Future[str]] = {}
     said_at = float("-inf")
+    expires_at = time.monotonic() + FIRST_EXPIRY_S
+    expiring: Future[int] | None = None
     with ThreadPoolExecutor(AT_ONCE, "care") as pool:
         while True:
             try:
@@ -42,6 +49,12 @@ def take_care_always(environment: Environment, _told: dict[str, Any]) -> None:
                     busy[name] = pool.submit(engine.attend, caretaking, name)
             for name in [name for name, work in busy.items() if work.done()]:
                 say(operation=name, outcome=_outcome(busy.pop(name)))
+            if time.monotonic() >= expires_at and expiring is None:
+                expiring = pool.submit(expire_usage, environment)
+            if expiring is not None and expiring.done():
+                if (fault := expiring.exception()) is not None:
+                    _log.warning("usage was not looked through: %r", fault)
+                expires_at, expiring = time.monotonic() + EXPIRES_EVERY_S, None
             if time.monotonic() - said_at >= SAY_EVERY_S:
                 said_at = time.monotonic()
                 say()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ha_core.model import GatewayRecord, KnownTopic, LostTail, MigrateOperation, MoveOperation, Operation, View
 from ha_core.model.gateway import by_gateway
+from ha_core.model.usage import MAX_USERS
 from ha_core.operations.caches import caches
 from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.creating import QUIET_S, interrupted, quiet_s
@@ -60,7 +61,19 @@ def problems(
         *left_behind(environment),
         *_mirror_syncs(environment),
         *_caches(environment),
+        *_usage(environment),
     )
+
+
+def _usage(environment: Environment) -> Iterator[Problem]:
+    users = environment.store.users_with_usage()
+    if users >= MAX_USERS:
+        yield Problem(
+            "usage",
+            f"{users} users have usage, and no more are recorded: a move does not know what another user uses.",
+            "Withdraw users that clients made up (`switchyard usage list`, `switchyard usage forget USER`), and let "
+            "clients log in (authentication.anonymous).",
+        )
 
 
 def _caches(environment: Environment) -> Iterator[Problem]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
+from ha_core.model.shown import shown
 from ha_core.operations.mirrors import MirrorRow, MirrorsNow
 from ha_core.plan.mirror_total import MirrorTotal
 from ha_core.plan.verdict import duration
@@ -117,7 +118,7 @@ def _worst(row: MirrorRow) -> int:
 
 def _line(y: int, line: _Line) -> Iterator[str]:
     rows, total = line.rows, line.total
-    yield f"<g><title>{escape(line.title)}</title>{_text(_LEFT, y + 12, line.short, 14, INK)}</g>"
+    yield f"<g><title>{escape(shown(line.title))}</title>{_text(_LEFT, y + 12, line.short, 14, INK)}</g>"
     yield _text(_LEFT, y + 29, partitions_of(total), 11, FAINT)
     share = -(-len(rows) // MAX_CELLS)
     for index, at in enumerate(range(0, len(rows), share)):
@@ -134,7 +135,7 @@ def _cell(x: float, y: int, rows: Sequence[MirrorRow]) -> Iterator[str]:
     which = "partitions" if worst.partition is None else f"partition {worst.partition}"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
     told = f"{which}{more}: {worst.state}, {words}{f'. {worst.reason}' if worst.reason else ''}".replace("`", "")
-    yield f'<rect x="{x:.1f}" y="{y}" width="8" height="22" fill="{colour}"><title>{escape(told)}</title></rect>'
+    yield f'<rect x="{x:.1f}" y="{y}" width="8" height="22" fill="{colour}"><title>{escape(shown(told))}</title></rect>'
     if sign:
         yield _text(x + 2, y + 15, sign, 10, "#ffffff")
 
@@ -150,4 +151,4 @@ def _legend() -> Iterator[str]:
 
 
 def _text(x: float, y: float, words: str, points: int, colour: str) -> str:
-    return f'<text x="{x:.1f}" y="{y}" font-size="{points}" fill="{colour}">{escape(words)}</text>'
+    return f'<text x="{x:.1f}" y="{y}" font-size="{points}" fill="{colour}">{escape(shown(words))}</text>'

@@ -15,7 +15,8 @@ class Limits:
     (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch. max_login_bytes
     bounds a request of somebody who has not logged in yet. max_partitions bounds the topics and the partitions of one
     produce, twice as much both together of one fetch, and max_inline all elements of another request that is read while
-    everybody else waits: a request of 8 MB that names a million partitions takes as long as a lease.
+    everybody else waits: a request of 8 MB that names a million partitions takes as long as a lease. A request may have
+    at most max_created_partitions made, as controllers from Kafka 4 on have it; older ones run out of memory.
     """
 
     max_request_bytes: int = 104_857_600
@@ -27,6 +28,7 @@ class Limits:
     max_login_bytes: int = 131_072
     max_partitions: int = 20_000
     max_inline: int = 100_000
+    max_created_partitions: int = 10_000
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

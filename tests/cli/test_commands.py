@@ -24,10 +24,12 @@ from ha_core.model import (
     MoveRequest,
     Scope,
     Topic,
+    Use,
 )
 from ha_core.operations import health
 from ha_core.operations.environment import utc_now
 from ha_core.store.commits import Change
+from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
 from tests.kit.operations import a_migration, a_switch
@@ -92,6 +94,41 @@ def test_a_user_reads_from_copies_until_that_is_taken_back(store: MemoryStore) -
     assert document("bindings", "list")["bindings"]["alice"]["read"] == "west"
     assert run("bindings", "delete", "user:alice", "--read")[0] == 0
     assert store.load().bindings == {}
+
+
+def test_usage_is_listed_with_ids_of_each_start_and_withdrawn(store: MemoryStore) -> None:
+    uses = [
+        Use(instance=f"app-{n}", how="fetch", since="2025-01-01T00:00:00Z", last="2025-01-01T00:00:00Z")
+        for n in range(6)
+    ]
+    store.record_usage("alice", [Sighting("topic", "orders", use) for use in uses])
+
+    assert document("usage", "list")["ids_made_at_each_start"] == [
+        {"user": "alice", "thing": "topic orders", "family": "app-*", "instances": 6}
+    ]
+    assert "app-*" in shown("usage", "list")
+    code, told = run("usage", "forget", "alice", "--topic", "orders", "--instance", "app-1", "--dry-run")
+    assert (code, told["forgotten"]) == (0, [{"what": "topic", "name": "orders", "instance": "app-1"}])
+    assert "Withdrawn: 6 uses." in shown("usage", "forget", "alice")
+    assert store.usage() == {}
+
+
+@pytest.mark.parametrize(
+    "words", [("usage", "list"), ("usage", "list", "--json"), ("usage", "forget", "no\x1b[2J\nerror: fake")]
+)
+def test_names_of_clients_do_nothing_to_the_terminal(store: MemoryStore, words: tuple[str, ...]) -> None:
+    hostile = "x\x1b[1A\x1b[2K\x1b]52;c;ZXZpbA==\x07\nadmin root-console\u202e\u200b\x9b"
+    use = Use(instance=hostile, how="fetch", since="2026-01-01T00:00:00Z")
+    store.record_usage(hostile, [Sighting("group", hostile, use)])
+
+    result = CliRunner().invoke(build(), list(words))
+
+    told = (result.stdout + result.stderr).splitlines()
+    assert told
+    assert all(line.isprintable() for line in told)
+    assert not any(line.startswith(("admin", "error: fake")) for line in told)
+    if words[-1] == "--json":
+        assert json.loads(result.stdout)["usage"][hostile]["groups"][hostile][0]["instance"] == hostile
 
 
 def test_a_cluster_is_in_a_zone_until_it_is_said_to_be_in_none(store: MemoryStore) -> None:

@@ -37,7 +37,7 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
             out_of_date={"west": 1e9},
             waiting=Counter(east=3),
             turned_away=Counter(),
-            clusters={"east": SimpleNamespace(dialling=SimpleNamespace(begun=4, failed=1))},
+            clusters={"east": SimpleNamespace(dialling=SimpleNamespace(begun=4, failed=1), hang_ups=Counter({29: 2}))},
         ),
         members=SimpleNamespace(
             recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}),
@@ -129,6 +129,7 @@ def test_metrics_show_state_clients_clusters_and_traffic(address: str, counts: C
     assert found["facts_recorded_timestamp_seconds", "east"] == 1e9
     assert found["upstream_dials_total", "east", "connected"] == 3
     assert found["upstream_dials_total", "east", "failed"] == 1
+    assert found["upstream_hang_ups_total", "describe_acls", "east"] == 2
     assert found["requests_total", "produce", "passed"] == 3
     assert found["requests_total", "unknown", "refused"] == 1
     assert found["refusals_total", "fence"] == 2

@@ -50,6 +50,10 @@ def fetch(session: ConnectionState, request: Request) -> None:
         if routes.plain or routes.topic(topic).no_fetch is not Refusal.DENIED:
             session.notice(request, "topic", topic, "fetch")
     known = session.fetch_session
+    if session.seen_again and incremental and known is not None:
+        session.seen_again = False
+        for topic in known.topics:
+            session.notice(request, "topic", topic, "fetch")
     if incremental and (known is None or known.id != scan.session_id or not known.stands(routes)):
         # One that began on another connection, or before another one on this, may hold topics that are translated.
         _end_session(session, request)

@@ -12,6 +12,7 @@ from typer import Argument
 from ha_core.cli.command import Answer, Session, command
 from ha_core.cli.output import COLOURS
 from ha_core.model import Extent, Topic
+from ha_core.model.shown import shown
 from ha_core.operations.errors import RefusedError
 from ha_core.plan.returned import dead_at_the_cut
 
@@ -39,7 +40,7 @@ def topic(session: Session, name: Annotated[str, Argument(metavar="TOPIC")]) -> 
 
 
 def _title(topic: Topic, revision: int) -> Text:
-    title = Text(topic.name, style="bold")
+    title = Text(shown(topic.name), style="bold")
     title.append(f"  writer {topic.writer or '(its own cluster)'}, revision {revision}", style="not bold")
     if topic.fence:
         title.append(f", FENCED by operation {topic.fence.operation}", style="bold red")

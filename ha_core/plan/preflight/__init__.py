@@ -34,6 +34,7 @@ RULES = (
     scope.super_users,
     scope.users,
     scope.bindings,
+    scope.dormant,
     scope.locks,
     topics.of_the_cluster,
     topics.placed,

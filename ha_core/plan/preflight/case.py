@@ -43,7 +43,9 @@ class Case:
     locks: Collection[Lock] = ()
     gateways: Collection[GatewayRecord] = ()
     usage: Mapping[str, Usage] = field(default_factory=dict)
-    """User → its uses."""
+    """User → its uses, as far as they count."""
+    dormant: Mapping[str, Usage] = field(default_factory=dict)
+    """User → its uses that are too old to count (`ha_core.plan.dormant`)."""
     lags: Mapping[tuple[str, int], CopyLag] = field(default_factory=dict)
     """How far mirrors are, as copiers have reported it: by key and partition."""
     copies: Mapping[Partition, CopyFacts] = field(default_factory=dict)

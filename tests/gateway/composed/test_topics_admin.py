@@ -14,7 +14,7 @@ from gateway.composed.handlers import Context, NeedNodes
 from gateway.composed.metadata import metadata
 from gateway.composed.topics_admin import create_partitions, create_topics, delete_topics
 from ha_core.model import Crossing, Fence, Mirror, Topic, UserBindings
-from ha_core.wire.codes import ApiKey
+from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.playbook import CLUSTER_ID, Playbook, away, moved, only_topic, requested, world
 
 CREATE, DELETE, GROW = ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS
@@ -274,7 +274,7 @@ def test_a_gateways_node_has_no_configuration_and_an_unknown_node_is_an_error() 
     assert [(r["error_code"], r["configs"], r["error_message"]) for r in results] == [
         (0, [], None),
         (42, [], "node 77 is neither a broker nor a gateway"),
-        (42, [], "node x is neither a broker nor a gateway"),
+        (42, [], "node 'x' is neither a broker nor a gateway"),
     ]
 
 
@@ -334,12 +334,16 @@ def test_controllers_are_not_described() -> None:
     assert play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)["error_code"] == 115
 
 
+ANY_RULE = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
+READS_TOPIC = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
+
+
 @pytest.mark.parametrize(
     ("key", "handler", "fields", "results"),
     [
-        (ApiKey.DESCRIBE_ACLS, describe_acls, {}, None),
-        (ApiKey.CREATE_ACLS, create_acls, {"creations": [{}, {}]}, "results"),
-        (ApiKey.DELETE_ACLS, delete_acls, {"filters": [{}, {}]}, "filter_results"),
+        (ApiKey.DESCRIBE_ACLS, describe_acls, ANY_RULE, None),
+        (ApiKey.CREATE_ACLS, create_acls, {"creations": [READS_TOPIC, READS_TOPIC]}, "results"),
+        (ApiKey.DELETE_ACLS, delete_acls, {"filters": [ANY_RULE, ANY_RULE]}, "filter_results"),
     ],
 )
 def test_access_rules_belong_to_the_users_cluster_and_fail_retriably_while_it_is_away(
@@ -396,3 +400,61 @@ def test_authorized_operations_of_an_unreachable_cluster_are_left_out() -> None:
 def test_a_request_that_creates_no_topics_gets_an_empty_answer() -> None:
     play = Playbook(create_topics(world(), 6, requested(ApiKey.CREATE_TOPICS, 6, topics=[])))
     assert play.encodes(ApiKey.CREATE_TOPICS, 6)["topics"] == []
+
+
+def creation(partitions: int, **more: Any) -> dict[str, Any]:
+    return {"name": f"t{partitions}", "num_partitions": partitions, "replication_factor": 1} | more
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [creation(10_001)],
+        [creation(1 << 24)],
+        [creation(5_000), creation(5_001)],
+        [creation(-1, assignments=[{"partition_index": n, "broker_ids": [11]} for n in range(10_001)])],
+    ],
+    ids=["one above the bound", "2^24", "two together", "assignments"],
+)
+@pytest.mark.parametrize("only_validate", [False, True])
+def test_more_partitions_than_a_controller_bears_are_refused_and_no_cluster_is_asked(
+    topics: list[dict[str, Any]], only_validate: bool
+) -> None:
+    request = requested(CREATE, 6, topics=topics, timeout_ms=1_000, validate_only=only_validate)
+
+    told = Playbook(create_topics(world(), 6, request)).encodes(CREATE, 6)["topics"]
+
+    assert [one["error_code"] for one in told] == [ErrorCode.INVALID_PARTITIONS] * len(topics)
+    assert "10000 at most" in told[0]["error_message"]
+
+
+@pytest.mark.parametrize(
+    ("count", "assigned"), [(10_003, 0), (1 << 24, 0), (5, 10_001)], ids=["above the bound", "2^24", "assignments"]
+)
+def test_a_topic_does_not_grow_by_more_partitions_than_a_controller_bears(count: int, assigned: int) -> None:
+    topic = {"name": "orders", "count": count, "assignments": [{"broker_ids": [11]}] * assigned or None}
+    request = requested(GROW, 3, topics=[topic], timeout_ms=1_000, validate_only=True)
+
+    (told,) = Playbook(create_partitions(world(east={"orders": {0: 1, 1: 2}}), 3, request)).encodes(GROW, 3)["results"]
+
+    assert told["error_code"] == ErrorCode.INVALID_PARTITIONS
+
+
+def test_a_topic_grows_by_as_many_partitions_as_may_be() -> None:
+    topic = {"name": "orders", "count": 10_002, "assignments": None}
+    request = requested(GROW, 3, topics=[topic], timeout_ms=1_000, validate_only=True)
+
+    play = Playbook(create_partitions(world(east={"orders": {0: 1, 1: 2}}), 3, request))
+
+    assert [ask.cluster for ask in play.asks] == ["east"]
+
+
+@pytest.mark.parametrize("name", ["9" * 5000, "-1", "x", "9" * 20])
+@pytest.mark.parametrize("kind", [4, 8])
+def test_a_brokers_number_of_any_length_is_an_invalid_request(kind: int, name: str) -> None:
+    key, resource = ApiKey.DESCRIBE_CONFIGS, {"resource_type": kind, "resource_name": name}
+    request = requested(key, 4, resources=[resource])
+
+    (told,) = Playbook(describe_configs(world(), 4, request)).encodes(key, 4)["results"]
+
+    assert told["error_code"] == ErrorCode.INVALID_REQUEST

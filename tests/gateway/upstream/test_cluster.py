@@ -297,6 +297,56 @@ def test_an_answer_that_cannot_be_read_fails_its_own_question_and_no_other_on_th
     play(scenario)
 
 
+def hang_up(request: dict[str, Any]) -> None:
+    """As brokers do on a request that they cannot parse."""
+    raise ConnectionError
+
+
+def test_a_question_that_reads_is_asked_once_more_when_a_broker_hangs_up_on_an_earlier_one() -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
+        brokers[0].answers[ApiKey.DESCRIBE_ACLS] = hang_up
+        brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
+        brokers[0].answers[ApiKey.CREATE_ACLS] = lambda r: {"results": [{"error_code": 0} for _ in r["creations"]]}
+
+        poison = cluster.ask(Broker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
+        readers = [cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [f"g{n}"]}) for n in range(20)]
+        change = cluster.ask(Broker(1), ApiKey.CREATE_ACLS, {"creations": []})
+        ended, changed, *answers = await asyncio.gather(poison, change, *readers, return_exceptions=True)
+
+        assert isinstance(ended, ClusterUnavailableError)
+        assert [a["groups"][0]["group_id"] for a in answers if isinstance(a, dict)] == [f"g{n}" for n in range(20)]
+        assert isinstance(changed, ClusterUnavailableError)
+
+    play(scenario, count=1)
+
+
+def test_an_api_on_which_a_broker_hung_up_goes_by_a_connection_of_its_own_for_a_while(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        # Given a broker that hung up on one question
+        await cluster.refresh()
+        brokers[0].answers[ApiKey.DESCRIBE_ACLS] = hang_up
+        with pytest.raises(ClusterUnavailableError):
+            await cluster.ask(Broker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
+        # When more of the same API come beside a change that takes its time
+        begun = asyncio.Event()
+        brokers[0].answers[ApiKey.ALTER_CLIENT_QUOTAS] = lambda _: begun.set()
+        change = asyncio.create_task(cluster.ask(Broker(1), ApiKey.ALTER_CLIENT_QUOTAS, {"entries": []}))
+        await begun.wait()
+        for _ in range(3):
+            with pytest.raises(ClusterUnavailableError):
+                await cluster.ask(Broker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
+        # Then the change still waits, and the broker's behaviour is counted and told
+        assert not change.done()
+        change.cancel()
+        assert cluster.hang_ups[ApiKey.DESCRIBE_ACLS] == 4
+
+    play(scenario, count=1)
+    assert "closed the connection instead of answering DESCRIBE_ACLS" in caplog.text
+
+
 def test_a_masked_cluster_is_not_asked_at_all() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await cluster.refresh()
