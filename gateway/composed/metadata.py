@@ -7,7 +7,7 @@ partitions are back before its coordinator is, it forgets that it does, and rema
 
 Invariants: a topic is never said to be unknown while a cluster that may hold it is out of reach; a topic with a map has
 the partitions of its map whatever its cluster says, unless it is gone; it is never created while any cluster holds it;
-no broker id or address of a cluster leaves this module untranslated.
+no broker id or address of a cluster leaves this module untranslated; no leader epoch is told (`places.NO_EPOCH`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, No
 from ha_core.model.access import AclOperation, ResourceType
 from ha_core.wire.codes import ApiKey, ErrorCode
 
-_NO_EPOCH = -1
 _NO_LEADER = -1
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 _REPLICAS = ("replica_nodes", "isr_nodes", "offline_replicas")
@@ -178,11 +177,6 @@ def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubt
         return _Chosen(cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE))
     if mapped:
         return _moved(context, topic, cluster, seen)
-    if len(holders) > 1:
-        # A binding may lead this client to the other copy later, whose epochs may be lower: Java and librdkafka
-        # ignore metadata with a lower epoch than the last one that they have seen.
-        partitions = [partition | {"leader_epoch": _NO_EPOCH} for partition in topic["partitions"]]
-        return _Chosen(cluster, topic | {"partitions": partitions})
     return _Chosen(cluster, topic)
 
 
@@ -197,7 +191,7 @@ def _last_known(context: Context, cluster: str, name: str) -> Message | None:
     partitions = []
     for index, leader in sorted(leaders.items()):
         led = [leader] if leader >= 0 else []
-        partition: Message = {"partition_index": index, "leader_id": _NO_LEADER, "leader_epoch": _NO_EPOCH}
+        partition: Message = {"partition_index": index, "leader_id": _NO_LEADER}
         partition |= {"replica_nodes": led, "isr_nodes": [], "offline_replicas": led}
         partitions.append(partition | {"error_code": ErrorCode.LEADER_NOT_AVAILABLE})
     return {"error_code": 0, "name": name, "is_internal": name in _INTERNAL, "partitions": partitions}
@@ -225,7 +219,7 @@ def _moved(context: Context, topic: Message, cluster: str, seen: _Seen) -> _Chos
             found = partition | {"error_code": ErrorCode.LEADER_NOT_AVAILABLE, "leader_id": _NO_LEADER}
         elif writer != cluster:
             elsewhere[index] = writer
-        partitions.append(found | {"leader_epoch": _NO_EPOCH})
+        partitions.append(found)
     return _Chosen(cluster, topic | {"partitions": partitions}, elsewhere)
 
 
@@ -261,6 +255,6 @@ def _translated(chosen: _Chosen, nodes: Mapping[BrokerKey, NodeAddress]) -> Mess
         leader = partition["leader_id"]
         translated: Message = {name: ids(partition[name]) for name in _REPLICAS}
         translated["leader_id"] = nodes[cluster, leader].node_id if leader >= 0 else _NO_LEADER
-        partitions.append(partition | translated)
+        partitions.append(partition | translated | places.NO_EPOCH)
     # Ids differ between clusters, and nothing here maps them yet: a client takes zero as "has none" (KIP-516).
     return chosen.topic | {"partitions": partitions, "topic_id": bytes(16)}
