@@ -38,7 +38,7 @@ NO_EPOCH: Message = {"leader_epoch": -1}
 
 An epoch counts within one log. A topic that was deleted and created again, a cluster that was rebuilt and another
 cluster's copy each begin at 0. A client that compares epochs without ids takes the lower one for old news: Java ignores
-such metadata for ever (KAFKA-12257), librdkafka does until it has seen the topic gone. Both take −1 for a broker
+such metadata for ever (KAFKA-12257), librdkafka does until it has seen the topic gone. Both take -1 for a broker
 without epochs (before KIP-320): they forget the epoch that they knew, and go by the newest metadata. Then Java takes no
 epoch from commits or records either, so what these carry starts no comparison.
 """
