@@ -40,7 +40,7 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
     if names is None:
         return answer | {"topics": [topic for topic in found if _served(context, topic["name"], cluster)]}
     refused = (name for name in dict.fromkeys(names) if name not in (here or ()))
-    return answer | {"topics": [*found, *(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in refused)]}
+    return answer | {"topics": [*found, *(_error(name, _not_served(context, name)) for name in refused)]}
 
 
 def find_coordinator(context: Context, version: int, request: Message) -> Handler:
@@ -64,9 +64,14 @@ def find_coordinator(context: Context, version: int, request: Message) -> Handle
     return {name: found[name] for name in named if name in found}
 
 
+def _not_served(context: Context, topic: str) -> ErrorCode:
+    deleted = context.view.deleted(topic)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if deleted else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 def _served(context: Context, topic: str, cluster: str) -> bool:
     """Whether real brokers of the cluster serve all of the topic to whoever asks."""
-    if places.document(context, topic).mapped:
+    if places.document(context, topic).mapped or context.view.deleted(topic):
         return False
     return places.resolve(context, topic).cluster == cluster
 

@@ -31,6 +31,7 @@ SURVEY_MS = 3_000
 _MAX_WAIT_MS = 60_000
 UNBOUND = "nothing says which cluster serves this user: bind the user or set a default"
 
+DELETED = "topic {} is being deleted in all clusters"
 
 _UNTOUCHED = Topic(name="untouched")
 NO_EPOCH: Message = {"leader_epoch": -1}

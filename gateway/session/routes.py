@@ -40,6 +40,7 @@ class TopicRoute(NamedTuple):
 _PASSED = TopicRoute()
 """Forwarded as it is to the port's broker."""
 _DENIED = TopicRoute(Refusal.DENIED, Refusal.DENIED)
+_DELETED = TopicRoute(Refusal.DELETED, Refusal.DELETED)
 _WRITES, _READS = (
     (each.operation, each.resource) for key in (ApiKey.PRODUCE, ApiKey.FETCH) for each in APIS[key].asks.each
 )
@@ -178,6 +179,8 @@ class Routes:
             paths = (f"/topics/{quote(name, safe='')}", f"/bindings/{quote(self.identity.user, safe='')}")
             if not self.snapshot.unreadable.isdisjoint(paths):
                 return TopicRoute(Refusal.UNREADABLE, Refusal.UNREADABLE)
+        if topic is not None and topic.deletion is not None:
+            return _DELETED
         if topic is not None and topic.mapped:
             fence = topic.fence.operation if topic.fence else None
             mirror = read_from(view, self.identity.user, name, self.snapshot.zone)

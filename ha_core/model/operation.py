@@ -39,6 +39,7 @@ SingleKind = Literal[
     "unlink",
     "reconcile",
     "throttle",
+    "delete",
 ]
 """Operations of one revision."""
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]
@@ -171,6 +172,10 @@ class SingleEvidence(Evidence):
     """Topics that it deletes there → their ids when they were judged."""
     mirrors: tuple[Mirror, ...] = ()
     """Those that it ends, as they were."""
+    doomed: dict[str, dict[str, str]] = {}
+    """Of `delete`: topic → cluster that had it when it was judged → its id there, empty where brokers have no ids."""
+    unasked: tuple[str, ...] = ()
+    """Clusters that did not answer then, and may have them."""
 
 
 class MoveEvidence(Evidence):

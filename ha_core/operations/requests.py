@@ -21,7 +21,6 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError, unchanged
 from ha_core.plan.closure import users_at
 from ha_core.plan.facts import Partition
-from ha_core.plan.mirrored import copy_logs
 
 FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"
 _USER = re.compile(r"(?P<user>[^+#]+)((?P<mark>\+|##|#(?!#))(?P<rest>.+))?", re.DOTALL)
@@ -182,7 +181,7 @@ def written_in(environment: Environment, view: View, origin: str, asked: bool) -
     :raises RefusedError: it does not answer.
     """
     seen = _listed(environment, view, origin) if asked else set(environment.store.known(KnownTopic, origin))
-    seen -= copy_logs(view)
+    seen -= view.copy_logs
     mapped = {name: topic for name, topic in view.topics.items() if topic.mapped}
     found = {name: topic for name, topic in mapped.items() if origin in topic.clusters}
     for name, topic in found.items():
@@ -237,7 +236,7 @@ def migrating_topics(
         if there[name].internal or name in names or not any(fnmatchcase(name, pattern) for pattern in wild):
             continue
         topic = view.topics.get(name)
-        if name in copy_logs(view):
+        if name in view.copy_logs:
             left_out[name] = "it holds the notes of mirrors' copiers"
         elif topic is not None and topic.crossing is not None:
             left_out[name] = f"it is migrating already, in operation {topic.crossing.operation}"

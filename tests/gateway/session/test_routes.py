@@ -8,9 +8,11 @@ import pytest
 
 from gateway.session.routes import Routes
 from gateway.session.snapshot import Port
-from ha_core.model import Identity, UserBindings, View
+from ha_core.model import Identity, Topic, UserBindings, View
+from ha_core.model.topic import Deletion
+from ha_core.wire import ErrorCode
 from tests.gateway.session.batch import batch
-from tests.gateway.session.messages import FETCH, PRODUCE, fetch, produce
+from tests.gateway.session.messages import FETCH, PRODUCE, entry, fetch, produce
 from tests.gateway.session.talk import CLUSTERS, EAST, Talk, snapshot, topology
 
 ONE_EACH = topology(east={"easts": {0: 1}}, west={"wests": {0: 1}})
@@ -37,6 +39,18 @@ def test_where_every_topic_passes_each_of_them_does(
 
     if routes.plain:
         assert [(route.no_produce, route.no_fetch, route.topic) for route in outcomes] == [(None, None, None)] * 3
+
+
+def test_a_topic_that_is_being_deleted_is_unknown_to_producers_and_readers() -> None:
+    deletion = Deletion(operation="delete-1", since="2026-01-01T00:00:00Z")
+    talk = Talk(snapshot(View(1, CLUSTERS, topics={"easts": Topic(name="easts", deletion=deletion)}), ONE_EACH))
+
+    talk.ask(PRODUCE, 9, produce(("easts", 0, batch())))
+    talk.ask(FETCH, 12, fetch(("easts", 0, 0)))
+    talk.wait(1.0)
+
+    assert EAST not in talk.upstream
+    assert [entry(answer)["error_code"] for answer in talk.answers()] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
 def test_a_topic_is_asked_for_where_its_user_is_bound_though_another_cluster_alone_is_known_to_hold_it() -> None:
