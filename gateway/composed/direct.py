@@ -65,13 +65,13 @@ def find_coordinator(context: Context, version: int, request: Message) -> Handle
 
 
 def _not_served(context: Context, topic: str) -> ErrorCode:
-    deleted = context.view.deleted(topic)
+    deleted = context.view.concealed(topic)
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if deleted else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _served(context: Context, topic: str, cluster: str) -> bool:
     """Whether real brokers of the cluster serve all of the topic to whoever asks."""
-    if places.document(context, topic).mapped or context.view.deleted(topic):
+    if places.document(context, topic).mapped or context.view.concealed(topic):
         return False
     return places.resolve(context, topic).cluster == cluster
 

@@ -83,7 +83,7 @@ def _all_topics(context: Context, request: Message) -> Asking[tuple[list[_Chosen
         # lost it would give its partitions away.
         if cluster.name in context.view.clusters and cluster.name not in seen.topics:
             names |= dict.fromkeys(cluster.topics)
-    there = [name for name in names if not context.view.deleted(name)]
+    there = [name for name in names if not context.view.concealed(name)]
     return [_choose(context, name, places.resolve(context, name, found).cluster, seen) for name in there], seen.racks
 
 
@@ -122,7 +122,7 @@ def _uncreated(chosen: _Chosen) -> _Chosen:
 
 def _describing(context: Context, name: str) -> Collection[str | None] | None:
     """The clusters that are to describe a topic; None of one that is in no cluster, as far as is known."""
-    if context.view.deleted(name):
+    if context.view.concealed(name):
         return ()
     if places.document(context, name).mapped:
         writers, mirror = places.document(context, name).writers, places.read_mirror(context, name)
@@ -163,7 +163,7 @@ def _see(replies: Mapping[str, Reply]) -> _Seen:
 
 
 def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubtful: bool = True) -> _Chosen:
-    if cluster is None or context.view.deleted(name):
+    if cluster is None or context.view.concealed(name):
         return _Chosen("", _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     mapped = places.document(context, name).mapped
     described = {c for c, topics in seen.topics.items() if topics.get(name, {}).get("partitions")}

@@ -31,8 +31,6 @@ SURVEY_MS = 3_000
 _MAX_WAIT_MS = 60_000
 UNBOUND = "nothing says which cluster serves this user: bind the user or set a default"
 
-DELETED = "topic {} is being deleted in all clusters"
-
 _UNTOUCHED = Topic(name="untouched")
 NO_EPOCH: Message = {"leader_epoch": -1}
 """Clients are told no leader epoch as long as they are told no topic id.
@@ -51,6 +49,13 @@ class Replica(NamedTuple):
     cluster: str
     topic: str
     partition: int
+
+
+def concealed(context: Context, topic: str) -> str:
+    """Why clients see no topic of that name (`View.concealed`), in words."""
+    if context.view.deleted(topic):
+        return f"topic {topic} is being deleted in all clusters"
+    return f"topic {topic} holds the notes of copiers, and is no topic of users"
 
 
 def masked(context: Context, cluster: str) -> bool:

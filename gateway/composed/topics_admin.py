@@ -52,7 +52,9 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
         there = {*found.get(name, ()), *context.topology.existing(name)}
         if context.view.deleted(name):
             # Admin clients ask again after it. To say that it exists would contradict METADATA.
-            return _Refused(AWAY, f"{places.DELETED.format(name)}; the name is free when that has ended")
+            return _Refused(AWAY, f"{places.concealed(context, name)}; the name is free when that has ended")
+        if context.view.concealed(name):
+            return _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, places.concealed(context, name))
         if places.document(context, name).mapped:
             return _mapped_already(context, name, there, doubtful)
         if cluster is None:
@@ -96,8 +98,6 @@ def delete_topics(context: Context, version: int, request: Message) -> Handler:
         if not _may_delete(context, name):
             return _undeleted(context, name)
         document = places.document(context, name)
-        if document.deletion is not None:
-            return _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, places.DELETED.format(name))
         if document.mapped and (mover := _mover(document)) is None:
             moved.append(name)
             return _Refused(AWAY, None)
@@ -123,7 +123,7 @@ def _may_delete(context: Context, name: str) -> bool:
 
 def _undeleted(context: Context, name: str) -> _Refused:
     """A topic that may be seen, and not deleted: controllers say first whether it is there."""
-    there = not context.view.deleted(name)
+    there = not context.view.concealed(name)
     there = there and (places.document(context, name).mapped or bool(context.topology.existing(name)))
     if not there and not places.in_doubt(context):
         return _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
@@ -250,9 +250,9 @@ def _unseen(context: Context) -> list[str]:
 
 
 def _cluster(context: Context, topic: str, mover: Fence | Crossing | None) -> str | _Refused:
-    """The cluster of a topic that is there, unless it is being moved, or deleted."""
-    if context.view.deleted(topic):
-        return _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, places.DELETED.format(topic))
+    """The cluster of a topic that is there and that clients see, unless it is being moved."""
+    if context.view.concealed(topic):
+        return _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, places.concealed(context, topic))
     if mover:
         why = f"topic {topic} is being moved by operation {mover.operation}; try again when it has ended"
         return _Refused(ErrorCode.POLICY_VIOLATION, why)

@@ -327,6 +327,7 @@ class Gateway:
         self.upstream.apply(view.clusters)
         self._catching_up.begin(self.terms.follow(view, started, changed))
         unreadable = frozenset(self.unreadable)
+        self.sightings.forget(self.snapshot.fences.deleted - standing.deleted)
         self.snapshot = Snapshot(
             view,
             self.upstream.topology,

@@ -48,6 +48,10 @@ class View:
         found = self.topics.get(topic)
         return found is not None and found.deletion is not None
 
+    def concealed(self, topic: str) -> bool:
+        """Whether clients see no topic of that name, whatever clusters have."""
+        return topic in self.copy_logs or self.deleted(topic)
+
     @property
     def masked(self) -> dict[str, str]:
         """Cluster → why it was taken out of service."""

@@ -125,7 +125,8 @@ def _masked(environment: Environment, view: View, clusters: Collection[ClusterSt
     masked = [state.cluster.name for state in clusters if state.cluster.masked is not None]
     if not masked:
         return
-    holders = holders_of({cluster: environment.store.known(KnownTopic, cluster) for cluster in view.clusters})
+    known = {cluster: environment.store.known_names(KnownTopic, cluster) for cluster in view.clusters}
+    holders = holders_of({cluster: names - view.copy_logs for cluster, names in known.items()})
     usage = environment.store.usage()
     for name in masked:
         written = affected(view, usage, name, holders).written

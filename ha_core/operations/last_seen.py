@@ -16,6 +16,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Cluster, KnownGroup, KnownTopic, MoveSet
+from ha_core.model.mirror import COPY_LOG
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.revisions import by_topic
@@ -87,9 +88,11 @@ def record_always(
 def known_topics(
     admin: Admin, at: str, before: Callable[[Collection[str]], dict[str, KnownTopic]]
 ) -> dict[str, KnownTopic]:
-    """Every topic that clients may use. One of which a leader did not answer stays as it was known `before`: an end
-    that is older than it says could be taken for all that there is."""
-    topics = [topic for topic in admin.topics(timeout_s=LOOK_S).values() if not topic.internal]
+    """Every topic that clients may use, and no copy log. One of which a leader did not answer stays as it was known
+    `before`: an end that is older than it says could be taken for all that there is."""
+    topics = [
+        topic for topic in admin.topics(timeout_s=LOOK_S).values() if not topic.internal and topic.name != COPY_LOG
+    ]
     lacking = [topic.name for topic in topics if len(topic.ends) < topic.partitions]
     found = {
         topic.name: KnownTopic(

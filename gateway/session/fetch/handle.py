@@ -47,7 +47,7 @@ def fetch(session: ConnectionState, request: Request) -> None:
         session.leave_fetch_session()
     topics = scan.topics
     for topic in topics:
-        if routes.plain or routes.topic(topic).no_fetch is not Refusal.DENIED:
+        if routes.plain or routes.topic(topic).no_fetch not in (Refusal.DENIED, Refusal.CONCEALED):
             session.notice(request, "topic", topic, "fetch")
     known = session.fetch_session
     if incremental and (known is None or known.id != scan.session_id or not known.stands(routes)):

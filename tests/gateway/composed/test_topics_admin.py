@@ -15,6 +15,7 @@ from gateway.composed.handlers import HANDLERS, Context, DeleteMoved, NeedNodes,
 from gateway.composed.metadata import metadata
 from gateway.composed.topics_admin import create_partitions, create_topics, delete_topics
 from ha_core.model import Crossing, Fence, Mirror, Topic, UserBindings
+from ha_core.model.mirror import COPY_LOG
 from ha_core.model.topic import Deletion
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.described_clusters import cluster, everything
@@ -181,37 +182,42 @@ DELETED = Topic(name="orders", deletion=Deletion(operation="delete-1", since="20
 STILL_THERE = {"orders": {0: 1}}
 
 
-def asked_of_a_deleted_topic() -> Iterator[tuple[str, str]]:
+def asked_of_a_concealed_topic(name: str, context: Context) -> Iterator[tuple[str, str]]:
     """(API, what it says of the topic, without a question to a cluster)."""
-    context = world(east=STILL_THERE, west=STILL_THERE, topics=(DELETED,))
-    partition, since = {"topic": "orders", "partitions": [{"partition": 0, "leader_epoch": 3}]}, {"timestamp": -1}
-    log = {"name": "orders", "partitions": [{"partition_index": 0, **since}]}
-    grown = [{"name": "orders", "count": 6, "assignments": None}]
-    settings = [{"resource_type": 2, "resource_name": "orders", "configuration_keys": None}]
+    epochs = {"topic": name, "partitions": [{"partition": 0, "leader_epoch": 3}]}
+    log = {"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]}
+    resource = {"resource_type": 2, "resource_name": name}
+    altered = resource | {"configs": []}
     asked: list[tuple[ApiKey, int, dict[str, Any]]] = [
-        (ApiKey.METADATA, 9, {"topics": [{"name": "orders"}], "allow_auto_topic_creation": True}),
+        (ApiKey.METADATA, 9, {"topics": [{"name": name}], "allow_auto_topic_creation": True}),
         (ApiKey.LIST_OFFSETS, 7, {"topics": [log]}),
-        (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, {"topics": [partition]}),
-        (ApiKey.DELETE_RECORDS, 2, {"topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]}),
-        (GROW, 3, {"topics": grown, "timeout_ms": 5000}),
-        (DELETE, 5, {"topic_names": ["orders"], "timeout_ms": 5000}),
-        (ApiKey.DESCRIBE_CONFIGS, 4, {"resources": settings}),
+        (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, {"topics": [epochs]}),
+        (ApiKey.DELETE_RECORDS, 2, {"topics": [{"name": name, "partitions": [{"partition_index": 0}]}]}),
+        (ApiKey.DESCRIBE_PRODUCERS, 0, {"topics": [{"name": name, "partition_indexes": [0]}]}),
+        (GROW, 3, {"topics": [{"name": name, "count": 6, "assignments": None}], "timeout_ms": 5000}),
+        (DELETE, 5, {"topic_names": [name], "timeout_ms": 5000}),
+        (ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [resource | {"configuration_keys": None}]}),
+        (ApiKey.ALTER_CONFIGS, 2, {"resources": [altered]}),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [altered]}),
     ]
     for key, version, fields in asked:
         play = NodesGranted(HANDLERS[key](context, version, requested(key, version, **fields)))
         yield key.name, str(play.encodes(key, version))
 
 
-def test_a_topic_that_is_being_deleted_is_unknown_and_no_cluster_is_asked() -> None:
-    for api, answer in asked_of_a_deleted_topic():
+@pytest.mark.parametrize("name", ["orders", COPY_LOG])
+def test_a_topic_that_is_deleted_or_a_copy_log_is_unknown_and_no_cluster_is_asked(name: str) -> None:
+    there = {name: {0: 1}}
+
+    for api, answer in asked_of_a_concealed_topic(name, world(east=there, west=there, topics=(DELETED,))):
         assert "'error_code': 3" in answer, f"{api} answers {answer}"
 
 
-def test_a_topic_that_is_being_deleted_is_in_no_list_of_all_topics() -> None:
+def test_a_topic_that_is_being_deleted_and_a_copy_log_are_in_no_list_of_all_topics() -> None:
     context = world(east={**STILL_THERE, "a": {0: 1}}, west=STILL_THERE, topics=(DELETED,))
     play = NodesGranted(metadata(context, 9, everything()))
 
-    play.answers({"east": cluster("east", orders=1, a=1), "west": cluster("west", orders=1)})
+    play.answers({"east": cluster("east", **{COPY_LOG: 1}, orders=1, a=1), "west": cluster("west", orders=1)})
 
     assert [topic["name"] for topic in play.result["topics"]] == ["a"]
 
@@ -221,6 +227,12 @@ def test_a_name_whose_topic_is_being_deleted_can_be_created_a_little_later() -> 
 
     assert outcomes(play) == [("orders", TIMED_OUT)]
     assert "is being deleted" in only_topic(play.result)["error_message"]
+
+
+def test_nobody_creates_a_copy_log() -> None:
+    play = creating(world(), COPY_LOG).answers({"east": NOTHING, "west": NOTHING})
+
+    assert outcomes(play) == [(COPY_LOG, ErrorCode.INVALID_TOPIC_EXCEPTION)]
 
 
 def test_who_creates_a_moved_topic_that_no_cluster_has_any_more_is_told_how_its_name_becomes_free() -> None:
