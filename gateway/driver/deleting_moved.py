@@ -6,9 +6,9 @@ The client has its answer when no cluster has the topic any more and this gatewa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from gateway import clock
 from gateway.composed.ask import Message
@@ -38,8 +38,15 @@ class Requests(Protocol):
 
 
 class DeletingMoved:
-    def __init__(self, store: Requests, gateway: str, view: Callable[[], View]) -> None:
-        self._store, self._gateway, self._view = store, gateway, view
+    def __init__(
+        self,
+        store: Requests,
+        gateway: str,
+        view: Callable[[], View],
+        refresh: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        """:param refresh: asks all clusters what topics they have."""
+        self._store, self._gateway, self._view, self._refresh = store, gateway, view, refresh
         self._waiting = 0
 
     async def carry_out(self, wanted: DeleteMoved) -> list[Message]:
@@ -83,4 +90,5 @@ class DeletingMoved:
                 why = f"topic {name} is not deleted in every cluster; `switchyard status --check` tells operators why"
                 return failed(_AWAY, why)
             await asyncio.sleep(LOOK_S)
+        await self._refresh()  # the client may create it anew at once
         return OK

@@ -159,7 +159,7 @@ class Gateway:
         on_platform = (lambda _user: False) if self.platform is None else self.platform.knows
         known_users = KnownUsers(config, lambda: self.snapshot, on_platform)
         self.quotas = FollowingQuotas(store, known_users, self.meters, self.audit, self.follow_quotas)
-        deletions = DeletingMoved(store, config.id, lambda: self.snapshot.view)
+        deletions = DeletingMoved(store, config.id, lambda: self.snapshot.view, self.upstream.refresh)
         self.changing = Changing(self.platform, self.quotas, deletions)
         self.composer = Composer(self.upstream, self.nodes, self.changing.carry_out)
         self.errands = Errands(self.loop)
@@ -327,7 +327,9 @@ class Gateway:
         self.upstream.apply(view.clusters)
         self._catching_up.begin(self.terms.follow(view, started, changed))
         unreadable = frozenset(self.unreadable)
-        self.sightings.forget(self.snapshot.fences.deleted - standing.deleted)
+        if gone := self.snapshot.fences.deleted - standing.deleted:
+            self.sightings.forget(gone)
+            self.upstream.refresh_soon()  # whoever creates a topic under such a name is not to be told that it exists
         self.snapshot = Snapshot(
             view,
             self.upstream.topology,

@@ -23,12 +23,16 @@ class World:
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.view = View(1, topics={"orders": MOVED})
+        self.refreshed = False
 
     def delete(self, then: Callable[[DeletionRequest], None], wait_ms: int = 5000) -> tuple[int, str | None]:
         """What its client is told. `then`: what becomes of the request."""
 
+        async def refresh() -> None:
+            self.refreshed = True
+
         async def answered() -> tuple[int, str | None]:
-            deletions = DeletingMoved(self.store, "gw-1", lambda: self.view)
+            deletions = DeletingMoved(self.store, "gw-1", lambda: self.view, refresh)
             working = asyncio.create_task(deletions.carry_out(DeleteMoved("alice", ("orders",), wait_ms)))
             for _ in range(1_000):
                 if self.store.requested_deletions():
@@ -56,6 +60,7 @@ def test_a_client_is_answered_when_its_topic_is_deleted_and_its_gateway_knows(wo
         world.store.settle_deletion("orders")
 
     assert world.delete(delete) == (OK["error_code"], None)
+    assert world.refreshed, "or its gateway would say that the topic exists when it is created at once"
 
 
 @pytest.mark.parametrize(("refused", "code"), [("asked", POLICY), ("away", TIMED_OUT)])
