@@ -68,6 +68,9 @@ class MoveRequest(Part):
     `include_followers`: as written before 2026-11."""
     unread: UnreadPolicy | None = None
     """Forced only: what readers below the cut do while the origin is away. Somebody has to say it."""
+    max_rate_records_s: int | None = Field(default=None, ge=1, le=10_000_000)
+    """Forced only: an operator's word for how many records a partition of the origin gets in a second at most. The cut
+    lies as much lower. None: as many as no leader can append."""
     force: bool = False
     """Forced only: give the origin up although it answers."""
     warn_lag_records: int = Field(default=100_000, ge=0)

@@ -93,7 +93,7 @@ def known_topics(
     topics = [
         topic for topic in admin.topics(timeout_s=LOOK_S).values() if not topic.internal and topic.name != COPY_LOG
     ]
-    lacking = [topic.name for topic in topics if len(topic.ends) < topic.partitions]
+    earlier = before([topic.name for topic in topics])
     found = {
         topic.name: KnownTopic(
             cluster=admin.cluster.name,
@@ -106,7 +106,20 @@ def known_topics(
         )
         for topic in topics
     }
-    return found | before(lacking) if lacking else found
+    lacking = {topic.name for topic in topics if len(topic.ends) < topic.partitions}
+    for name in found.keys() & earlier.keys():
+        kept = earlier[name]
+        found[name] = kept if name in lacking else found[name].changed(fastest=_fastest(kept, found[name]))
+    return found
+
+
+def _fastest(before: KnownTopic, now: KnownTopic) -> float | None:
+    """What a partition was ever seen to get in a second; of looks within one second nothing is concluded."""
+    seconds = (datetime.fromisoformat(now.at) - datetime.fromisoformat(before.at)).total_seconds()
+    if seconds < 1.0:
+        return before.fastest
+    grown = max((end - before.ends[p] for p, end in now.ends.items() if p in before.ends), default=0)
+    return max(before.fastest or 0.0, round(grown / seconds, 1))
 
 
 def known_groups(admin: Admin, at: str) -> dict[str, KnownGroup]:
@@ -215,6 +228,7 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
             ends=topic.ends,
             replication=topic.replication,
             age_s=environment.age_s(topic.at),
+            fastest=topic.fastest,
         )
         for name, topic in environment.store.known(KnownTopic, origin, moves.topics).items()
     }

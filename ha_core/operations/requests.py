@@ -106,8 +106,11 @@ def make_request(scope: Iterable[str], origin: str, target: str, **options: Any)
         request = MoveRequest(scope=entries, origin=origin, target=target, **options)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]).removesuffix("_s").replace("_", "-")
+        where = ".".join(str(part) for part in first["loc"]).replace("_", "-")
+        where = where if where == "max-rate-records-s" else where.removesuffix("-s")
         raise RefusedError(f"--{where} {first['input']!r} is not usable: {first['msg']}.") from error
+    if request.max_rate_records_s is not None and request.mode != "forced":
+        raise unchanged("--max-rate-records-s is for forced moves: a planned one reads where logs end. Leave it out.")
     if request.mode == "forced" and request.unread is None:
         raise unchanged(
             f"What do readers do that have not read all that {origin} holds? Say --unread wait "

@@ -59,6 +59,8 @@ RULES = (
     groups.groups,
     clients.versions,
     clusters.gateways,
+    cuts.holes,
+    cuts.rates,
     cuts.old_gateways,
     cuts.barriers,
     cuts.migrating,
