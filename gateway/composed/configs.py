@@ -70,6 +70,9 @@ def _by_resource(
     batches: dict[tuple[str, Target], dict[_Key, tuple[_Key, Message]]] = {}
     for resource in request["resources"]:
         key = (resource["resource_type"], resource["resource_name"])
+        if key[0] == _TOPIC and context.view.concealed(key[1]):
+            outcomes[key] = _error(*key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, places.concealed(context, key[1]))
+            continue
         place = _place(context, *key, target)
         if place is None:
             outcomes[key] = gateway(*key)

@@ -25,6 +25,7 @@ from gateway.driver.clients import Clients
 from gateway.driver.composing import Composer, Errands
 from gateway.driver.connection import ClientConnection
 from gateway.driver.copies import FollowingCopies
+from gateway.driver.deleting_moved import DeletingMoved
 from gateway.driver.drains import Drains
 from gateway.driver.handshakes import Arrived
 from gateway.driver.inquiries import Inquiries
@@ -158,7 +159,8 @@ class Gateway:
         on_platform = (lambda _user: False) if self.platform is None else self.platform.knows
         known_users = KnownUsers(config, lambda: self.snapshot, on_platform)
         self.quotas = FollowingQuotas(store, known_users, self.meters, self.audit, self.follow_quotas)
-        self.changing = Changing(self.platform, self.quotas)
+        deletions = DeletingMoved(store, config.id, lambda: self.snapshot.view, self.upstream.refresh)
+        self.changing = Changing(self.platform, self.quotas, deletions)
         self.composer = Composer(self.upstream, self.nodes, self.changing.carry_out)
         self.errands = Errands(self.loop)
         self._without_lease = leases.Waiting[ClientConnection](self.loop, ClientConnection.lease_is_back)
@@ -325,6 +327,9 @@ class Gateway:
         self.upstream.apply(view.clusters)
         self._catching_up.begin(self.terms.follow(view, started, changed))
         unreadable = frozenset(self.unreadable)
+        if gone := self.snapshot.fences.deleted - standing.deleted:
+            self.sightings.forget(gone)
+            self.upstream.refresh_soon()  # whoever creates a topic under such a name is not to be told that it exists
         self.snapshot = Snapshot(
             view,
             self.upstream.topology,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple, cast
 
@@ -82,6 +82,12 @@ class Sightings:
         use = Use(instance=instance, how=how, since=at, last=at, software=command.software)
         what = cast(Literal["topic", "group"], command.what)
         waits.setdefault(user, {})[key] = Sighting(what, command.name, use)
+
+    def forget(self, topics: Collection[str]) -> None:
+        """What was seen of topics that have been deleted: one that is created under such a name is another one."""
+        for key in [key for key in self._known if key[2] == "topic" and key[3] in topics] if topics else ():
+            del self._known[key]
+            self._bytes[key[0]] -= _USE_BYTES + len(key[1]) + len(key[3])
 
     async def keep(self) -> None:
         """Writes what is new, and a few of those that are still used, for ever."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from gateway.rights import allows
-from gateway.session import answers, exchange, rights
+from gateway.session import answers, exchange, group_offsets, rights
 from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Passed
 from gateway.session.refusal import Refusal
@@ -44,6 +44,9 @@ def group(session: ConnectionState, request: Request) -> None:
     assert route.coordinator is not None
     if request.api.use is not None:
         session.notice(request, "group", name, request.api.use)
+    if request.api_key == ApiKey.OFFSET_FETCH and group_offsets.may_be_elsewhere(session, request, name):
+        group_offsets.read(session, request, name, route, gate)
+        return
     if gate is not None:
         if route.carried is not None:
             route.carried.rename(request.api_key, gate.request)

@@ -35,6 +35,11 @@ class Refusal(Enum):
     UNREADABLE = "unreadable", "a document that decides about it cannot be read"
     DAMAGED = "damaged", "the topic's map is damaged"
     ELSEWHERE = "elsewhere", "a map or a binding leads to another cluster"
+    CONCEALED = (
+        "concealed",
+        "the topic is being deleted, or holds the notes of copiers",
+        dict.fromkeys((Route.TOPIC, Route.TRANSACTION), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    )
     NO_LEADER = "no_leader", "its leader or coordinator is not known"
     CROSSING = "crossing", "it crosses over, and neither the origin nor the target can take it yet"
     ORDER = "order", "an earlier batch of its producer comes first"

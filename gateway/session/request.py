@@ -77,6 +77,11 @@ class Request:
         """A question of the gateway itself."""
         return cls(RequestHeader(api_key, api_version, OWN_CORRELATION_ID, None, 0), _NO_BYTES, 0, 0, limits)
 
+    def asking(self, api_key: ApiKey, api_version: int) -> Request:
+        """A question that its exchange asks for it: brokers' answers are told by the correlation id of the request."""
+        header = RequestHeader(api_key, api_version, self.correlation_id, None, 0)
+        return Request(header, _NO_BYTES, 0, 0, self.limits)
+
     def forget(self) -> None:
         self.buf = _NO_BYTES
 

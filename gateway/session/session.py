@@ -113,6 +113,8 @@ class Session(ConnectionState):
         if before.view is not snapshot.view:
             self.damping.begin_anew()
             self._lift()
+            if before.fences.deleted - snapshot.fences.deleted:
+                self.seen.clear()  # a topic that is created under such a name is another one, and its use is told anew
             forget_gaps(self, before.view)
             wake_readers(self, before.view)
             groups.wake_joiners(self)

@@ -32,6 +32,8 @@ class Fences(NamedTuple):
     """Under a fence, or with a cut ahead."""
     scopes: Mapping[str, Scope] = {}
     """By operation: what it has fenced, or proposed a cut for."""
+    deleted: frozenset[str] = frozenset()
+    """Topics that are being deleted."""
 
 
 def fences(view: View) -> Fences:
@@ -40,7 +42,10 @@ def fences(view: View) -> Fences:
     topics: set[bytes] = set()
     scopes: defaultdict[str, tuple[set[bytes], ...]] = defaultdict(lambda: (set(), set(), set()))
     dead: dict[str, str | None] = {}
+    deleted: set[str] = set()
     for topic in view.topics.values():
+        if topic.deletion is not None:
+            deleted.add(topic.name)
         fence, transactions, crossing = topic.fence, topic.transaction_fence, topic.crossing
         if fence is None and transactions is None and crossing is None:
             continue
@@ -66,7 +71,7 @@ def fences(view: View) -> Fences:
         operation: Scope(frozenset(names), frozenset(members), frozenset(quiet), dead.get(operation))
         for operation, (names, members, quiet) in scopes.items()
     }
-    return Fences(frozenset(operations), frozenset(topics), by_operation)
+    return Fences(frozenset(operations), frozenset(topics), by_operation, frozenset(deleted))
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,8 @@ class Transactional:
         self.fence = self.open.fence_on(self.name, topics, self.session.snapshot.view, self.session.now)
         if self.fence is not None:
             refusal = Refusal.FENCE
+        elif self._concealed():
+            refusal = Refusal.CONCEALED
         elif self._written_elsewhere():
             # Taken in, it would get the marker of the transaction's end here: in a copy that is to stay empty until its
             # cut, or after the end of what was left.
@@ -159,6 +161,11 @@ class Transactional:
         if not any(result["partition_error_code"] for result in results):
             topics = [topic["name"].encode() for topic in self.message["topics"]]
             self.open.begun(self.name, topics, self.session.now)
+
+    def _concealed(self) -> bool:
+        """Whether it is to take in a topic that clients do not see. Its end would be written there."""
+        concealed = self.session.snapshot.view.concealed
+        return any(concealed(asked["name"]) for asked in self.message["topics"])
 
     def _written_elsewhere(self) -> bool:
         """Whether a partition has its writer in another cluster than the transaction its coordinator, or none."""

@@ -45,6 +45,15 @@ class Crossing(Part):
     """Those that cross over; empty: all that the map lists."""
 
 
+class Deletion(Part):
+    """A topic that is deleted, in one cluster after the other. Gateways answer as if it were gone everywhere."""
+
+    operation: str
+    """Newest that deletes it. Another one may go on where this one could not reach a cluster."""
+    since: str
+    """UTC, ISO 8601."""
+
+
 class Topic(Document):
     """`/topics/{name}`. A topic without this document was never moved and is passed through untouched."""
 
@@ -67,6 +76,8 @@ class Topic(Document):
     It stands before the fence, and makes way for it: behind a fence an open transaction could never end.
     """
     crossing: Crossing | None = None
+    deletion: Deletion | None = None
+    """The document has nothing else then. It goes when no cluster has the topic any more, and the name is free."""
 
     @property
     def mapped(self) -> bool:

@@ -1,5 +1,7 @@
 """The process that takes care of operations on behalf of a gateway: `python -m ha_core.operations.caretaker`.
 
+It also deletes the moved topics that clients want deleted, which no gateway does by itself.
+
 It may end in the middle of a step, which is taken up by the next one. Each line of standard output says what came of an
 operation, or that it still looks.
 """
@@ -12,7 +14,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from ha_core.operations import engine
+from ha_core.operations import engine, requested_deletions
 from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.companion import say, serve
 from ha_core.operations.environment import Environment
@@ -34,6 +36,7 @@ def take_care_always(environment: Environment, _told: dict[str, Any]) -> None:
     """Look for ever; ZooKeeper may be away for a while."""
     caretaking = Caretaking(environment)
     busy: dict[str, Future[str]] = {}
+    deleting: dict[str, Future[str]] = {}
     said_at = float("-inf")
     expires_at = time.monotonic() + FIRST_EXPIRY_S
     expiring: Future[int] | None = None
@@ -41,12 +44,18 @@ def take_care_always(environment: Environment, _told: dict[str, Any]) -> None:
         while True:
             try:
                 due = caretaking.look()
+                asked = requested_deletions.due(environment)
             except StoreError as error:
                 _log.warning("not looked: %s", error)
-                due = ()
+                due, asked = (), ()
             for name in due:
                 if name not in busy:
                     busy[name] = pool.submit(engine.attend, caretaking, name)
+            for request in asked:
+                if request.name not in deleting:
+                    deleting[request.name] = pool.submit(requested_deletions.carry_out, environment, request)
+            for name in [name for name, work in deleting.items() if work.done()]:
+                say(topic=name, outcome=_outcome(deleting.pop(name)))
             for name in [name for name, work in busy.items() if work.done()]:
                 say(operation=name, outcome=_outcome(busy.pop(name)))
             if time.monotonic() >= expires_at and expiring is None:

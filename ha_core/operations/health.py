@@ -16,6 +16,7 @@ from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.creating import QUIET_S, interrupted, quiet_s
 from ha_core.operations.crossing.ends import overdue
 from ha_core.operations.environment import Environment
+from ha_core.operations.gone_topics import gone, half_deleted, waiting
 from ha_core.operations.mirrors import mirrors_now, synced
 from ha_core.operations.reconciling import uncounted
 from ha_core.operations.registry import ClusterState
@@ -30,6 +31,7 @@ LEFT_S = 3.0
 """Whoever lives goes on with what clients wait for within so long: what nobody has taken up then is left."""
 PAUSE_S = 0.2
 MAX_SYNC_PROBLEMS = 20
+MAX_NAMED = 20
 BEHIND_S = 3.0
 """A gateway may need so long for a new revision; one that is still behind then does not follow."""
 
@@ -57,6 +59,7 @@ def problems(
         *_gateways(environment, view, gateways),
         *_operations(environment, running),
         *_topics(view, running),
+        *_ends(environment, view, running),
         *_mirrors(environment),
         *left_behind(environment),
         *_mirror_syncs(environment),
@@ -135,7 +138,8 @@ def _masked(environment: Environment, view: View, clusters: Collection[ClusterSt
     masked = [state.cluster.name for state in clusters if state.cluster.masked is not None]
     if not masked:
         return
-    holders = holders_of({cluster: environment.store.known(KnownTopic, cluster) for cluster in view.clusters})
+    known = {cluster: environment.store.known_names(KnownTopic, cluster) for cluster in view.clusters}
+    holders = holders_of({cluster: names - view.copy_logs for cluster, names in known.items()})
     usage = environment.store.usage()
     for name in masked:
         written = affected(view, usage, name, holders).written
@@ -232,6 +236,31 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
             f"cluster {cluster}",
             f"It came back with less than it held: records of {listed(sorted(names))} are missing, and readers wait.",
             "Restore them, or `switchyard origins check TOPIC --accept-loss`.",
+        )
+
+
+def _ends(environment: Environment, view: View, running: Collection[Operation]) -> Iterator[Problem]:
+    """Topics that are gone, or half deleted, and whose names are taken all the same."""
+    if names := gone(environment, view):
+        yield Problem(
+            f"topics {listed(names)}",
+            f"No cluster has {amount(len(names), 'topic')} of which a map is left: deleted past the gateways. "
+            "To clients they are unknown, and none of their names can be created.",
+            f"`switchyard topics delete {' '.join(names[:MAX_NAMED])} --reason …` forgets the maps.",
+        )
+    for name, operation, since in half_deleted(view, {one.id for one in running}):
+        yield Problem(
+            f"topic {name}",
+            f"Clients see it as deleted since {since}, and operation {operation} could not delete it in every cluster. "
+            "Its name stays taken.",
+            f"`switchyard topics delete {name} --reason …` when the clusters answer; `switchyard history {operation}` "
+            "names them.",
+        )
+    if names := waiting(environment):
+        yield Problem(
+            f"topics {listed(names)}",
+            "Clients have asked for their deletion, and nobody deletes them.",
+            "Look why no gateway takes care of operations, or say `switchyard topics delete`.",
         )
 
 

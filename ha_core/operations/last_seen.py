@@ -16,6 +16,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Cluster, KnownGroup, KnownTopic, MoveSet
+from ha_core.model.mirror import COPY_LOG
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.revisions import by_topic
@@ -87,10 +88,12 @@ def record_always(
 def known_topics(
     admin: Admin, at: str, before: Callable[[Collection[str]], dict[str, KnownTopic]]
 ) -> dict[str, KnownTopic]:
-    """Every topic that clients may use. One of which a leader did not answer stays as it was known `before`: an end
-    that is older than it says could be taken for all that there is."""
-    topics = [topic for topic in admin.topics(timeout_s=LOOK_S).values() if not topic.internal]
-    lacking = [topic.name for topic in topics if len(topic.ends) < topic.partitions]
+    """Every topic that clients may use, and no copy log. One of which a leader did not answer stays as it was known
+    `before`: an end that is older than it says could be taken for all that there is."""
+    topics = [
+        topic for topic in admin.topics(timeout_s=LOOK_S).values() if not topic.internal and topic.name != COPY_LOG
+    ]
+    earlier = before([topic.name for topic in topics])
     found = {
         topic.name: KnownTopic(
             cluster=admin.cluster.name,
@@ -103,7 +106,20 @@ def known_topics(
         )
         for topic in topics
     }
-    return found | before(lacking) if lacking else found
+    lacking = {topic.name for topic in topics if len(topic.ends) < topic.partitions}
+    for name in found.keys() & earlier.keys():
+        kept = earlier[name]
+        found[name] = kept if name in lacking else found[name].changed(fastest=_fastest(kept, found[name]))
+    return found
+
+
+def _fastest(before: KnownTopic, now: KnownTopic) -> float | None:
+    """What a partition was ever seen to get in a second; of looks within one second nothing is concluded."""
+    seconds = (datetime.fromisoformat(now.at) - datetime.fromisoformat(before.at)).total_seconds()
+    if seconds < 1.0:
+        return before.fastest
+    grown = max((end - before.ends[p] for p, end in now.ends.items() if p in before.ends), default=0)
+    return max(before.fastest or 0.0, round(grown / seconds, 1))
 
 
 def known_groups(admin: Admin, at: str) -> dict[str, KnownGroup]:
@@ -212,6 +228,7 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
             ends=topic.ends,
             replication=topic.replication,
             age_s=environment.age_s(topic.at),
+            fastest=topic.fastest,
         )
         for name, topic in environment.store.known(KnownTopic, origin, moves.topics).items()
     }

@@ -108,7 +108,7 @@ def forced_to_copy(
     :raises MoveDamagedError: the map would be wrong.
     """
     origin, target = operation.route
-    at, _ = forced_cut(live(before), found, copy.mirrored)
+    at, _ = forced_cut(live(before), found, copy.mirrored, operation.request.max_rate_records_s)
     try:
         after = switched(before, origin, target, copy.runs, at, found.target, most, whole=copy.whole)
     except ValueError as error:

@@ -77,6 +77,8 @@ class TopicFacts:
     """What its brokers demand where the topic is silent (`min.insync.replicas`)."""
     age_s: float | None = None
     """None: it was asked just now. Else the cluster does not answer, and this is what was last seen of it."""
+    fastest: float | None = None
+    """As of `KnownTopic`."""
 
     @property
     def compacted(self) -> bool:

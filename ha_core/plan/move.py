@@ -306,7 +306,7 @@ def _cut_partition(
         after = forced_to_copy(operation, where, before, found, copy, most)
         return skipping(after, request.origin) if request.unread == "skip" else after
     if request.mode == "forced":
-        at, known_end = forced_cut(current, found)
+        at, known_end = forced_cut(current, found, fastest_per_s=request.max_rate_records_s)
     elif found.origin is None:
         raise MoveDamagedError(f"{where}: a planned cut needs the log end of {request.origin}")
     else:

@@ -28,6 +28,7 @@ Code = Literal[
     "not-in-sync", "under-replicated",
     "loop", "second-writer", "third-cluster",
     "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
+    "holds-records", "read-now", "offset-hole", "rate-too-low",
     # groups
     "coordinated-in-target", "coordinated-elsewhere", "shared-group", "members-in-target", "unknown-offsets",
     "refused-offsets", "joins-again", "unknown-group-user", "topic-crosses", "beyond-copy", "not-brought-over",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Literal, NamedTuple
 
@@ -67,6 +67,24 @@ class Usages(OnTree):
             return left_out
 
         return once(self._tree, f"usage of {user!r}", write)
+
+    def forget_usage(self, topics: Collection[str]) -> None:
+        """Drop all uses of topics that do not exist any more."""
+        for usage in readable(self._tree, Usage):
+            if usage.topics.keys().isdisjoint(topics):
+                continue
+            path = paths.path_of(Usage, usage.user)
+
+            def write(path: str = path) -> None:
+                node = self._tree.get(path)
+                if node is None:
+                    return
+                old = Usage.from_bytes(node.data, path)
+                left = old.changed(topics={name: uses for name, uses in old.topics.items() if name not in topics})
+                if left != old:
+                    self._tree.write([placed(path, left.to_bytes(), node)])
+
+            once(self._tree, f"usage of {usage.user}", write)
 
     def usage(self) -> dict[str, Usage]:
         """Usage of all users by user; entries that this version cannot read are left out."""

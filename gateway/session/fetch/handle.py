@@ -47,7 +47,7 @@ def fetch(session: ConnectionState, request: Request) -> None:
         session.leave_fetch_session()
     topics = scan.topics
     for topic in topics:
-        if routes.plain or routes.topic(topic).no_fetch is not Refusal.DENIED:
+        if routes.plain or routes.topic(topic).no_fetch not in (Refusal.DENIED, Refusal.CONCEALED):
             session.notice(request, "topic", topic, "fetch")
     known = session.fetch_session
     if session.seen_again and incremental and known is not None:

@@ -60,6 +60,8 @@ RULES = (
     groups.groups,
     clients.versions,
     clusters.gateways,
+    cuts.holes,
+    cuts.rates,
     cuts.old_gateways,
     cuts.barriers,
     cuts.migrating,

@@ -148,11 +148,13 @@ class Case:
         return crossing_out(self.request, self.view.topics.get(topic))
 
     def writer(self, topic: str) -> str | None:
-        """The cluster that is written now; None: the topic exists nowhere.
+        """The cluster that is written now; None: the topic exists nowhere, or is being deleted.
 
         The origin, where anything of what is to move is written there: single partitions may be elsewhere.
         """
         request = self.request
+        if self.view.deleted(topic):
+            return None
         document = self.view.mapped(topic)
         if document is not None:
             found = written_in(request, document)

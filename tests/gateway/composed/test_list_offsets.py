@@ -123,6 +123,7 @@ def test_partitions_of_topics_that_were_never_moved_go_to_their_leaders_in_one_b
     def echo(ask: Ask) -> dict[str, Any]:
         answers = [
             {"partition_index": p["partition_index"], "offset": 5, "error_code": 74 if ask is second else 0}
+            | {"leader_epoch": 4}
             for p in only_topic(ask.message)["partitions"]
         ]
         return {"topics": [{"name": "a", "partitions": answers}]}
@@ -131,6 +132,7 @@ def test_partitions_of_topics_that_were_never_moved_go_to_their_leaders_in_one_b
 
     answered = only_topic(play.encodes(KEY, 7))["partitions"]
     assert [(p["partition_index"], p["error_code"]) for p in answered] == [(2, 0), (1, 74), (0, 0)]
+    assert {p["leader_epoch"] for p in answered} == {-1}, "no epoch is told without a topic id"
 
 
 def test_the_leader_of_a_topic_that_is_seconds_old_is_asked_for_first() -> None:

@@ -41,6 +41,25 @@ def test_a_user_who_makes_names_up_does_not_keep_what_others_use_from_being_reco
     asyncio.run(scenario())
 
 
+def test_a_use_of_a_topic_that_was_deleted_and_created_again_is_recorded_anew() -> None:
+    async def scenario() -> None:
+        written: list[str] = []
+
+        def record(_: str, uses: list[Sighting]) -> int:
+            written.extend(one.name for one in uses)
+            return 0
+
+        sightings = Sightings(record)
+        for _ in range(2):
+            for topic in ("orders", "other"):
+                sightings.saw(Saw(Identity("ann", "app"), "topic", topic, "fetch"))
+            await sightings.flush()
+            sightings.forget({"orders"})
+        assert written == ["orders", "other", "orders"]
+
+    asyncio.run(scenario())
+
+
 def test_a_use_is_written_again_when_the_client_is_another_software_and_only_then() -> None:
     async def scenario() -> None:
         written: list[str | None] = []

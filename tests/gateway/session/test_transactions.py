@@ -10,6 +10,7 @@ import pytest
 from gateway.session.commands import Compose
 from ha_core.model import Crossing, Extent, Fence, Group, Member, Topic
 from ha_core.model.extent import identity
+from ha_core.model.mirror import COPY_LOG
 from ha_core.model.producer import issued_id
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import batches
@@ -395,3 +396,12 @@ def test_no_transaction_takes_a_topic_in_whose_cut_lies_ahead() -> None:
         crossing=Crossing(operation="op-1", state="open"),
     )
     assert waits(Talk(bound("east", crossing)), "orders")
+
+
+def test_no_transaction_takes_a_copy_log_in_because_its_end_would_be_written_there() -> None:
+    talk = Talk(bound("east"), EAST_PORT)
+
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS, COPY_LOG))
+
+    assert not talk.asked(EAST)
+    assert errors(talk.answers()[0]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
