@@ -363,7 +363,9 @@ class Limits(_Section):
     max_login_bytes: Annotated[int, Field(ge=1024, le=2_147_483_647)] = 131_072
     """Of a request of a client that has not logged in yet."""
     frame_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 60_000
-    """How long the rest of a request may take; of a produce that is sent on as it comes, the next bytes of it."""
+    """How long a request may take to come."""
+    min_produce_bytes_s: Annotated[int, Field(ge=1, le=1_000_000_000)] = 16_384
+    """A produce that is sent on as it comes may take as long again as its bytes take at this rate."""
     max_elements: Annotated[int, Field(ge=1000, le=1_000_000)] = 100_000
     """Of one request: all that its lists have, together."""
     max_partitions: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000

@@ -179,7 +179,7 @@ class Clients:
             self.logins.came(connection, clock.now())
 
     def _end_idle(self, connection: ClientConnection) -> None:
-        connection.end_if_late(self._limits.frame_ms / 1000)
+        connection.end_if_late(self._limits.frame_ms / 1000, self._limits.min_produce_bytes_s)
         idle_s = clock.now() - connection.used_at
         if idle_s > self._limits.idle_ms / 1000 and connection.session.idle:
             connection.end(Cause.IDLE)

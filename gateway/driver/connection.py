@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gateway import clock
 from gateway.counts import Counts
@@ -66,6 +66,15 @@ class ConnectionHost(Protocol):
     def progressed(self, connection: ClientConnection) -> None: ...
 
 
+class _Partial(NamedTuple):
+    """A request that has begun to come (`Session.partial`), how long the gateway has waited for its rest, and when it
+    last looked."""
+
+    request: tuple[int, int]
+    waited_s: float
+    seen_at: float
+
+
 class ClientConnection:
     """Feeds one session with events and carries out its commands."""
 
@@ -85,8 +94,8 @@ class ClientConnection:
         self.came_at = clock.wall()
         self.used_at = clock.now()
         self.ended = False
-        self.partial: tuple[tuple[int, int], float] | None = None
-        """The request that has begun to come (`Session.partial`), and since when it is waited for."""
+        self.partial: _Partial | None = None
+        """The request that has begun to come."""
         self._wake: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._going_on = False
@@ -373,16 +382,28 @@ class ClientConnection:
         self._feed(self.session.hurry)
         self.host.progressed(self)
 
-    def end_if_late(self, frame_s: float) -> None:
-        """Ends it where the rest of a request has not come for so long; of one that streams, where nothing has. Time in
-        which the client is not read does not count. To be called now and then."""
-        partial, now = self.session.partial, clock.now()
-        if partial is None or self.session.paused or self._clogged():
+    def end_if_late(self, frame_s: float, min_bytes_s: float) -> None:
+        """Ends the connection where a request takes longer to come than `frame_s`; one that is sent on as it comes has
+        as long again as its bytes take at `min_bytes_s`. Time in which the client is not read does not count. To be
+        called now and then.
+
+        The time counts from the beginning of the request: measured from its last byte, a client that sends one byte
+        now and then would stay for ever in the middle of it.
+        """
+        request, now = self.session.partial, clock.now()
+        if request is None:
             self.partial = None
-        elif self.partial is None or self.partial[0] != partial:
-            self.partial = partial, now
-        elif now - self.partial[1] >= frame_s:
-            self.end(Cause.LATE, f"the rest of a request did not come within {frame_s:g} s")
+            return
+        before = self.partial
+        if before is None or before.request != request:
+            self.partial = _Partial(request, 0.0, now)
+            return
+        read = not (self.session.paused or self._clogged())
+        waited_s = before.waited_s + (now - before.seen_at if read else 0.0)
+        self.partial = _Partial(request, waited_s, now)
+        allowed_s = frame_s + request[1] / min_bytes_s
+        if waited_s >= allowed_s:
+            self.end(Cause.LATE, f"the rest of a request did not come within {allowed_s:.3g} s")
 
     def give_up(self, cluster: str) -> None:
         """An operation that takes the cluster for dead waits for what is in flight here. A client for whom that waits

@@ -86,6 +86,7 @@ def rest(session: ConnectionState, now: float) -> int:
         or session.unacknowledged
         or half.later
         or half.lane is not session.here
+        or now >= session.entry.expires_at
         or not stands(session, half.basis)
     ):
         return 0
@@ -96,7 +97,7 @@ def rest_went(session: ConnectionState, count: int, now: float) -> None:
     """So many of them did."""
     half = session.reading
     assert isinstance(half, HalfSent)
-    session.now = half.arrived_at = now
+    session.now = now
     half.missing -= count
     if not half.missing:
         session.reading = None
@@ -209,7 +210,9 @@ def _pass(
         session.only_produce = True
         pending.basis = lease.generation, revision
         if missing > 0:
-            session.reading = upstream.writing = HalfSent(upstream.lane, missing, pending, pending.basis, now)
+            session.reading = upstream.writing = HalfSent(
+                upstream.lane, missing, 4 + size, pending, flow.topics, pending.basis
+            )
     else:
         session.only_produce = False
         pending.in_session = flow.fetch_session is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from gateway.rights import allows
-from gateway.session import answers, exchange, group_offsets, rights
+from gateway.session import answers, exchange, group_offsets, rights, streaming
 from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Passed
 from gateway.session.refusal import Refusal
@@ -120,6 +120,6 @@ def node(session: ConnectionState, request: Request) -> None:
     if session.here is None:
         session.reply(request, {"error_code": 0, "results": [{"error_code": 0, "log_dir": "gateway"}]})
     elif not session.snapshot.fresh:
-        session.close(Cause.UNSUPPORTED, f"API key {request.api_key} before the gateway knows any cluster")
+        streaming.leave(session, Cause.UNSUPPORTED, f"API key {request.api_key} before the gateway knows any cluster")
     else:
         session.pass_on(Passed(request), session.here, request.frame)

@@ -21,20 +21,24 @@ class Beginning:
 
 @dataclass(slots=True, eq=False)
 class HalfSent:
-    """A request of which the beginning was sent to a broker. Its rest goes there as it comes.
+    """A produce request of which the beginning was sent to a broker. Its rest goes there as it comes.
 
     :ivar missing: bytes that the client has not sent yet: nothing else may be written to the broker before them.
+    :ivar size: bytes of the whole request.
     :ivar pending: None if it has no answer.
-    :ivar basis: what its beginning was written on.
-    :ivar arrived_at: when the last bytes of it came.
+    :ivar writes: topics that it names; None where the names did not come with the beginning.
+    :ivar basis: the lease and the revision under which its beginning was written.
+    :ivar hurried_at: when an operation was first seen to wait for its rest; None: none does.
     :ivar later: the gateway's own questions that wait for its rest.
     """
 
     lane: BrokerLane
     missing: int
+    size: int
     pending: InFlight | None
+    writes: tuple[bytes, ...] | None
     basis: Basis
-    arrived_at: float
+    hurried_at: float | None = field(default=None, init=False)
     later: list[tuple[InFlight, bytes | memoryview]] = field(default_factory=list, init=False)
 
 

@@ -38,6 +38,9 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         session.look_again()
     pos, reading = 0, session.reading
     if isinstance(reading, HalfSent):
+        # A broker judges a request when it is whole: what comes after the login has ended is not written.
+        if authentication.expired(session, ApiKey.PRODUCE):
+            return
         pos = streaming.go_on(session, reading, memoryview(buf)[:end])
     elif reading is not None:
         pos = _gather(session, reading, memoryview(buf)[:end])
@@ -84,7 +87,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         streams = header.api_key == ApiKey.PRODUCE and entry.entered and low <= header.api_version <= high
         if not (streams and stream_produce(session, request)):
             session.reading = Beginning(bytearray(request.frame), 4 + size)
-            session.hold(stop - pos)
+            _hold(session, stop - pos)
         request.forget()
         return
     if session.life.goes_on and pos < end:
@@ -94,12 +97,14 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
 def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -> int:
     frame = beginning.frame
     taken = min(beginning.size - len(frame), len(chunk))
-    if not session.hold(taken):
+    if not _hold(session, taken):
         return taken
     frame += chunk[:taken]
     if len(frame) == beginning.size:
         header = read_request_header(frame, 4, len(frame))
         assert header is not None  # as when its beginning came
+        if authentication.expired(session, header.api_key):
+            return taken
         request = Request(header, frame, 0, len(frame), session.shared.limits)
         if turns.admit(session, request) and discovery.admit(session, request):
             session.reading = None
@@ -107,6 +112,16 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
             _handle(session, request)
             request.forget()
     return taken
+
+
+def _hold(session: ConnectionState, count: int) -> bool:
+    """Keeps so many more bytes of a request that is not whole yet. False: there is no room, and the session ends."""
+    if session.hold(count):
+        return True
+    held = session.shared.held
+    why = f"with {session.held_bytes} bytes of a request {held.bytes} bytes would be held of all clients"
+    streaming.leave(session, Cause.HELD_TOO_MUCH, f"{why}, above {held.most} (limits.max_held_bytes)")
+    return False
 
 
 def _handle(session: ConnectionState, request: Request) -> None:
@@ -117,12 +132,12 @@ def _handle(session: ConnectionState, request: Request) -> None:
         return
     if api is None or api.route is Route.HIDDEN or not api.min_version <= version <= api.max_version:
         why = "is not offered by this gateway; the client did not follow the ApiVersions answer"
-        session.close(Cause.UNSUPPORTED, f"API key {key} version {version} {why}")
+        streaming.leave(session, Cause.UNSUPPORTED, f"API key {key} version {version} {why}")
         return
     if not session.entry.entered and key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         offered = ", ".join(session.shared.authentication.mechanisms)
         why = f"before authentication; configure the client for SASL (SASL_SSL, or SASL_PLAINTEXT) and one of {offered}"
-        session.close(Cause.NOT_AUTHENTICATED, f"API key {key} {why}")
+        streaming.leave(session, Cause.NOT_AUTHENTICATED, f"API key {key} {why}")
         return
     low, high = session.snapshot.offered.get(key, _NONE)
     if not low <= version <= high:

@@ -7,20 +7,23 @@ from itertools import islice
 from typing import TypeVar
 
 from gateway.rights import MAX_TOLD, Denied, Gate, allows
-from gateway.session import answers
-from gateway.session.commands import Audit, BrokerLane
+from gateway.session import answers, streaming
+from gateway.session.commands import Audit, BrokerLane, Cause
 from gateway.session.fetch.fetch_session import SESSION_ENDS, once_each
 from gateway.session.pending import Answer, Exchange, Passed, Send
+from gateway.session.reading import HalfSent
 from gateway.session.refusal import Refusal
 from gateway.session.refusing import answer_refused
 from gateway.session.request import Message, Request, text
 from gateway.session.state import ConnectionState
 from ha_core.plan.rights import Rights, Verdicts
 from ha_core.wire import APIS, ApiKey, ErrorCode
+from ha_core.wire.rights import Each
 
 K = TypeVar("K", tuple[bytes, int], tuple[str, int])
 
 (_READS,) = APIS[ApiKey.FETCH].asks.each
+(_WRITES,) = APIS[ApiKey.PRODUCE].asks.each
 
 
 def gate(session: ConnectionState, request: Request, message: Message) -> Gate | None:
@@ -67,11 +70,20 @@ def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, 
 
 
 def follow(session: ConnectionState, before: Rights | None) -> None:
-    """Other rights than a moment ago: readers that wait in what they may read no more are told to ask again."""
+    """Other rights than a moment ago: readers that wait in what they may read no more are told to ask again, and the
+    rest of a produce that the client may not write any more is not taken.
+
+    A broker judges a request when it is whole, so that its bytes may be chosen after the right was taken away.
+    """
     verdicts = session.verdicts
     if verdicts is None or session.snapshot.rights is before:
         return
-    reads = once_each(lambda topics: _reads(verdicts, topics), unseen=False)
+    half = session.reading
+    if isinstance(half, HalfSent) and not (
+        verdicts.everything if half.writes is None else _may(verdicts, _WRITES, half.writes)
+    ):
+        streaming.leave(session, Cause.RIGHT_LOST, "the right to write was taken away in the middle of a request")
+    reads = once_each(lambda topics: _may(verdicts, _READS, topics), unseen=False)
     for pending in tuple(session.queue):
         if isinstance(pending, Passed) and not reads(pending.reads):
             answers.abandon(session, pending, pending.request.answer(_none_of(pending.in_session)))
@@ -80,8 +92,8 @@ def follow(session: ConnectionState, before: Rights | None) -> None:
     session.flush()
 
 
-def _reads(verdicts: Verdicts, topics: Iterable[bytes]) -> bool:
-    return all(allows(verdicts, _READS.operation, _READS.resource, text(topic)) for topic in topics)
+def _may(verdicts: Verdicts, need: Each, topics: Iterable[bytes]) -> bool:
+    return all(allows(verdicts, need.operation, need.resource, text(topic)) for topic in topics)
 
 
 def _none_of(in_session: bool) -> Message:

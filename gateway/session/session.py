@@ -50,9 +50,9 @@ class Session(ConnectionState):
             requests.receive(self, buf, end)
         except ForeignProtocolError as error:
             self.shared.counts.foreign["plain", error.spoken.value] += 1
-            self.close(Cause.FOREIGN_PROTOCOL, str(error))
+            streaming.leave(self, Cause.FOREIGN_PROTOCOL, str(error))
         except RemoteProtocolError as error:
-            self.close(Cause.MALFORMED, str(error))
+            streaming.leave(self, Cause.MALFORMED, str(error))
         return self._decided()
 
     def receive_upstream(self, lane: BrokerLane, buf: bytearray, end: int, now: float) -> list[Command]:
@@ -154,8 +154,7 @@ class Session(ConnectionState):
         for scope in self.snapshot.fences.scopes.values():
             if scope.quiet and self.port.cluster is not None:
                 self.out += self.transactions.to_look_after(self.port.cluster, scope.quiet, now)
-        if isinstance(self.reading, HalfSent) and now - self.reading.arrived_at >= streaming.STALLED_S:
-            streaming.leave(self, Cause.STALLED, "the rest of a request did not come, and an operation waits for it")
+        streaming.hurry(self)
         return self._decided()
 
     def give_up(self, cluster: str, now: float) -> list[Command]:
@@ -205,13 +204,13 @@ class Session(ConnectionState):
 
     @property
     def partial(self) -> tuple[int, int] | None:
-        """Which request has begun to come and is not there yet, and of one that streams how much is missing. None:
-        none is, or it is not for the client to go on."""
+        """The number of the request that has begun to come and is not whole yet, and its bytes where it is sent on as
+        it comes, else 0. None: there is none, or it is not the client's turn."""
         if self.waits_for is not None or not self.life.receives:
             return None
         if isinstance(self.reading, HalfSent):
-            return self.headers_read, self.reading.missing
-        return (self.headers_read, -1) if self.reading is not None or self.carry else None
+            return self.headers_read, self.reading.size
+        return (self.headers_read, 0) if self.reading is not None or self.carry else None
 
     @property
     def idle(self) -> bool:

@@ -281,13 +281,9 @@ class ConnectionState:
         return self.unsure() or any(isinstance(pending, InFlight) and pending.changes() for pending in self.queue)
 
     def hold(self, count: int) -> bool:
-        """So many more bytes of a request that is not whole yet are kept. False: there is no room, and it ends."""
+        """Keeps so many more bytes of a request that is not whole yet. False: all clients together have no room."""
         self.held_bytes += count
-        if self.shared.held.add(count):
-            return True
-        why = f"with {self.held_bytes} bytes of a request {self.shared.held.bytes} bytes would be held of all clients"
-        self.close(Cause.HELD_TOO_MUCH, f"{why}, above {self.shared.held.most} (limits.max_held_bytes)")
-        return False
+        return self.shared.held.add(count)
 
     def let_go(self) -> None:
         """What was kept of a request is needed no more."""

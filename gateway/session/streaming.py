@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from gateway.session.commands import BrokerLane, Cause, Shut
 from gateway.session.life import Open
 from gateway.session.pending import Discarded, InFlight, concerns
-from gateway.session.reading import HalfSent
+from gateway.session.reading import Beginning, HalfSent
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import BETWEEN, Upstream
@@ -23,8 +23,9 @@ from gateway.session.vouching import stands
 from ha_core.wire import ApiKey
 
 STALLED_S = 1.0
-"""An operation waits so long for the next bytes of a request. Nothing is lost by giving it up: it is not executed, and
-the client sends it again."""
+"""An operation waits so long for the rest of a request, however many bytes of it still come: a client that sends a byte
+at a time would hold a fence up for ever. Nothing is lost by giving it up: it is not executed, and the client sends it
+again."""
 
 
 def go_on(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
@@ -34,7 +35,6 @@ def go_on(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
         return 0
     taken = min(half.missing, len(chunk))
     half.missing -= taken
-    half.arrived_at = session.now
     upstream = session.send(half.lane, chunk[:taken])
     if not half.missing:
         session.reading = None
@@ -43,6 +43,24 @@ def go_on(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
             session.forward(pending, half.lane, frame)
         probe(session)
     return taken
+
+
+def hurry(session: ConnectionState) -> None:
+    """An operation waits: a half-sent request that holds it up is given up `STALLED_S` after the first such call."""
+    half = session.reading
+    if not isinstance(half, HalfSent) or not any(
+        _holds_back(session, half, scope.topics) for scope in session.snapshot.fences.scopes.values()
+    ):
+        return
+    if half.hurried_at is None:
+        half.hurried_at = session.now
+    elif session.now - half.hurried_at >= STALLED_S:
+        leave(session, Cause.STALLED, "the rest of a request did not come in time, and an operation waits for it")
+
+
+def _holds_back(session: ConnectionState, half: HalfSent, topics: frozenset[bytes]) -> bool:
+    older = half.basis[1] < session.snapshot.view.revision
+    return older and (bool(topics) if half.writes is None else not topics.isdisjoint(half.writes))
 
 
 def forward(session: ConnectionState, pending: InFlight, frames: Mapping[BrokerLane, bytes | memoryview]) -> None:
@@ -96,6 +114,9 @@ def leave(session: ConnectionState, cause: Cause, detail: str = "") -> None:
     """
     if isinstance(session.life, Open):
         session.life = session.life.leave(cause, detail)
+        if isinstance(session.reading, Beginning):
+            session.reading = None
+            session.let_go()
         give_up_rest(session)
 
 

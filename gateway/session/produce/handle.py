@@ -90,7 +90,8 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
         pending = _write(verdict, scan)
     else:
         return False
-    half = session.reading = HalfSent(session.broker, request.missing, pending, basis(session), session.now)
+    size, writes = len(request.frame) + request.missing, tuple(topics) if scan.complete else None
+    half = session.reading = HalfSent(session.broker, request.missing, size, pending, writes, basis(session))
     session.upstreams[session.broker].begin(half)
     return True
 

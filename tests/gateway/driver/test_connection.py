@@ -15,7 +15,7 @@ from gateway.session.commands import Cause
 from gateway.session.life import Open, Over
 from gateway.session.session import Session
 from gateway.session.streaming import STALLED_S
-from ha_core.model import Fence
+from ha_core.model import Fence, Topic
 from ha_core.wire import encode, encode_request, encode_response
 from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request
 from tests.gateway.session.batch import batch
@@ -74,6 +74,7 @@ async def test_a_client_that_stalls_in_the_middle_of_a_request_gets_its_answers_
     host.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
     await host.until(lambda: host.connection.session.reading is not None)
     # When an operation waits for it longer than for a moment
+    host.snapshot = state(Topic(name="orders", fence=Fence(operation="op")), revision=2)
     host.connection.hurry()
     assert isinstance(host.connection.session.life, Open)
     with patch.object(clock, "now", return_value=clock.now() + STALLED_S):

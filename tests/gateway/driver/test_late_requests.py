@@ -14,17 +14,17 @@ from gateway.driver.gateway import Gateway
 from gateway.session.commands import Cause
 from ha_core.wire import encode, encode_request
 from stack.memory_store import MemoryStore
-from tests.gateway.driver.loopback import Loopback, played
+from tests.gateway.driver.loopback import Loopback, played, request
 from tests.kit.own_gateway import free_port
 
 METADATA = encode_request(3, 4, 1, "app", encode(3, 4, "request", {"topics": []}))
 FRAME_S = 0.2
 
 
-async def looks(host: Loopback, seconds: float, frame_s: float = FRAME_S) -> None:
+async def looks(host: Loopback, seconds: float, frame_s: float = FRAME_S, min_bytes_s: float = 1e9) -> None:
     for _ in range(int(seconds / 0.05)):
         await asyncio.sleep(0.05)
-        host.connection.end_if_late(frame_s)
+        host.connection.end_if_late(frame_s, min_bytes_s)
 
 
 @played
@@ -43,6 +43,27 @@ async def test_one_that_comes_byte_by_byte_has_no_more_time(host: Loopback) -> N
         await looks(host, 0.05)
         if host.causes:
             break
+    assert host.causes == [Cause.LATE]
+
+
+@played
+async def test_a_produce_that_is_sent_on_byte_by_byte_has_the_time_of_its_size(host: Loopback) -> None:
+    # Given the beginning of a produce of 100 kB
+    produce = request(1, payload=b"y" * 100_000)
+    host.sock.sendall(produce[:50_000])
+    await host.until(lambda: host.connection.session.reading is not None)
+
+    async def trickle(seconds: float) -> None:
+        for at in range(50_000, 50_000 + int(seconds / 0.05)):
+            host.sock.sendall(produce[at : at + 1])
+            await looks(host, 0.05, frame_s=0.0, min_bytes_s=250_000)
+            if host.causes:
+                break
+
+    # Then 0.4 s are enough for all of it at 250 kB/s, and its client has no more
+    await trickle(0.2)
+    assert host.causes == []
+    await trickle(0.8)
     assert host.causes == [Cause.LATE]
 
 

@@ -10,17 +10,19 @@ import pytest
 from gateway.authenticating.accounts import KnownAccounts
 from gateway.authenticating.users import accounts
 from gateway.session.brake import MAX_KNOWN, Brake, network
-from gateway.session.commands import Cause, Judge
+from gateway.session.commands import Cause, Compose, Judge
 from gateway.session.reading import Verdict as Waits
 from gateway.session.shared import Authentication
 from ha_core.operations.user_entries import entry
-from ha_core.wire import ErrorCode
+from ha_core.wire import ErrorCode, encode, encode_request
 from ha_core.wire.sasl import MECHANISMS, PLAIN, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER, initial
 from ha_core.wire.sasl_plain import plain_token
 from ha_core.wire.sasl_scram import HASHES, SCRAM_SHA_256, SCRAM_SHA_512
 from ha_core.wire.sasl_steps import Exchange, Verdict
-from tests.gateway.session.talk import PHANTOMS, Talk
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import LARGE, PRODUCE, produce, state
+from tests.gateway.session.talk import EAST, PHANTOMS, Talk
 
 HANDSHAKE, METADATA, AUTHENTICATE = 17, 3, 36
 FAILED = ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -252,6 +254,32 @@ def test_whoever_does_not_authenticate_anew_in_time_is_closed_at_the_next_reques
     talk.ask(18, 0, {})
     # Then the second has no answer
     assert talk.answers() == []
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.SESSION_EXPIRED
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["held until it is whole", "sent on as it comes"])
+def test_a_request_that_is_whole_only_after_the_login_has_ended_is_not_executed(streams: bool) -> None:
+    # Given a login that is good for a minute, and a request of which a part came in time
+    talk = talking(60.0)
+    talk.follow(state())
+    lifetime(talk, 2)
+    talk.answers()
+    if streams:
+        body = encode(PRODUCE, 9, "request", produce(("orders", 0, batch(payload=LARGE))))
+        data = encode_request(PRODUCE, 9, 9, "app", body)
+    else:
+        data = encode_request(19, 5, 9, "app", encode(19, 5, "request", {"topics": [], "timeout_ms": 1000}))
+    middle = len(data) // 2
+    talk.send(data[:middle])
+    sent = bytes(talk.upstream.get(EAST, b""))
+    assert bool(sent) is streams
+    # When the rest comes after its end
+    talk.now += 61.0
+    talk.send(data[middle:])
+    # Then nobody gets it
+    assert bytes(talk.upstream.get(EAST, b"")) == sent
+    assert not any(isinstance(command, Compose) for command in talk.others)
     assert talk.closed is not None
     assert talk.closed.cause is Cause.SESSION_EXPIRED
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from gateway.rights import Denied
-from gateway.session.commands import Audit, Compose, Saw
+from gateway.session.commands import Audit, Cause, Compose, Saw
 from gateway.session.fetch.fetch_session import SESSION_ENDS
+from gateway.session.life import Leaving, Over
 from gateway.session.pending import Passed, Ready
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Fence, Group, Topic, UserBindings
@@ -18,7 +19,18 @@ from ha_core.model.access import AccessRule, User, access_rule
 from ha_core.plan.rights import Rights
 from ha_core.wire import ApiKey, ErrorCode
 from tests.gateway.session.batch import batch
-from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, half, moved, produce, produced, state
+from tests.gateway.session.messages import (
+    FETCH,
+    LARGE,
+    PRODUCE,
+    fetch,
+    fetched,
+    half,
+    moved,
+    produce,
+    produced,
+    state,
+)
 from tests.gateway.session.talk import EAST, Talk
 
 TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -49,6 +61,33 @@ def audited(talk: Talk) -> list[Denied]:
 
 
 # -- produce ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("acks", [0, -1])
+@pytest.mark.parametrize("fast", [False, True])
+def test_the_rest_of_a_produce_is_not_written_after_its_right_was_taken_away(acks: int, fast: bool) -> None:
+    # Given a client in the middle of a produce
+    talk = Talk(ruled(WRITES), fast=fast)
+    if fast:  # one that goes the way of the one before
+        talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
+        talk.answer(EAST, talk.asked(EAST)[0], produced(("other", 0, 0, 0)))
+    rest = half(talk, ("other", 0, batch(payload=LARGE)), acks=acks)
+    sent = bytes(talk.upstream[EAST])
+    # When its right is taken away
+    talk.follow(ruled(known=state(revision=2)))
+    # Then the broker gets no byte that was chosen after that
+    talk.send(rest)
+    assert talk.upstream[EAST] == sent
+    assert isinstance(talk.session.life, Leaving | Over)
+    assert talk.session.life.cause is Cause.RIGHT_LOST
+
+
+def test_the_rest_of_a_produce_goes_on_where_other_rights_changed() -> None:
+    talk = Talk(ruled(WRITES))
+    rest = half(talk, ("other", 0, batch(payload=LARGE)), acks=-1)
+    talk.follow(ruled(WRITES, READS, known=state(revision=2)))
+    talk.send(rest)
+    assert [request.topics for request in talk.asked(EAST)] == [["other"]]
 
 
 def test_a_denied_topic_of_a_produce_has_its_error_and_the_rest_is_written() -> None:

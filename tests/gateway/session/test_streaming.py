@@ -185,6 +185,8 @@ def test_a_request_whose_rest_does_not_come_is_given_up_when_an_operation_waits_
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     (before,) = talk.asked(EAST)
     rest = half(talk, ("orders", 0, batch(payload=LARGE)), acks=-1)
+    talk.follow(state(FENCED, revision=2))
+    talk.take(talk.session.hurry(talk.now))
     talk.take(talk.session.hurry(talk.now + STALLED_S / 2))
     assert isinstance(talk.session.life, Open)
     # When an operation has waited for it for a while
@@ -200,6 +202,67 @@ def test_a_request_whose_rest_does_not_come_is_given_up_when_an_operation_waits_
     assert talk.closed is not None
     assert talk.closed.cause is Cause.STALLED
     assert not talk.session.holds_back(*SCOPE)
+
+
+@pytest.mark.parametrize("acks", [0, -1])
+def test_bytes_that_trickle_in_buy_a_half_sent_request_no_time_at_a_fence(acks: int) -> None:
+    # Given a client that is in the middle of a request when its topic is fenced
+    talk = Talk(state())
+    rest = half(talk, ("orders", 0, batch(payload=LARGE)), acks=acks)
+    talk.follow(state(FENCED, revision=2))
+    # When it goes on with a byte at a time
+    for at in range(5):
+        assert Shut(EAST) not in talk.others
+        talk.now += STALLED_S / 4
+        talk.send(rest[at : at + 1])
+        talk.take(talk.session.hurry(talk.now))
+    # Then the fence waits no longer for it than for one that sends nothing
+    assert Shut(EAST) in talk.others
+    if acks == 0:
+        talk.lose(EAST)  # the broker has read all that came before the end, and ends the connection
+    assert not talk.session.holds_back(*SCOPE)
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.STALLED
+
+
+def test_a_half_sent_request_for_another_topic_is_left_alone_at_a_fence() -> None:
+    talk = Talk(state())
+    rest = half(talk, ("other", 0, batch(payload=LARGE)), acks=-1)
+    talk.follow(state(FENCED, revision=2))
+    talk.take(talk.session.hurry(talk.now))
+    talk.take(talk.session.hurry(talk.now + STALLED_S))
+    talk.send(rest)
+    assert [request.topics for request in talk.asked(EAST)] == [["other"]]
+    assert talk.closed is None
+
+
+def test_answers_that_are_owed_are_given_before_a_connection_ends_for_a_later_request() -> None:
+    # Given a produce, and behind it in the same packet a request that no gateway offers
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    unknown = (10).to_bytes(4, "big") + (999).to_bytes(2, "big") + bytes(8)
+    for later in (unknown, (3).to_bytes(4, "big") + bytes(3)):
+        talk.send(later)
+    assert talk.closed is None
+    # When the broker has written it
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, produced(("orders", 0, 0, 5)))
+    # Then its producer hears of it first: a plain one would write it a second time
+    assert entry(talk.answers()[0])["base_offset"] == 5
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.UNSUPPORTED
+
+
+@pytest.mark.parametrize("frame_bytes", [b"\x00\x00\x00\x03abc", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff"])
+def test_a_malformed_frame_does_not_take_the_answers_before_it_along(frame_bytes: bytes) -> None:
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.send(frame_bytes)
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, produced(("orders", 0, 0, 5)))
+    assert entry(talk.answers()[0])["base_offset"] == 5
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.MALFORMED
 
 
 def test_a_session_that_is_to_end_takes_no_more_and_answers_what_is_in_flight() -> None:
