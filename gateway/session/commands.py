@@ -110,6 +110,13 @@ class Refresh(NamedTuple):
     """What was known of a cluster's leaders did not hold: ask anew soon."""
 
 
+class FindLeaders(NamedTuple):
+    """Who leads these topics in the cluster is not known, and no client will ask for it: ask the cluster."""
+
+    cluster: str
+    topics: frozenset[str]
+
+
 class Inquire(NamedTuple):
     """Which producers does the cluster know in this partition? What it says goes to `Terms.opened`."""
 
@@ -190,6 +197,6 @@ class Close(NamedTuple):
 
 Inquiry = Inquire | LookUp | LookFor | LookAfter
 """To clusters, about what all sessions share."""
-Wish = Compose | Judge | AwaitLease | Delays | NotServed | Saw | Audit | Refresh | Inquiry
+Wish = Compose | Judge | AwaitLease | Delays | NotServed | Saw | Audit | Refresh | FindLeaders | Inquiry
 """What the gateway around a connection does; all else the connection does itself."""
 Command = ToClient | ToUpstream | Shut | Drop | Wake | Close | Wish

@@ -212,7 +212,7 @@ def _pass(
             session.reading = upstream.writing = HalfSent(upstream.lane, missing, pending, pending.basis, now)
     else:
         session.only_produce = False
-        pending.in_session = flow.fetch_session is not None
+        pending.in_session, pending.waits_ms = flow.fetch_session is not None, flow.waits_ms
         if flow.begins is not None:
             begun = change.session if type(change) is PatchedFetch else None
             session.leave_fetch_session()

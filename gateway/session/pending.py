@@ -179,6 +179,7 @@ class Passed(InFlight):
 
     :ivar reads: topics that a fetch waits for, as far as it names them.
     :ivar in_session: whether the fetch belongs to a fetch session (KIP-227).
+    :ivar waits_ms: how long a fetch lets its broker wait for records.
     """
 
     outcome = "passed"
@@ -189,6 +190,7 @@ class Passed(InFlight):
 
     reads: Sequence[bytes] = ()
     in_session: bool = False
+    waits_ms: int = 0
 
     def answered(self, frame: bytearray) -> bytearray:
         """Its whole answer, as the client gets it."""
