@@ -23,6 +23,7 @@ from stack.history.events import Delivered
 from stack.history.evidence import cuts_ahead, cuts_of, dump_topic
 from stack.history.headers import between_batches
 from stack.history.history import Cut, Fault, History, LogDump, Values
+from stack.placing import client_id_at
 
 ZOOKEEPER_ROOT = "/switchyard"
 
@@ -72,6 +73,8 @@ class Run:
         self.clients: list[Client] = []
         self.faults: list[Fault] = []
         self.moves: list[Move] = []
+        self.crossings: list[Move] = []
+        """During which no reader may stand still."""
         self.user = user
         self._cluster = cluster
 
@@ -81,14 +84,26 @@ class Run:
             return bootstrap(self.stack, self._cluster)
         return self.stack.bootstrap
 
-    def start(self, kind: str, client: str, topic: str, **options: Any) -> Client:
-        """Start a client; `options` are the fields of stack.clients.options.Options."""
+    def start(self, kind: str, client: str, topic: str, *, at: str | None = None, **options: Any) -> Client:
+        """Start a client; `options` are the fields of stack.clients.options.Options.
+
+        :param at: the gateway to which its name leads it, where the run has a user.
+        """
         options.setdefault("bootstrap", self.bootstrap)
         if self.user:
-            options.setdefault("client_id", f"HA#{self.user}#{topic}")
+            client_id = f"HA#{self.user}#{topic}"
+            gateways = [gateway["id"] for gateway in self.stack.gateways]
+            options.setdefault("client_id", client_id if at is None else client_id_at(at, gateways, client_id))
         started = Client.start(kind, directory=self.directory, client=client, topic=topic, **options)
         self.clients.append(started)
         return started
+
+    @contextlib.contextmanager
+    def crossing(self) -> Iterator[None]:
+        """A topic crosses over inside, and its readers must not notice."""
+        begun = time.time()
+        yield
+        self.crossings.append(Move(begun, time.time()))
 
     @contextlib.contextmanager
     def fault(self, what: str, settle_s: float = 1.0) -> Iterator[None]:
@@ -183,7 +198,8 @@ class Run:
 
     def verdict(self, *topics: str, complete: Collection[str] = (), redelivery: Redelivery = "uncommitted") -> Result:
         """Check everything; `complete` are the groups that read all of their topics."""
-        return check(self.history(*topics), complete_readers=complete, redelivery=redelivery)
+        history, crossings = self.history(*topics), () if self.faults else tuple(self.crossings)
+        return check(history, complete_readers=complete, redelivery=redelivery, crossings=crossings)
 
 
 class CommandFailedError(Exception):
