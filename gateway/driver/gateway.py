@@ -58,6 +58,7 @@ from gateway.session.commands import (
     Refresh,
     Saw,
     Wish,
+    Work,
 )
 from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
@@ -466,6 +467,8 @@ class Gateway:
         match wish:
             case Compose():
                 self.errands.begin(connection, self._compose(connection, wish), APIS[wish.api_key].changes)
+            case Work():
+                self.errands.begin(connection, self._work(connection, wish), False)
             case Judge(question):
                 self.judges.ask(connection, question)
             case AwaitLease():
@@ -513,6 +516,18 @@ class Gateway:
             _log.exception("API key %d version %d could not be answered", command.api_key, command.api_version)
         self.counts.composed.labels(api_label(command.api_key)).observe(clock.now() - started)
         connection.answered(command.token, body)
+
+    async def _work(self, connection: ClientConnection, command: Work) -> None:
+        user = connection.session.entry.user or ANONYMOUS
+        try:
+            done = await self.composer.beside(user, command.work)
+        except RemoteProtocolError as error:
+            connection.end(command.cause, str(error))
+        except Exception:
+            _log.exception("a long request of %r could not be worked on", connection.session)
+            connection.end(Cause.FAULT)
+        else:
+            connection.worked(command.token, done)
 
     def _context(self, connection: ClientConnection, command: Compose) -> Context:
         port = connection.session.port

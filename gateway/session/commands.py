@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -61,6 +61,15 @@ class Judge(NamedTuple):
     """Find out of a claim what takes long; the answer goes to `Session.judged`."""
 
     question: Question
+
+
+class Work(NamedTuple):
+    """Do this beside the event loop; what it returns goes to `Session.worked`."""
+
+    token: Hashable
+    work: Callable[[], Any]
+    cause: Cause
+    """With which the session ends where the bytes are not what they should be."""
 
 
 class AwaitLease(NamedTuple):
@@ -197,6 +206,6 @@ class Close(NamedTuple):
 
 Inquiry = Inquire | LookUp | LookFor | LookAfter
 """To clusters, about what all sessions share."""
-Wish = Compose | Judge | AwaitLease | Delays | NotServed | Saw | Audit | Refresh | FindLeaders | Inquiry
+Wish = Compose | Work | Judge | AwaitLease | Delays | NotServed | Saw | Audit | Refresh | FindLeaders | Inquiry
 """What the gateway around a connection does; all else the connection does itself."""
 Command = ToClient | ToUpstream | Shut | Drop | Wake | Close | Wish

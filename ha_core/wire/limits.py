@@ -10,13 +10,11 @@ from ha_core.wire.errors import LocalProtocolError
 class Limits:
     """Sizes in bytes, counts in elements. Every field must be positive (`LocalProtocolError` otherwise).
 
-    max_array bounds one array, max_elements all arrays of one message together: nested arrays of tiny elements would
-    otherwise turn each byte of a frame into some hundred bytes of objects. The size defaults are the brokers' own
-    (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch. max_login_bytes
-    bounds a request of somebody who has not logged in yet. max_partitions bounds the topics and the partitions of one
-    produce, twice as much both together of one fetch, and max_inline all elements of another request that is read while
-    everybody else waits: a request of 8 MB that names a million partitions takes as long as a lease.
-    """
+        max_array bounds one array, max_elements all arrays of one message together: nested arrays of tiny elements would
+        otherwise turn each byte of a frame into some hundred bytes of objects. The size defaults are the brokers' own
+        (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch. max_login_bytes
+        bounds a request of somebody who has not logged in yet. max_partitions bounds the topics and the partitions of one
+    bounds a request of somebody who has not logged in yet."""
 
     max_request_bytes: int = 104_857_600
     max_response_bytes: int = 268_435_456
@@ -38,7 +36,17 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
+FEW = 400
+"""Elements that take some milliseconds to be read, judged and answered."""
+
+
+@lru_cache(maxsize=16)
+def few(limits: Limits) -> Limits:
+    """The bounds of a message that is gone through on an event loop."""
+    return replace(limits, max_elements=min(limits.max_elements, FEW))
+
+
 @lru_cache(maxsize=16)
 def inline(limits: Limits) -> Limits:
-    """The bounds of a message that is decoded while everybody else waits."""
+    """The bounds of a message that is decoded by the thread beside an event loop, which others wait for."""
     return replace(limits, max_elements=min(limits.max_elements, limits.max_inline))
