@@ -10,11 +10,13 @@ from ha_core.wire.errors import LocalProtocolError
 class Limits:
     """Sizes in bytes, counts in elements. Every field must be positive (`LocalProtocolError` otherwise).
 
-        max_array bounds one array, max_elements all arrays of one message together: nested arrays of tiny elements would
-        otherwise turn each byte of a frame into some hundred bytes of objects. The size defaults are the brokers' own
-        (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch. max_login_bytes
-        bounds a request of somebody who has not logged in yet. max_partitions bounds the topics and the partitions of one
-    bounds a request of somebody who has not logged in yet."""
+    max_array bounds one array, max_elements all arrays of one message together: nested arrays of tiny elements would
+    otherwise turn each byte of a frame into some hundred bytes of objects. The size defaults are the brokers' own
+    (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch. max_login_bytes
+    bounds a request of somebody who has not logged in yet. max_partitions bounds the topics and the partitions of one
+    produce, twice as much both together of one fetch, and max_inline all elements of another request: the thread beside
+    the event loop, for which others wait, takes as long as a lease for 8 MB that name a million partitions.
+    """
 
     max_request_bytes: int = 104_857_600
     max_response_bytes: int = 268_435_456

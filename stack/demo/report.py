@@ -268,8 +268,8 @@ def _show_migration(console: Console, migration: Migration) -> None:
     stood = _table("consumer", "partition", "longest standstill before", "while crossing over")
     for one in migration.standstills:
         long = one.moving_ms > migration.standstill_bound_ms
-        row = (one.reader, str(one.partition), f"{one.usual_ms:.0f} ms", f"{one.moving_ms:.0f} ms")
-        stood.add_row(*(Text(cell, style="bold red" if long else "") for cell in row))
+        cells = (one.reader, str(one.partition), f"{one.usual_ms:.0f} ms", f"{one.moving_ms:.0f} ms")
+        stood.add_row(*(Text(cell, style="bold red" if long else "") for cell in cells))
     console.print(stood)
     console.print()
     reader = migration.reader

@@ -84,19 +84,18 @@ class Run:
             return bootstrap(self.stack, self._cluster)
         return self.stack.bootstrap
 
-    def start(self, kind: str, client: str, topic: str, *, at: str | None = None, **options: Any) -> Client:
-        """Start a client; `options` are the fields of stack.clients.options.Options.
-
-        :param at: the gateway to which its name leads it, where the run has a user.
-        """
+    def start(self, kind: str, client: str, topic: str, **options: Any) -> Client:
+        """Start a client; `options` are the fields of stack.clients.options.Options."""
         options.setdefault("bootstrap", self.bootstrap)
         if self.user:
-            client_id = f"HA#{self.user}#{topic}"
-            gateways = [gateway["id"] for gateway in self.stack.gateways]
-            options.setdefault("client_id", client_id if at is None else client_id_at(at, gateways, client_id))
+            options.setdefault("client_id", f"HA#{self.user}#{topic}")
         started = Client.start(kind, directory=self.directory, client=client, topic=topic, **options)
         self.clients.append(started)
         return started
+
+    def client_id_at(self, gateway: str, topic: str) -> str:
+        """A client id of the run's user that leads its client to this gateway."""
+        return client_id_at(gateway, [one["id"] for one in self.stack.gateways], f"HA#{self.user}#{topic}")
 
     @contextlib.contextmanager
     def crossing(self) -> Iterator[None]:

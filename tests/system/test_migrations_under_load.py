@@ -32,15 +32,14 @@ def test_topics_cross_over_and_back_under_load(run: Run, stack: Stack, name: str
     # Given producers and consumers of every kind at work, of which half the consumers are at a gateway that hears of
     # no write to the topic
     lonely, busy = (gateway["id"] for gateway in stack.gateways)
+    at = {gateway: run.client_id_at(gateway, name) for gateway in (lonely, busy)}
     consumers = [
-        run.start(kind, f"r-{where}-{kind}", name, at=where, group=f"{name}-{where}-{kind}")
+        run.start(kind, f"r-{where}-{kind}", name, client_id=client_id, group=f"{name}-{where}-{kind}")
         for kind in CONSUMERS
-        for where in (lonely, busy)
+        for where, client_id in at.items()
     ]
     producers = [
-        run.start(
-            options["kind"], client, name, at=busy, rate=RATE, **{k: v for k, v in options.items() if k != "kind"}
-        )
+        run.start(client=client, topic=name, client_id=at[busy], rate=RATE, **options)
         for client, options in PRODUCERS.items()
     ]
     for producer in producers:
