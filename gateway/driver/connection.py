@@ -364,6 +364,9 @@ class ClientConnection:
     def answered(self, token: Hashable, body: dict[str, Any] | bytes | None) -> None:
         self._feed(self.session.answered, token, body)
 
+    def worked(self, token: Hashable, result: Any) -> None:
+        self._feed(self.session.worked, token, result)
+
     def judged(self, reply: Reply) -> None:
         self._feed(self.session.judged, reply)
         self._look_who()

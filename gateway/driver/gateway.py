@@ -41,6 +41,7 @@ from gateway.driver.settings import FollowingSettings
 from gateway.driver.shares import Sharing
 from gateway.driver.sightings import Sightings
 from gateway.driver.splicing import Pipe
+from gateway.driver.targets import Targets, leaderless_targets
 from gateway.nodes import NodeBook, gateway_key
 from gateway.quotas.charges import Meters
 from gateway.quotas.sharing import Shares
@@ -52,11 +53,13 @@ from gateway.session.commands import (
     Cause,
     Compose,
     Delays,
+    FindLeaders,
     Judge,
     NotServed,
     Refresh,
     Saw,
     Wish,
+    Work,
 )
 from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
@@ -172,6 +175,7 @@ class Gateway:
         self.members = Membership(config, store, self.sightings, self._record)
         self.sharing = Sharing(config.id, store, self.meters, shares, lambda: len(self.members.peers), self._limited)
         self.drains = Drains(self.loop, self.members.report)
+        self.targets = Targets(self.upstream, self.members.report)
         users = None if self.platform is None else self.platform.accounts
         accounts, self.jwks = known_accounts(config.authentication, None if users is None else users.find)
         self.judges = Judges(self.loop, accounts)
@@ -269,6 +273,7 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._tasks, self.errands.close(), return_exceptions=True)
         self.members.close()
+        self.targets.close()
         self.judges.close()
         self.changing.close()
         if self.platform is not None:
@@ -314,7 +319,9 @@ class Gateway:
     def _viewed(self, view: View, _: frozenset[str]) -> None:
         """In the follower's thread: what goes through all topics is done here, the loop is told what was found."""
         before, self._viewed_last = self._viewed_last, view
-        self.loop.call_soon_threadsafe(self._follow, view, fences(view), changed_topics(before, view))
+        changed = changed_topics(before, view)
+        leaderless = leaderless_targets(view, self.snapshot.topology, changed)
+        self.loop.call_soon_threadsafe(self._follow, view, fences(view), changed, leaderless)
 
     def _zookeeper(self, state: State) -> None:
         _log.info("ZooKeeper: %s", state)
@@ -322,7 +329,9 @@ class Gateway:
             # Another session is another gateway: others may have gone on already.
             self.loop.call_soon_threadsafe(self.lease.revoke)
 
-    def _follow(self, view: View, standing: Fences, changed: Sequence[str]) -> None:
+    def _follow(
+        self, view: View, standing: Fences, changed: Sequence[str], leaderless: Mapping[str, Sequence[str]]
+    ) -> None:
         started = clock.now()
         self.upstream.apply(view.clusters)
         self._catching_up.begin(self.terms.follow(view, started, changed))
@@ -342,6 +351,7 @@ class Gateway:
         )
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.begin(self.clients.open)
+        self.targets.follow(view.revision, leaderless)
         self.members.report()
         self._loaded.set()
         _log.debug("revision %d in %.1f ms", view.revision, (clock.now() - started) * 1000)
@@ -411,7 +421,7 @@ class Gateway:
             node_id=own.node_id,
             version=self.version,
             zone=config.zone,
-            revision=self.snapshot.view.revision,
+            revision=self.targets.served(self.snapshot.view.revision),
             drained=self.drains.drained,
             crossings=True,
             records_facts=self.members.recorder.able,
@@ -462,6 +472,8 @@ class Gateway:
         match wish:
             case Compose():
                 self.errands.begin(connection, self._compose(connection, wish), APIS[wish.api_key].changes)
+            case Work():
+                self.errands.begin(connection, self._work(connection, wish), False)
             case Judge(question):
                 self.judges.ask(connection, question, connection.session.address)
             case AwaitLease():
@@ -480,6 +492,8 @@ class Gateway:
                 self._audit(connection, wish.api_key, wish.denied)
             case Refresh():
                 self.upstream.refresh_soon()
+            case FindLeaders(cluster, topics):
+                self.upstream.find_leaders_soon(cluster, topics)
             case _:
                 self.inquiries.ask(wish)
 
@@ -507,6 +521,18 @@ class Gateway:
             _log.exception("API key %d version %d could not be answered", command.api_key, command.api_version)
         self.counts.composed.labels(api_label(command.api_key)).observe(clock.now() - started)
         connection.answered(command.token, body)
+
+    async def _work(self, connection: ClientConnection, command: Work) -> None:
+        user = connection.session.entry.user or ANONYMOUS
+        try:
+            done = await self.composer.beside(user, command.work)
+        except RemoteProtocolError as error:
+            connection.end(command.cause, str(error))
+        except Exception:
+            _log.exception("a long request of %r could not be worked on", connection.session)
+            connection.end(Cause.FAULT)
+        else:
+            connection.worked(command.token, done)
 
     def _context(self, connection: ClientConnection, command: Compose) -> Context:
         port = connection.session.port

@@ -44,10 +44,15 @@ from ha_core.wire.sasl import SecurityProfile
 from ha_core.wire.tls_files import TlsFiles
 
 
+def weight(gateway_id: str, identity: Identity, host: str) -> bytes:
+    """The gateway with the greatest one serves this client, which comes from `host`."""
+    client = f"{identity.user}\0{identity.instance}\0{host}\0".encode()
+    return blake2b(client + gateway_id.encode(), digest_size=8).digest()
+
+
 def ranked(peers: Iterable[GatewayRecord], identity: Identity, host: str) -> list[GatewayRecord]:
     """The gateways in the order in which they serve this client, which comes from `host`."""
-    client = f"{identity.user}\0{identity.instance}\0{host}\0".encode()
-    return sorted(peers, key=lambda p: blake2b(client + p.id.encode(), digest_size=8).digest(), reverse=True)
+    return sorted(peers, key=lambda peer: weight(peer.id, identity, host), reverse=True)
 
 
 def addresses(

@@ -215,7 +215,7 @@ def _pass(
             )
     else:
         session.only_produce = False
-        pending.in_session = flow.fetch_session is not None
+        pending.in_session, pending.waits_ms = flow.fetch_session is not None, flow.waits_ms
         if flow.begins is not None:
             begun = change.session if type(change) is PatchedFetch else None
             session.leave_fetch_session()

@@ -16,7 +16,7 @@ its broker's, and nobody waits for ever.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -57,6 +57,12 @@ class Send(NamedTuple):
     """After so long without their answer the topology is asked for."""
 
 
+class Beside(NamedTuple):
+    """Do this beside the event loop; resumed with what it returns."""
+
+    work: Callable[[], Any]
+
+
 class StandInLine(NamedTuple):
     """Wait until all that stood in line before are done; resumed with None."""
 
@@ -75,7 +81,7 @@ class Answer(NamedTuple):
     """Whether it says that something is in a log."""
 
 
-Exchange = Generator[Send | StandInLine | Wait, Any, Answer | None]
+Exchange = Generator[Send | Beside | StandInLine | Wait, Any, Answer | None]
 """Returns None where nobody waits for an answer."""
 
 
@@ -179,6 +185,7 @@ class Passed(InFlight):
 
     :ivar reads: topics that a fetch waits for, as far as it names them.
     :ivar in_session: whether the fetch belongs to a fetch session (KIP-227).
+    :ivar waits_ms: how long a fetch lets its broker wait for records.
     """
 
     outcome = "passed"
@@ -189,6 +196,7 @@ class Passed(InFlight):
 
     reads: Sequence[bytes] = ()
     in_session: bool = False
+    waits_ms: int = 0
 
     def answered(self, frame: bytearray) -> bytearray:
         """Its whole answer, as the client gets it."""

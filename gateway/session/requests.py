@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.session import authentication, direct, discovery, groups, streaming, transactions, turns
+from gateway.session import authentication, beside, direct, discovery, groups, streaming, transactions, turns
 from gateway.session.commands import Cause
 from gateway.session.entry import Judging, Proving
 from gateway.session.fetch.handle import fetch
 from gateway.session.produce.handle import produce, stream_produce
 from gateway.session.reading import Beginning, Full, HalfSent, Verdict
 from gateway.session.refusal import Refusal
-from gateway.session.request import Request
+from gateway.session.request import NeedsPreparingError, Request
 from gateway.session.state import MAX_GIVEN_BYTES, ConnectionState
 from gateway.session.throttling import Throttled
 from gateway.session.vouching import leased
@@ -23,7 +23,7 @@ MAX_REQUESTS = 100
 MIN_REQUEST_BYTES = 10
 """API key, version, correlation id and the length of the client id."""
 LONG_BYTES = 32 << 10
-"""A longer composed request is decoded by the driver, beside its event loop."""
+"""A longer composed request, or one with many elements, is decoded by the driver beside its event loop."""
 _NONE = (0, -1)
 """Versions of what is not offered."""
 
@@ -77,7 +77,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         if not request.missing:
             if not (turns.admit(session, request) and discovery.admit(session, request)):
                 break
-            _handle(session, request)
+            handle(session, request)
             request.forget()
             pos = frame_end
             continue
@@ -109,7 +109,7 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
         if turns.admit(session, request) and discovery.admit(session, request):
             session.reading = None
             session.let_go()
-            _handle(session, request)
+            handle(session, request)
             request.forget()
     return taken
 
@@ -124,7 +124,8 @@ def _hold(session: ConnectionState, count: int) -> bool:
     return False
 
 
-def _handle(session: ConnectionState, request: Request) -> None:
+def handle(session: ConnectionState, request: Request) -> None:
+    """A whole request whose turn has come."""
     key, version = request.api_key, request.api_version
     api = APIS.get(key)
     if key == ApiKey.API_VERSIONS:
@@ -148,7 +149,10 @@ def _handle(session: ConnectionState, request: Request) -> None:
         return
     if direct.refuse(session, request):
         return
-    (HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose))(session, request)
+    try:
+        (HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose))(session, request)
+    except NeedsPreparingError:
+        beside.prepare(session, request)
 
 
 def _compose(session: ConnectionState, request: Request) -> None:
@@ -157,10 +161,13 @@ def _compose(session: ConnectionState, request: Request) -> None:
         streaming.leave(session, Cause.LEASE_LOST, "a change of topics or groups came while the lease was lost")
         return
     body = request.body
-    if len(body) >= LONG_BYTES:
+    try:
+        message = None if len(body) >= LONG_BYTES else request.read()
+    except NeedsPreparingError:
+        message = None
+    if message is None:
         session.compose(request, bytes(body))
         return
-    message = request.decode()
     fences = groups.fences(session, request, message)
     session.count_refused(Refusal.FENCE for _ in fences)
     session.compose(request, message, fence=min(fences, default=None))

@@ -16,7 +16,8 @@ from gateway.session.entry import Judging
 from gateway.session.fetch.handle import forget_gaps, wake_readers
 from gateway.session.life import Leaving
 from gateway.session.pending import Composed, Discarded, Gathered, InFlight, Passed, Ready, concerns
-from gateway.session.reading import Delayed, Full, HalfSent, Verdict
+from gateway.session.reading import Delayed, Full, HalfSent, Preparation, Verdict
+from gateway.session.request import Request
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
 from gateway.session.throttling import Throttled
@@ -95,6 +96,23 @@ class Session(ConnectionState):
             if token.ends is not None and isinstance(body, dict) and not transactions.stays_open(body):
                 self.transactions.ended_in(*token.ends)
             self.complete(token, token.ready(token.request.answer(body)))
+        return self._decided()
+
+    def worked(self, token: Hashable, result: Any, now: float) -> list[Command]:
+        """What a `Work` was to do."""
+        self.now = now
+        if isinstance(token, Request) and token is self.preparing:
+            self.preparing = None
+            self.let_go()
+            if self.life.receives:
+                token.prepared = result
+                requests.handle(self, token)
+                token.forget()
+        elif isinstance(token, Composed) and token in self.composed:
+            self.composed.remove(token)
+            self.complete(token, token.ready(result))
+        elif isinstance(token, Gathered):
+            exchange.worked(self, token, result)
         return self._decided()
 
     def judged(self, reply: Reply, now: float) -> list[Command]:
@@ -198,6 +216,8 @@ class Session(ConnectionState):
             return not isinstance(self.entry, Judging)
         if self.waits_for is Throttled.THROTTLED:
             return not self.muted
+        if self.waits_for is Preparation.AWAITED:
+            return self.preparing is None
         if isinstance(self.waits_for, Delayed):
             return self.now >= self.waits_for.until
         return not self.full(share=2) if self.waits_for is Full.FULL else turns.has_come(self, self.waits_for)

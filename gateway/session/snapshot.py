@@ -95,6 +95,10 @@ class Snapshot:
     quotas: Quotas | None = None
     """Who may use how much; None: nobody is limited."""
 
+    stays: dict[tuple[int, int, str, str], bool] = field(default_factory=dict, compare=False, repr=False)
+    """Revisions before and of the view, cluster, topic: whether what waits there for its records waits at the right
+    place. Found out by the first connection that asks."""
+
     def __post_init__(self) -> None:
         offered = {line["api_key"]: (line["min_version"], line["max_version"]) for line in self.apis}
         object.__setattr__(self, "offered", offered)

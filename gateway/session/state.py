@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from gateway.session.client_ids import ByClientId
 from gateway.session.commands import (
@@ -16,6 +16,7 @@ from gateway.session.commands import (
     ToClient,
     ToUpstream,
     Wake,
+    Work,
 )
 from gateway.session.damping import Damping
 from gateway.session.entry import Certified, Entry, Proving, Unknown
@@ -26,7 +27,7 @@ from gateway.session.life import OPEN, Life, Over
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import SEVERAL, Composed, Ended, Gathered, InFlight, Pending, Ready
 from gateway.session.produce.producer_order import Refused
-from gateway.session.reading import Beginning, Delayed, Full, HalfSent, Turn, Verdict
+from gateway.session.reading import Beginning, Delayed, Full, HalfSent, Preparation, Turn, Verdict
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
@@ -85,6 +86,7 @@ class ConnectionState:
         "only_produce",
         "out",
         "port",
+        "preparing",
         "queue",
         "reading",
         "routes_by_client",
@@ -136,7 +138,7 @@ class ConnectionState:
         """Something was sent that has no answer."""
         self.reading: Beginning | HalfSent | None = None
         """What the next client bytes belong to; None: the next request."""
-        self.waits_for: Turn | Full | Verdict | Throttled | Delayed | None = None
+        self.waits_for: Turn | Full | Verdict | Preparation | Throttled | Delayed | None = None
         """What the first request in `carry` waits for."""
         self.delayed: Delayed | None = None
         """That request was counted already, and has to wait or had to (`discovery`)."""
@@ -157,6 +159,8 @@ class ConnectionState:
         """Of a request that is not whole yet."""
         self.line: list[Gathered] = []
         """Exchanges that go on one after the other (`exchange`)."""
+        self.preparing: Request | None = None
+        """The request that is read and judged beside the event loop."""
         self.throttling = Throttling(snapshot.quotas, shared.meters, shared.counts)
         self.buffered_bytes = 0
         """Batches that may have to go to the target of a crossing (`produce.split`)."""
@@ -351,6 +355,21 @@ class ConnectionState:
             message = self.throttling.replied(request, message, self.now)
         self.queue.append(Ready(request, request.answer(message), due_at, lifts_with=fence, refused=refused))
         self._readied(due_at)
+
+    def reply_later(
+        self,
+        request: Request,
+        make: Callable[[], Message],
+        outcome: str = "local",
+        due_at: float = 0.0,
+        fence: str | None = None,
+    ) -> None:
+        """The same where the answer is long: it is made and written beside the event loop."""
+        pending = Composed(request, None, due_at, fence)
+        self.composed.append(pending)
+        self.shared.counts.requests[request.api_key, outcome] += 1
+        self.queue.append(pending)
+        self.emit(Work(pending, lambda: request.answer(make()), Cause.FAULT))
 
     def answer_nothing(self, request: Request, due_at: float) -> None:
         """Holds the end of a session that is about to leave until then."""

@@ -16,14 +16,15 @@ producer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gateway.declared import declare
 from gateway.rights import Gate
-from gateway.session import exchange, rights
-from gateway.session.pending import Answer, Exchange, Passed, Send
+from gateway.session import beside, exchange, rights
+from gateway.session.pending import Answer, Beside, Exchange, Passed
 from gateway.session.refusal import Refusal
-from gateway.session.refusing import refuse
+from gateway.session.refusing import refusal_frame, refuse
 from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
 from gateway.session.vouching import leased
@@ -86,7 +87,7 @@ class Transactional:
     def __init__(self, session: ConnectionState, request: Request) -> None:
         self.session = session
         self.request = request
-        self.message = request.decode()
+        self.message = dict(request.read())
         self.open = session.transactions
         self.name: str = self.message["transactional_id"] or ""
         self.routes = session.routes(request.client_id)
@@ -249,8 +250,11 @@ class Transactional:
     def _pass(self, group: bytes | None = None) -> None:
         if self.gate is not None:
             self.gate.request = self.message
-            made = rights.amended(self.request, self.gate, self.session.broker)
+            made = rights.amended(self.session, self.request, self.gate, self.session.broker)
             exchange.begin(self.session, self.request, made, group=group)
+            return
+        if self.request.prepared is not None:
+            exchange.begin(self.session, self.request, self._exchange(), group=group)
             return
         frame = self.request.rewritten(self.message)
         self.session.pass_on(Passed(self.request, group=group), self.session.broker, frame)
@@ -262,9 +266,21 @@ class Transactional:
         """
         exchange.begin(self.session, self.request, self._exchange(answered), topics)
 
-    def _exchange(self, answered: Callable[[Message], None]) -> Exchange:
-        broker = self.session.broker
-        frames = yield Send({broker: self.request.rewritten(self.message)})
-        answer = self.request.decode_answer(frames[broker])
+    def _exchange(self, answered: Callable[[Message], None] | None = None) -> Exchange:
+        """:param answered: makes the broker's answer the client's; None: it is."""
+        request = self.request
+        frame = yield from beside.ask(self.session, request, self.message, self.session.broker)
+        if frame is None:
+            self.session.count_refused((Refusal.LEASE,))
+            amend = None if self.gate is None else self.gate.amend
+            refused = yield Beside(partial(refusal_frame, request, self.message, Refusal.LEASE, amend))
+            return Answer(refused, promises=False)
+        if answered is None:
+            return Answer(frame)
+        if not beside.is_long(request, frame):
+            answer = request.decode_answer(frame)
+            answered(answer)
+            return Answer(request.answer(answer))
+        answer = yield Beside(partial(request.decode_answer, frame))
         answered(answer)
-        return Answer(self.request.answer(answer))
+        return Answer((yield Beside(partial(request.answer, answer))))

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -38,6 +38,10 @@ _CONNECT_MS = 3000
 """How long a survey waits for brokers that are dialled. They are dialled on, and it is surveyed again."""
 _STAGGER_S = 0.5
 _FRESH_S = 30.0
+SEEK_PAUSE_S = 0.1
+"""Between two questions for the leaders of single topics: an election takes longer than one answer."""
+MAX_SOUGHT = 1000
+"""Topics in one such question."""
 _NEVER = float("-inf")
 _MAX_COORDINATORS = 10_000
 
@@ -75,6 +79,9 @@ class UpstreamCluster:
         self._coordinators: OrderedDict[Coordinator, int] = OrderedDict()
         self._turn = 0
         self._surveying: asyncio.Task[None] | None = None
+        self._sought: set[str] = set()
+        """Topics whose leaders are to be asked for."""
+        self._seeking: asyncio.Task[None] | None = None
         self._surveyed_at = _NEVER
         self._wake = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -85,7 +92,9 @@ class UpstreamCluster:
             self._watching = asyncio.create_task(self._watch(), name=f"upstream {self.name}")
 
     async def close(self) -> None:
-        tasks = [task for task in (self._watching, self._surveying, *self._connecting) if task is not None]
+        tasks = [
+            task for task in (self._watching, self._surveying, self._seeking, *self._connecting) if task is not None
+        ]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -119,6 +128,25 @@ class UpstreamCluster:
     def refresh_soon(self) -> None:
         """Surveys the cluster shortly; many calls make one survey."""
         self._wake.set()
+
+    def find_leaders_soon(self, topics: Iterable[str]) -> None:
+        """Asks shortly who leads these topics; what is sought while one question is under way is asked in the next."""
+        self._sought.update(topics)
+        if self._seeking is None:
+            self._seeking = asyncio.create_task(self._seek(), name=f"leaders in {self.name}")
+
+    async def find_leaders(self, topics: Collection[str]) -> None:
+        """Asks who leads these topics. Returns when `topology` shows what the cluster has told, or when it tells
+        nothing."""
+        sought = list(topics)
+        for at in range(0, len(sought), MAX_SOUGHT):
+            names = sought[at : at + MAX_SOUGHT]
+            question = {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False}
+            try:
+                await self.ask(AnyBroker(), ApiKey.METADATA, question, _ANSWER_MS)
+            except ClusterUnavailableError as error:
+                _log.info("cluster %s does not tell who leads %s: %s", self.name, ", ".join(names[:3]), error.why)
+                return
 
     async def refresh(self) -> None:
         """Surveys the cluster and returns when `topology` shows it, reachable or not. Coalesced and rate-limited."""
@@ -266,6 +294,15 @@ class UpstreamCluster:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FRESH_S if reachable or self._masked is not None else pause_s):
                     await self._wake.wait()
+
+    async def _seek(self) -> None:
+        try:
+            while self._sought:
+                names, self._sought = self._sought, set()
+                await self.find_leaders(names)
+                await asyncio.sleep(SEEK_PAUSE_S)
+        finally:
+            self._seeking = None
 
     async def _survey(self) -> None:
         loop = asyncio.get_running_loop()

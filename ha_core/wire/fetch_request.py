@@ -43,6 +43,7 @@ class FetchScan(NamedTuple):
     forgets: bool
     rack_at: int
     rack_bytes: int
+    max_wait_ms: int
 
 
 def scan_fetch_request(buf: Any, body_at: int, end: int, version: int) -> FetchScan:
@@ -103,7 +104,7 @@ class _Cursor:
 
 
 def _read(cursor: _Cursor) -> FetchScan:
-    (replica_id,) = _INT.unpack_from(cursor.buf, cursor.at)
+    replica_id, max_wait_ms = _TWO_INTS.unpack_from(cursor.buf, cursor.at)
     cursor.at += _SESSION_AT  # and times, sizes, isolation
     session_id, session_epoch = 0, -1
     if cursor.version >= 7:
@@ -128,7 +129,9 @@ def _read(cursor: _Cursor) -> FetchScan:
     rack_at, rack_bytes = cursor.string() if cursor.version >= 11 else (0, 0)
     cursor.tags()
     without_tags = entries if len(entries) == len(topics) else None
-    return FetchScan(replica_id, session_id, session_epoch, topics, without_tags, forgotten > 0, rack_at, rack_bytes)
+    return FetchScan(
+        replica_id, session_id, session_epoch, topics, without_tags, forgotten > 0, rack_at, rack_bytes, max_wait_ms
+    )
 
 
 def _pass_partitions(cursor: _Cursor) -> TopicEntries | None:

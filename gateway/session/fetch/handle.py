@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from gateway.session import answers, exchange, rights
-from gateway.session.commands import BrokerLane, Refresh
+from gateway.session.commands import BrokerLane, Drop, FindLeaders, Refresh
 from gateway.session.fetch.fetch_session import SESSION_ENDS, FetchSession, once_each
 from gateway.session.fetch.here import PatchedFetch, patch
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
@@ -15,8 +16,9 @@ from gateway.session.refusal import Refusal
 from gateway.session.refusing import answer_refused
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
+from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
-from ha_core.model import View
+from ha_core.model import Topic, View
 from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
 from ha_core.wire.fetch_request import FetchScan, scan_fetch_request
@@ -28,6 +30,8 @@ CROSSING_WAIT_MS = 20
 COLD_WAIT_MS = 500
 STALE_DELAY_S = 0.1
 MAX_DELAY_S = 1.0
+LONG_POLL_MS = 500
+"""A poll that may be longer than the clients' default is not waited for when it was abandoned."""
 MAX_COLD_BYTES = 16 << 20
 """That one request reads from a closed extent: that answer is held in memory whole."""
 
@@ -92,7 +96,7 @@ def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: l
     _keep_at_leader(request, scan)
     if session.throttling.quotas is not None:
         session.throttling.cut_fetch(request, reads, session.now)
-    pending = Passed(request, reads=reads, in_session=in_session)
+    pending = Passed(request, reads=reads, in_session=in_session, waits_ms=scan.max_wait_ms)
     pending.begins = begins
     session.pass_on(pending, session.broker, request.frame)
 
@@ -121,7 +125,7 @@ def _remember(
     if like is not None:
         flow = Flow(
             like, request, session.entry, reads=reads, named=named, fetch_session=known, begins=begins, routes=routes,
-            rack=rack,
+            rack=rack, waits_ms=scan.max_wait_ms,
         )  # fmt: skip
         remember(session, flow)
 
@@ -191,15 +195,14 @@ def _read(session: ConnectionState, request: Request, routes: Routes, scan: Fetc
         if plan.refused:
             answer_refused(session, request, answer, plan.refused.values(), (request.api_key,))
         else:
-            session.reply(request, answer, due_at=session.now + min(wait_ms / 1000, MAX_DELAY_S))
-        if plan.unreachable:
-            session.emit(Refresh())
+            session.reply(request, answer, due_at=session.now + min(wait_ms / 1000, _look_for_leaders(session, plan)))
         return
     opens = any(read.opens for read in plan.reads.values())
     if not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
         ((lane, topics),) = plan.parts.items()
         part = part_of(message, topics, wait_ms, message["max_bytes"])
-        pending = Patched(request, reads=tuple({topic.encode() for topic in topics}), shifts=plan.shifts())
+        reads = tuple({topic.encode() for topic in topics})
+        pending = Patched(request, reads=reads, waits_ms=wait_ms, shifts=plan.shifts())
         session.pass_on(pending, lane, request.rewritten(part))
         return
     exchange.begin(session, request, _gather(session, request, message, plan), leased=plan.live)
@@ -234,14 +237,29 @@ def _pass_patched(
     if session.throttling.quotas is not None:
         session.throttling.cut_fetch(request, reads, session.now)
     pending = patched.pending(request)
-    pending.begins = begins
+    pending.begins, pending.waits_ms = begins, scan.max_wait_ms
     session.pass_on(pending, session.broker, request.frame)
+
+
+def _look_for_leaders(session: ConnectionState, plan: FetchPlan) -> float:
+    """Has the gateway look for the leaders that the client cannot look for.
+
+    :returns: how long the client may wait for its answer, in seconds: where one may be found, it is to ask again soon.
+    """
+    reachable = session.snapshot.topology.reachable
+    # A cluster that is away is probed anyway, with pauses; and it is not reachable in a moment.
+    wanted = [
+        FindLeaders(cluster, frozenset(names)) for cluster, names in plan.leaderless.items() if reachable(cluster)
+    ]
+    session.out += wanted
+    return STALE_DELAY_S if wanted or plan.undecided_cut else MAX_DELAY_S
 
 
 def _gather(session: ConnectionState, request: Request, message: Message, plan: FetchPlan) -> Exchange:
     parts, closed, wait_ms = plan.parts, frozenset(plan.closed), message["max_wait_ms"]
     wait_s = wait_ms / 1000
-    most_wait_ms = min(wait_ms, CROSSING_WAIT_MS if plan.both and len(parts) > 1 else COLD_WAIT_MS)
+    longest_ms = int(1000 * _look_for_leaders(session, plan))
+    most_wait_ms = min(wait_ms, longest_ms, CROSSING_WAIT_MS if plan.both and len(parts) > 1 else COLD_WAIT_MS)
     hurry = bool(plan.refused) or (not plan.both and len(parts) > len(closed) > 0)
     # Of all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
     bound = MAX_COPY_BYTES if plan.copies else MAX_COLD_BYTES
@@ -276,21 +294,70 @@ def _account(session: ConnectionState, plan: FetchPlan, merged: Message) -> None
 def wake_readers(session: ConnectionState, before: View) -> None:
     """Readers that wait where their topic has just left, and nothing is appended any more, are told to ask again. So
     are those whose answer has come and waits for the lease: it may hold what was appended after the topic had left."""
-    after = session.snapshot.view
-    left = once_each(lambda topics: any(_left(before, after, topics)), unseen=True)
-    for pending in tuple(session.queue) if after.topics is not before.topics else ():
-        if isinstance(pending, Passed) and left(pending.reads):
-            error = SESSION_ENDS if pending.in_session else ErrorCode.NONE
-            answers.abandon(session, pending, pending.request.answer(_empty(error)))
+    snapshot = session.snapshot
+    left_in: dict[str, Callable[[Sequence[bytes]], bool]] = {}
+    for pending in tuple(session.queue) if snapshot.view.topics is not before.topics else ():
+        if isinstance(pending, Passed) and pending.lane is not None:
+            cluster = pending.lane.cluster
+            left = left_in.get(cluster)
+            if left is None:
+                left = left_in[cluster] = once_each(partial(_any_left, before, snapshot, cluster), unseen=True)
+            if left(pending.reads):
+                error = SESSION_ENDS if pending.in_session else ErrorCode.NONE
+                answers.abandon(session, pending, pending.request.answer(_empty(error)))
+                _leave_abandoned(session, pending)
     session.flush()
 
 
-def _left(before: View, after: View, topics: Sequence[bytes]) -> Iterator[bool]:
-    """Of each whether it is written elsewhere, or at other offsets, than before."""
-    names = [*map(text, topics)]
-    for then, now in zip(map(before.topics.get, names), map(after.topics.get, names), strict=True):
-        if now is not then and now is not None and now.mapped:
-            yield then is None or then.partitions != now.partitions
+def _any_left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes]) -> bool:
+    return any(_left(before, snapshot, cluster, topics))
+
+
+def _left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes]) -> Iterator[bool]:
+    """Of each whether it is read elsewhere, or at other offsets, than in this cluster before."""
+    after, known = snapshot.view, snapshot.stays
+    for name in map(text, topics):
+        then, now = before.topics.get(name), after.topics.get(name)
+        if now is then or now is None or not now.mapped:
+            continue
+        key = (before.revision, after.revision, cluster, name)
+        stays = known.get(key)
+        if stays is None:
+            stays = known[key] = _stays(then if then is not None and then.mapped else None, now, cluster)
+        yield not stays
+
+
+def _stays(then: Topic | None, now: Topic, cluster: str) -> bool:
+    """Whether what waits in a cluster for a topic's newest records still waits at the right place.
+
+    :param then: None: the topic had no map, so offsets were the cluster's.
+    """
+    if then is not None and then.partitions == now.partitions:
+        return True
+    for partition, extents in now.partitions.items():
+        newest = extents[-1]
+        if then is None:
+            same = len(extents) == 1 and newest.cluster == cluster and newest.shift == 0
+        elif then.damaged(partition):
+            same = False
+        elif then.crosses(partition) or then.written(partition).cluster != cluster:
+            continue  # it was read elsewhere, or by short polls
+        else:
+            same = newest.same_stay(then.written(partition))
+        if not same or now.crosses(partition) or now.damaged(partition):
+            return False
+    return True
+
+
+def _leave_abandoned(session: ConnectionState, pending: Passed) -> None:
+    """The broker still holds the poll, and answers in order: the client's next fetch would wait for its end. Where that
+    may take long, and nothing else is under way there, the next one goes by another connection. (Dialling one for every
+    reader would cost more than the default poll takes.)"""
+    lane = pending.lane
+    upstream = None if lane is None else session.upstreams.get(lane)
+    if lane is not None and upstream is not None and pending.waits_ms > LONG_POLL_MS and upstream.abandoned():
+        del session.upstreams[lane]
+        session.emit(Drop(lane))
 
 
 # -- where an extent's log starts by now, when its first records are gone -------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from gateway.composed.ask import AnyBroker, Broker, ClusterUnavailableError, Controller, Coordinator
 from gateway.upstream import cluster as upstream_cluster
 from gateway.upstream import dial as dialling
-from gateway.upstream.cluster import UpstreamCluster
+from gateway.upstream.cluster import SEEK_PAUSE_S, UpstreamCluster
 from gateway.upstream.dial import dial
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.sasl import SecurityProfile
@@ -385,6 +385,50 @@ def test_metadata_that_is_asked_for_clients_freshens_the_leaders() -> None:
         await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": [{"name": "orders"}, {"name": "none"}]})
 
         assert cluster.topology.topics == {"orders": {0: 2, 1: 2}}
+
+    play(scenario)
+
+
+def test_leaders_that_many_readers_seek_are_asked_for_together() -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
+        for broker in brokers:
+            broker.topics |= {"new": {0: 2}, "newer": {0: 1}}
+            broker.asked.clear()
+
+        for _ in range(100):
+            cluster.find_leaders_soon({"new"})
+            cluster.find_leaders_soon({"newer"})
+        await asyncio.sleep(5 * SEEK_PAUSE_S)
+
+        assert cluster.topology.topics == {"orders": {0: 1, 1: 2}, "new": {0: 2}, "newer": {0: 1}}
+        asked = [message["topics"] for b in brokers for key, _, message in b.asked if key == ApiKey.METADATA]
+        assert [sorted(topic["name"] for topic in topics or ()) for topics in asked] == [["new", "newer"]]
+
+    play(scenario)
+
+
+def test_a_leader_that_is_not_elected_yet_is_asked_for_once_per_request() -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
+        for broker in brokers:
+            broker.topics["new"] = {0: -1}
+        cluster.find_leaders_soon({"new"})
+        await asyncio.sleep(5 * SEEK_PAUSE_S)
+        asked = sum(b.count(ApiKey.METADATA) for b in brokers)
+        await asyncio.sleep(5 * SEEK_PAUSE_S)
+        assert sum(b.count(ApiKey.METADATA) for b in brokers) == asked == 2
+
+    play(scenario)
+
+
+def test_a_masked_cluster_is_not_asked_for_leaders() -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
+        cluster.mask("maintenance")
+        before = sum(b.count(ApiKey.METADATA) for b in brokers)
+        await cluster.find_leaders(["orders"])
+        assert sum(b.count(ApiKey.METADATA) for b in brokers) == before
 
     play(scenario)
 

@@ -1,0 +1,228 @@
+"""Requests with many elements are read, judged and answered beside the event loop, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway import rights as judging
+from gateway.session import rights
+from gateway.session.commands import Audit, Cause
+from gateway.session.snapshot import Snapshot
+from ha_core.model.access import AccessRule
+from ha_core.wire import ApiKey, ErrorCode
+from ha_core.wire.limits import FEW
+from tests.gateway.session.coordination import (
+    ADD_PARTITIONS,
+    COMMIT,
+    EASTS,
+    HEARTBEAT,
+    OFFSETS,
+    TXN_COMMIT,
+    bound,
+    errors,
+    heartbeat,
+    request,
+)
+from tests.gateway.session.talk import EAST, Talk, snapshot, topology
+from tests.gateway.session.test_rights import allow, ruled
+
+MANY = FEW + 100
+TOPIC_DENIED = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+GROUP, TRANSACTION = allow("group", "billing", "all"), allow("transactional_id", "tx", "all")
+OWN = allow("topic", "own", "all")
+
+
+def known(*rules: AccessRule) -> Snapshot:
+    """The group and the transactional id are the client's, and topics by these rules."""
+    led = bound("east")
+    leaders = {"orders": {0: 1}, "own": {0: 1}, "__consumer_offsets": {0: 1}}
+    return ruled(GROUP, TRANSACTION, *rules, known=snapshot(led.view, topology(east=leaders)))
+
+
+def commit(names: list[str]) -> dict[str, Any]:
+    offset = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
+    topics = [{"name": name, "partitions": [offset]} for name in names]
+    return {"group_id": "billing", "generation_id_or_member_epoch": 4, "member_id": "m-1", "topics": topics}
+
+
+def offsets(names: list[str]) -> dict[str, Any]:
+    return {"group_id": "billing", "topics": [{"name": name, "partition_indexes": [0]} for name in names]}
+
+
+def txn_commit(names: list[str]) -> dict[str, Any]:
+    of_producer = {"transactional_id": "tx", "producer_id": EASTS, "producer_epoch": 0}
+    topics = commit(names)["topics"]
+    return {"group_id": "billing", "generation_id": 4, "member_id": "m-1", "topics": topics, **of_producer}
+
+
+def add(names: list[str]) -> dict[str, Any]:
+    topics = [{"name": name, "partitions": [0]} for name in names]
+    return {"transactional_id": "tx", "producer_id": EASTS, "producer_epoch": 0, "topics": topics}
+
+
+Made = Callable[[list[str]], dict[str, Any]]
+REQUESTS = pytest.mark.parametrize(
+    ("api_key", "version", "made"),
+    [(COMMIT, 7, commit), (OFFSETS, 5, offsets), (TXN_COMMIT, 3, txn_commit), (ADD_PARTITIONS, 1, add)],
+    ids=["OFFSET_COMMIT", "OFFSET_FETCH", "TXN_OFFSET_COMMIT", "ADD_PARTITIONS_TO_TXN"],
+)
+
+
+def others(count: int) -> list[str]:
+    return [f"other-{number}" for number in range(count)]
+
+
+def never(*_: object) -> None:
+    raise AssertionError("this is for the thread beside the event loop")
+
+
+@REQUESTS
+def test_a_long_request_is_judged_and_answered_beside_the_loop_as_a_short_one_is_on_it(
+    api_key: int, version: int, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given the answer to a short request of topics that are denied
+    talk = Talk(known())
+    talk.ask(api_key, version, made(others(3)))
+    (short,) = talk.answers()
+    # When one names very many
+    talk.works_later = True
+    with monkeypatch.context() as patched:
+        patched.setattr(rights, "Gate", never)
+        patched.setattr(judging.Gate, "__init__", never)
+        talk.ask(api_key, version, made(others(MANY)))
+    # Then the loop has neither judged nor answered it
+    assert len(talk.works) == 1
+    talk.work()  # read and judged
+    assert not talk.answers()
+    talk.work()  # answered
+    (long,) = talk.answers()
+    assert errors(long) == errors(short)[: len(errors(short)) - 3] + MANY * [TOPIC_DENIED]
+    assert long.keys() == short.keys()
+    told = [command for command in talk.others if isinstance(command, Audit)]
+    assert [len(one.denied) for one in told] == [3, judging.MAX_TOLD]
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "made"), [(COMMIT, 7, commit), (OFFSETS, 5, offsets), (TXN_COMMIT, 3, txn_commit)]
+)
+def test_what_may_be_asked_of_a_long_request_goes_on_and_the_rest_is_said(
+    api_key: int, version: int, made: Made
+) -> None:
+    talk = Talk(known(OWN))
+    talk.ask(api_key, version, made([*others(MANY), "own"]))
+    (asked,) = talk.asked(EAST)
+    assert [topic["name"] for topic in asked.body["topics"]] == ["own"]
+    assert asked.body.get("producer_id", 7) == 7
+    talk.answer(EAST, asked, answered())
+    (answer,) = talk.answers()
+    assert errors(answer).count(TOPIC_DENIED) == MANY
+    assert {*errors(answer)} == {0, TOPIC_DENIED}
+
+
+def answered() -> dict[str, Any]:
+    """What a broker says of the topic `own`."""
+    partition = {"partition_index": 0, "error_code": 0}
+    return {"topics": [{"name": "own", "partitions": [partition]}]}
+
+
+def test_what_comes_behind_a_long_request_is_answered_behind_it() -> None:
+    talk = Talk(known())
+    talk.works_later = True
+    both = [(COMMIT, 7, 1, commit(others(MANY))), (HEARTBEAT, 3, 2, heartbeat())]
+    talk.versions += [(number, api_key, version) for api_key, version, number, _ in both]
+    talk.send(b"".join(request(api_key, version, number, **body) for api_key, version, number, body in both))
+    # Then the second one is not looked at, and nothing more is taken from the client
+    assert talk.session.paused
+    assert not talk.asked(EAST)
+    assert talk.session.partial is None
+    talk.work()
+    talk.work()
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, {"error_code": 0})
+    first, second = talk.answers()
+    assert ("topics" in first, second["error_code"]) == (True, 0)
+
+
+def test_a_long_request_whose_rights_change_while_it_is_judged_is_judged_anew() -> None:
+    talk = Talk(known(allow("topic", "*", "all")))
+    talk.works_later = True
+    talk.ask(COMMIT, 7, commit(others(MANY)))
+    # When all that it names is denied meanwhile
+    talk.follow(known())
+    talk.work()
+    # Then nothing of it goes on, and it is judged again
+    assert not talk.asked(EAST)
+    talk.works_later = False
+    talk.work()
+    (answer,) = talk.answers()
+    assert errors(answer) == MANY * [TOPIC_DENIED]
+    assert not talk.asked(EAST)
+
+
+def test_a_long_request_that_is_written_when_the_lease_is_lost_is_refused() -> None:
+    talk = Talk(known(OWN))
+    talk.works_later = True
+    talk.ask(COMMIT, 7, commit([*others(MANY), "own"]))
+    talk.work()  # read and judged
+    talk.lease.revoke()
+    talk.work()  # written
+    assert not talk.asked(EAST)
+    talk.works_later = False
+    talk.work()
+    talk.wait(10)
+    (answer,) = talk.answers()
+    assert TOPIC_DENIED in errors(answer)
+    assert 0 not in errors(answer)
+
+
+def test_a_fence_waits_for_a_long_request_that_is_being_written() -> None:
+    talk = Talk(known(OWN))
+    talk.works_later = True
+    talk.ask(COMMIT, 7, commit([*others(MANY), "own"]))
+    talk.work()  # read and judged
+    assert talk.session.holds_back(frozenset(), frozenset({b"billing"}), 2)
+
+
+def test_a_long_request_without_rules_is_passed_without_being_read() -> None:
+    led = bound("east")
+    talk = Talk(snapshot(led.view, topology(east={"__consumer_offsets": {0: 1}})))
+    talk.works_later = True
+    talk.ask(COMMIT, 7, commit(others(MANY)))
+    assert not talk.works
+    assert len(talk.asked(EAST)) == 1
+
+
+def test_a_long_request_of_a_client_that_has_to_leave_is_dropped() -> None:
+    talk = Talk(known())
+    talk.works_later = True
+    talk.ask(COMMIT, 7, commit(others(MANY)))
+    talk.take(talk.session.leave(Cause.SHUTDOWN, "", talk.now))
+    talk.work()
+    assert not talk.works
+    assert not talk.answers()
+
+
+def test_a_long_request_for_which_there_is_no_room_ends_its_connection() -> None:
+    talk = Talk(known(), max_held=100)
+    talk.ask(COMMIT, 7, commit(others(MANY)))
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.HELD_TOO_MUCH
+
+
+def test_what_is_held_of_a_long_request_is_let_go_when_it_was_judged() -> None:
+    talk = Talk(known())
+    talk.ask(COMMIT, 7, commit(others(MANY)))
+    assert talk.session.shared.held.bytes == 0
+
+
+def test_a_composed_request_with_many_elements_is_read_beside_the_loop_however_short_it_is() -> None:
+    from gateway.session.commands import Compose
+
+    talk = Talk(known())
+    names = [{"name": f"t{number}", "partition_indexes": [0]} for number in range(MANY)]
+    talk.ask(ApiKey.DESCRIBE_PRODUCERS, 0, {"topics": names})
+    (compose,) = [command for command in talk.others if isinstance(command, Compose)]
+    assert isinstance(compose.request, bytes)
