@@ -15,8 +15,8 @@ class Limits:
     (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch. max_login_bytes
     bounds a request of somebody who has not logged in yet. max_partitions bounds the topics and the partitions of one
     produce, twice as much both together of one fetch, and max_inline all elements of another request: the thread beside
-    the event loop, for which others wait, takes as long as a lease for 8 MB that name a million partitions. A request may
-    have at most max_created_partitions made, as controllers from Kafka 4 on have it; older ones run out of memory.
+    the event loop, for which others wait, takes as long as a lease for 8 MB that name a million partitions. One request
+    may create max_created_partitions, the bound of controllers from Kafka 4 on; older ones run out of memory.
     """
 
     max_request_bytes: int = 104_857_600
