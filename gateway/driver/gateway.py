@@ -260,8 +260,11 @@ class Gateway:
         else:
             self.clients.listeners.listen(host, port, place)
 
-    async def stop(self) -> None:
-        """Takes nothing more from clients, answers what is in flight, then ends everything."""
+    async def stop(self, told_to: bool = True) -> None:
+        """Takes nothing more from clients, answers what is in flight, then ends everything.
+
+        :param told_to: by a signal. A gateway that ends by a fault of its own is still expected.
+        """
         await self.clients.stop()
         for task in self._tasks:
             task.cancel()
@@ -277,6 +280,8 @@ class Gateway:
         await asyncio.to_thread(self.quotas.close)
         await self.upstream.close()
         self.pipe.close()
+        if told_to:
+            await self.members.leave()
         for closing in (self._watcher, self.members.registration, self.store):
             if closing is not None:
                 await asyncio.to_thread(closing.close)

@@ -84,6 +84,12 @@ def problems_page(problems: Collection[Problem]) -> Page:
     yield Table(("what waits for somebody", "", "what to do"), rows) if rows else "nothing waits for anybody"
 
 
+def notices_page(notices: Collection[Problem]) -> Page:
+    if notices:
+        rows = [(one.about, one.text, one.remedy) for one in notices]
+        yield Table(("worth knowing, no alarm", "", "what to do"), rows)
+
+
 def clusters_page(states: Collection[ClusterState]) -> Page:
     rows = [
         (

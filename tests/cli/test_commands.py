@@ -2,6 +2,7 @@
 
 import json
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ha_core.kafka.probe import Probe
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import (
     Cluster,
+    ExpectedGateway,
     Extent,
     Fence,
     GatewayRecord,
@@ -306,6 +308,76 @@ def test_the_status_check_finds_no_problem_in_a_healthy_system(store: MemoryStor
 
     assert run("status", "--check") == (0, document("status"))
     assert "nothing waits for anybody" in shown("status", "--check")
+
+
+@pytest.mark.usefixtures("healthy")
+def test_the_status_check_names_a_gateway_that_died_until_it_is_back_or_forgotten(store: MemoryStore) -> None:
+    # Given two gateways that have registered, of which one has died
+    record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=1, records_facts=True)
+    store.client().register_gateway(record)
+    for name in ("gw-1", "gw-2"):
+        store.expect_gateway(ExpectedGateway(gateway=name, host="h", port=1, since=utc_now()))
+    # When the status is checked
+    (problem,) = problems()
+    # Then it is named, with the way out
+    assert problem["about"] == "gateway gw-2"
+    assert "was not stopped: it has died" in problem["text"]
+    assert "`switchyard gateways forget gw-2`" in problem["remedy"]
+    # When it is back
+    back = store.client()
+    back.register_gateway(record.changed(id="gw-2"))
+    # Then no problem is left, and a live gateway cannot be forgotten
+    assert problems() == []
+    assert run("gateways", "forget", "gw-2")[0] == BAD_INPUT
+    # When it has died for good and is forgotten
+    back.close()
+    assert run("gateways", "forget", "gw-2")[0] == 0
+    # Then it is not missed any more, and one that was never expected is refused
+    assert problems() == []
+    assert run("gateways", "forget", "gw-2")[0] == BAD_INPUT
+
+
+@pytest.mark.usefixtures("healthy")
+def test_the_status_check_names_readers_that_wait_for_a_cluster_that_answers_again(store: MemoryStore) -> None:
+    # Given a topic whose old cluster was dead at the cut and answers again, and one whose readers skip what it holds
+    closed = {"cluster": "east", "start": 0, "end": 900, "base": 0, "term": 0, "known_end": 9}
+    later = Extent(cluster="west", start=900, end=None, base=0, term=1)
+    bills, skipped = (
+        Topic(name=name, writer="west", partitions={0: (Extent(**closed, ignored=ignored), later)})
+        for name, ignored in (("bills", False), ("skipped", True))
+    )
+    for topic in (bills, skipped):
+        store.commit(Change(change_id=topic.name, puts=(topic,), expected={(Topic, topic.name): None}))
+    record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=3, records_facts=True)
+    store.client().register_gateway(record)
+    # When the status is checked
+    (problem,) = problems()
+    # Then the readers of the first topic alone are named, with the command
+    assert (problem["about"], "Readers of bills that are below" in problem["text"]) == ("cluster east", True)
+    assert "`switchyard origins check`" in problem["remedy"]
+
+
+@pytest.mark.usefixtures("healthy")
+@pytest.mark.parametrize(
+    ("driver", "quiet_s", "told"), [("command", 1, False), ("command", 8, True), ("run", 8, False), ("run", 90, True)]
+)
+def test_an_operation_without_executor_that_holds_locks_is_told_without_an_alarm(
+    store: MemoryStore, driver: str, quiet_s: int, told: bool
+) -> None:
+    # Given an operation whose executor is gone, and that no client waits for
+    record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=1, records_facts=True)
+    store.client().register_gateway(record)
+    started = (datetime.now(UTC) - timedelta(seconds=quiet_s)).isoformat()
+    store.create_operation(a_switch(state="running", started=started, driver=driver), ["topic:a", "user:alice"])
+    # When the status is checked
+    code, status = run("status", "--check")
+    # Then it is told with its locks and the commands that end it, and the exit code stays 0
+    assert (code, [one["about"] for one in status["notices"]]) == (0, ["operation switch-1"] if told else [])
+    if told:
+        (notice,) = status["notices"]
+        assert "holds 2 locks" in notice["text"]
+        assert "`switchyard resume switch-1`, or `switchyard undo switch-1`" in notice["remedy"]
+        assert "worth knowing, no alarm" in shown("status", "--check")
 
 
 @pytest.mark.usefixtures("healthy")

@@ -1,0 +1,40 @@
+"""Information for an operator that raises no alarm: it may end by itself, or become a problem of `health` later."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+from ha_core.model import Operation
+from ha_core.operations.creating import interrupted, quiet_s
+from ha_core.operations.environment import Environment
+from ha_core.operations.health import Problem
+from ha_core.plan.abandoned import NEXT_TASK_S
+from ha_core.plan.verdict import amount, duration
+
+COMMAND_S = 3.0
+"""A command holds its operation all the time except between two steps."""
+
+
+def notices(
+    environment: Environment, running: Collection[Operation], alarming: Collection[Problem]
+) -> Iterator[Problem]:
+    """Operations that hold locks while no executor works on them.
+
+    :param alarming: problems that are told anyway; their subjects are left out.
+    """
+    told = {problem.about for problem in alarming}
+    locks = Counter(lock.operation for lock in environment.store.locks())
+    for operation in running:
+        about, by_run = f"operation {operation.id}", operation.driver == "run"
+        if about in told or not interrupted(environment, operation, NEXT_TASK_S if by_run else COMMAND_S):
+            continue
+        ago = duration(quiet_s(environment, operation))
+        holds = f"it is {operation.state} and holds {amount(locks[operation.id], 'lock')}"
+        ways = f"`switchyard resume {operation.id}`, or `switchyard undo {operation.id}`"
+        if by_run:
+            text = f"No task of its run in Airflow has worked on it for {ago}; {holds}."
+            yield Problem(about, text, f"Look at the run ({operation.by}). If it has ended: {ways}")
+        else:
+            text = f"No process has worked on it for {ago}; {holds}."
+            yield Problem(about, text, f"If its command was killed: {ways}")
