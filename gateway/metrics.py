@@ -62,7 +62,6 @@ class Metrics:
             dialling = upstream.dialling
             dials |= {(name, "connected"): dialling.begun - dialling.failed, (name, "failed"): dialling.failed}
         recorded = {name: ended_s for name, ended_s in dict(recorder.looked_at).items() if name in clusters}
-        text = "When this gateway has last recorded what is known of a cluster."
         yield _gauge("cluster_reachable", "Whether the cluster answers.", reachable, "cluster")
         waiting = {name: gateway.upstream.waiting[name] for name in clusters}
         yield _gauge(
@@ -76,6 +75,7 @@ class Metrics:
         yield _gauge("cluster_masked", "Whether operators took it away.", masked, "cluster")
         yield _counter("upstream_dials", "Connections dialled.", dials, "cluster", "outcome")
         yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.running)
+        text = "When this gateway has last recorded what is known of a cluster."
         yield _gauge("facts_recorded_timestamp_seconds", text, recorded, "cluster")
 
         rights, rules = snapshot.rights, gateway.rules
@@ -103,7 +103,7 @@ class Metrics:
         yield _counter("requests", "Requests of clients.", requests, "api", "outcome")
         yield _counter("refusals", "Partitions and requests refused.", dict(counts.refusals), "cause")
         yield _counter("bytes", "Bytes of the data path.", data, "side", "direction")
-        text = "Records read from copies of mirrors instead of their source, by the cluster of the copy."
+        text = "Bytes of records read from copies of mirrors instead of their source, by the cluster of the copy."
         yield _counter("mirror_fetch_bytes", text, dict(counts.mirror_fetch_bytes), "cluster")
         meters = gateway.meters
         used = {kind.label: tally.amount for kind, tally in meters.used.items()}

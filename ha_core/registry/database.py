@@ -48,12 +48,18 @@ class Database:
         except ModuleNotFoundError as error:
             raise InvalidError(f"{self.name}: the package {error.name} is missing: install it") from None
 
-    def open(self) -> None:
+    def open(self, creates: bool = True) -> None:
         """Check the tables, and make them where an SQLite file is new or empty.
 
+        :param creates: an SQLite file that does not exist is made; else it is refused.
         :raises SchemaError: they are of another version.
         """
         if self._file is not None:
+            if not creates and not self._file.exists():
+                raise InvalidError(
+                    f"{self._file} does not exist, and this makes no database: correct the path, or make it by "
+                    "`switchyard platform migrate`"
+                )
             _create_private(self._file)
             if self._is_empty():
                 self.migrate()
@@ -112,12 +118,6 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
-
-
-def default_url() -> str:
-    """A file of the user's own, the same one from whatever folder."""
-    home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-    return f"sqlite:///{home}/switchyard/platform.db"
 
 
 @contextmanager
