@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from ha_core.model import Operation
+from ha_core.model import Identity, Operation, View
 from ha_core.operations.creating import interrupted, quiet_s
 from ha_core.operations.environment import Environment
 from ha_core.operations.health import Problem
 from ha_core.plan.abandoned import NEXT_TASK_S
+from ha_core.plan.resolve import cluster_for_user
 from ha_core.plan.verdict import amount, duration
 
 COMMAND_S = 3.0
@@ -17,12 +18,31 @@ COMMAND_S = 3.0
 
 
 def notices(
+    environment: Environment, view: View, running: Collection[Operation], alarming: Collection[Problem]
+) -> Iterator[Problem]:
+    """:param alarming: problems that are told anyway; their subjects are left out."""
+    yield from _without_executor(environment, running, alarming)
+    yield from _super_users(view)
+
+
+def _super_users(view: View) -> Iterator[Problem]:
+    """Super users that gateways lead away from their clusters: declared or bound before it was refused, or by another
+    default cluster."""
+    for user in sorted(view.super_users):
+        homes, led = view.super_user_of(user), cluster_for_user(view, Identity(user, ""))
+        if led is not None and led not in homes:
+            home = min(homes)
+            yield Problem(
+                f"user {user}",
+                f"It is a super user of {home} and is led to {led}: it does not reach {home} through gateways.",
+                f"`switchyard bindings set user:{user} {home}`",
+            )
+
+
+def _without_executor(
     environment: Environment, running: Collection[Operation], alarming: Collection[Problem]
 ) -> Iterator[Problem]:
-    """Operations that hold locks while no executor works on them.
-
-    :param alarming: problems that are told anyway; their subjects are left out.
-    """
+    """Operations that hold locks while no executor works on them."""
     told = {problem.about for problem in alarming}
     locks = Counter(lock.operation for lock in environment.store.locks())
     for operation in running:

@@ -18,6 +18,7 @@ from ha_core.operations.registry import ClusterState
 from ha_core.plan.lag import GroupLag
 from ha_core.plan.masking import Affected
 from ha_core.plan.verdict import amount, duration, listed
+from ha_core.plan.wide_users import Width
 from ha_core.present.page import Mark, Marked, Page, Table, number
 
 MAX_ROWS = 1_000
@@ -145,6 +146,18 @@ def usage_page(usage: Mapping[str, Usage]) -> Page:
         for use in uses
     ]
     yield Table(("user", "uses", "instance", "how", "since", "software"), rows) if rows else "No usage is known."
+
+
+def wide_users_page(found: Collection[Width]) -> Page:
+    rows = [
+        (one.user, one.topics, one.groups, one.instances, one.shared_with, listed(one.super_user_of)) for one in found
+    ]
+    columns = ("user", "topics", "groups", "instances", "shares topics with", "super user of")
+    if not rows:
+        yield "No user is known to be wide."
+        return
+    yield Table(columns, rows)
+    yield "A switch of one of them takes all of that along. Give each application a user of its own, with few rights."
 
 
 def operations_page(operations: Sequence[Operation]) -> Page:

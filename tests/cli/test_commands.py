@@ -137,6 +137,66 @@ def test_binding_a_user_in_use_needs_a_confirmation(store: MemoryStore) -> None:
     assert store.load().bindings["alice"].cluster == "west"
 
 
+@pytest.fixture
+def root(store: MemoryStore) -> str:
+    """A super user of east, which has a binding to it."""
+    assert run("clusters", "add", "east", "--bootstrap", "127.0.0.1:1", "--unprobed", "--super-user", "root")[0] == 0
+    assert run("bindings", "set", "user:root", "east")[0] == 0
+    return "root"
+
+
+@pytest.mark.parametrize(
+    "who", [("user:root", "west"), ("user:root#orders", "west"), ("user:root##g", "west"), ("user:root+app", "west")]
+)
+def test_no_level_of_a_super_user_is_bound_away_from_its_cluster(
+    store: MemoryStore, root: str, who: tuple[str, str]
+) -> None:
+    code, said = run("bindings", "set", *who, "--yes")
+
+    assert (code, "root is a super user of east" in said["error"]) == (BAD_INPUT, True)
+    assert store.load().bindings[root].instances == {}
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize(
+    "declared",
+    ["{bindings: {root: {cluster: west}}}", "{bindings: {root: {cluster: east, read: west}}}"],
+)
+def test_a_declaration_that_leads_a_super_user_away_is_refused_as_a_whole(
+    store: MemoryStore, tmp_path: Path, declared: str
+) -> None:
+    file = tmp_path / "team.yaml"
+    file.write_text(declared)
+    revision = store.load().revision
+
+    code, said = run("bindings", "set", "--file", str(file), "--yes")
+
+    assert (code, "root is a super user of east" in said["error"]) == (BAD_INPUT, True)
+    assert store.load().revision == revision
+
+
+@pytest.mark.usefixtures("root")
+def test_the_binding_that_keeps_a_super_user_in_its_cluster_is_not_taken_away(store: MemoryStore) -> None:
+    # Given a default cluster that is another one, as of now
+    for cluster, is_default in (("east", "--no-default"), ("west", "--default")):
+        assert run("clusters", "add", cluster, "--bootstrap", "127.0.0.1:1", "--unprobed", is_default)[0] == 0
+    # When the binding is to be deleted, by itself and by a complete declaration
+    code, said = run("bindings", "delete", "user:root", "--yes")
+    # Then it stays
+    assert (code, "would be led to the default cluster, west" in said["error"]) == (BAD_INPUT, True)
+    assert store.load().bindings["root"].cluster == "east"
+
+
+@pytest.mark.usefixtures("healthy", "store")
+def test_a_super_user_that_is_led_away_by_the_default_cluster_is_told_by_the_status() -> None:
+    assert run("clusters", "add", "west", "--bootstrap", "h:1", "--unprobed", "--super-user", "ops")[0] == 0
+
+    (notice,) = document("status", "--check")["notices"]
+
+    assert notice["about"] == "user ops"
+    assert notice["remedy"] == "`switchyard bindings set user:ops west`"
+
+
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("words", "error"),
@@ -340,10 +400,10 @@ def test_the_status_check_names_a_gateway_that_died_until_it_is_back_or_forgotte
 @pytest.mark.usefixtures("healthy")
 def test_the_status_check_names_readers_that_wait_for_a_cluster_that_answers_again(store: MemoryStore) -> None:
     # Given a topic whose old cluster was dead at the cut and answers again, and one whose readers skip what it holds
-    closed = {"cluster": "east", "start": 0, "end": 900, "base": 0, "term": 0, "known_end": 9}
+    closed = Extent(cluster="east", start=0, end=900, base=0, term=0, known_end=9)
     later = Extent(cluster="west", start=900, end=None, base=0, term=1)
     bills, skipped = (
-        Topic(name=name, writer="west", partitions={0: (Extent(**closed, ignored=ignored), later)})
+        Topic(name=name, writer="west", partitions={0: (closed.changed(ignored=ignored), later)})
         for name, ignored in (("bills", False), ("skipped", True))
     )
     for topic in (bills, skipped):

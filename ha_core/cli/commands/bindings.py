@@ -14,9 +14,10 @@ from ha_core.cli.command import Answer, DryRun, Reason, Session, Yes, code_of, c
 from ha_core.cli.exits import BAD_INPUT
 from ha_core.operations import registry
 from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level, with_read
+from ha_core.plan.wide_users import widths
 from ha_core.present.moves import single_page
 from ha_core.present.page import Marked
-from ha_core.present.state import bindings_page, bindings_plan_page, usage_page
+from ha_core.present.state import bindings_page, bindings_plan_page, usage_page, wide_users_page
 
 _Users = Annotated[list[str] | None, Argument(metavar="[USER]…")]
 _Level = Annotated[str, Argument(metavar="WHO", help="user:NAME, user:NAME+INSTANCE, …#TOPIC or …##GROUP")]
@@ -71,6 +72,14 @@ def delete(
 def list_usage(session: Session, users: _Users = None) -> Answer:
     chosen = _of(users, session.environment.store.usage())
     return Answer({"usage": chosen}, usage_page(chosen))
+
+
+@command("usage wide", "Users that use much, or that many others share topics with: a switch takes all of that along.")
+def list_wide(session: Session) -> Answer:
+    store = session.environment.store
+    found = [one for one in widths(store.load(), store.usage()) if one.wide]
+    document = {"users": [{**one._asdict(), "wide": one.wide} for one in found]}
+    return Answer(document, wide_users_page(found))
 
 
 @command("usage declare", "Declare topics and groups of a user before its first request shows them.")

@@ -41,7 +41,7 @@ def status(
     running, locks = registry.running_operations(environment), store.locks()
     mirrors = mirrors_now(environment)
     found = problems(environment, view, states, gateways, running)
-    known = [*notices(environment, running, found)]
+    known = [*notices(environment, view, running, found)]
     document = {
         "problems": found,
         "notices": known,
