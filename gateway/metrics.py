@@ -105,6 +105,10 @@ class Metrics:
         yield _counter("bytes", "Bytes of the data path.", data, "side", "direction")
         text = "Bytes of records read from copies of mirrors instead of their source, by the cluster of the copy."
         yield _counter("mirror_fetch_bytes", text, dict(counts.mirror_fetch_bytes), "cluster")
+        text = (
+            "Bytes read from copies in the zone of the gateway and of the client: they crossed no line between zones."
+        )
+        yield _counter("mirror_fetch_near_bytes", text, dict(counts.mirror_fetch_near_bytes), "cluster")
         meters = gateway.meters
         used = {kind.label: tally.amount for kind, tally in meters.used.items()}
         text = "Bytes, and percents of a second of the gateway's time, that have counted for a quota."

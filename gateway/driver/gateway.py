@@ -126,6 +126,7 @@ class Gateway:
         self.terms = Terms()
         self.recalled = Recalled()
         self.copies = Copies()
+        self._zones = config.zones_of_clients
         shares = Shares(config.id)
         self.meters = Meters(shares)
         self.discovery = DiscoveryRates(config.discovery.read)
@@ -185,6 +186,7 @@ class Gateway:
             nodes=self.nodes,
             transactions=transactions,
             copies=self.copies,
+            zones=self._zones,
             meters=self.meters,
             discovery=self.discovery,
             held=HeldBytes(config.limits.max_held_bytes),
@@ -499,7 +501,9 @@ class Gateway:
         body = None
         started = clock.now()
         try:
-            placing = partial(addresses, self.members.peers, self.config.id, command.identity, connection.address)
+            zone = self._zones.zone_of(connection.address)
+            whose = self.config.id, command.identity, connection.address
+            placing = partial(addresses, self.members.peers, *whose, zone=zone)
             body = await self.composer.compose(self._context(connection, command), command, placing)
         except RemoteProtocolError as error:
             connection.end(Cause.MALFORMED, str(error))
@@ -516,7 +520,7 @@ class Gateway:
             identity=command.identity,
             port_cluster=port.cluster,
             port_broker=port.broker,
-            gateways=self.members.listed,
+            gateways=self.members.listed(self._zones.zone_of(connection.address)),
             self_node=self.self_node,
             cluster_id=self.cluster_id,
             nodes=self.nodes.ids,

@@ -76,8 +76,6 @@ class Membership:
         """How many are registered beside this one."""
         self.peers: tuple[GatewayRecord, ...] = ()
         """Of the registered gateways those that answer."""
-        self.listed: tuple[NodeAddress, ...] = ()
-        """Gateways that clients may try when they know nobody else."""
         self.registration: Registration[GatewayRecord] | None = None
         self.recorder = Recorder(config, self.report)
         self.caretaker = Caretaker(config, self.report)
@@ -127,6 +125,10 @@ class Membership:
         """A gateway of the same name that has workers where this one has none, or the other way round."""
         return next((one for one in records if one.gateway == own.gateway and one.worker_of != own.worker_of), None)
 
+    def listed(self, zone: str) -> tuple[NodeAddress, ...]:
+        """Gateways that clients of a zone may try when they know nobody else: those there while one of them lives."""
+        return self._lately.listed(zone if any(peer.zone == zone for peer in self.peers) else "")
+
     def report(self) -> None:
         if self.registration is not None:
             self._reports.report(self._record())
@@ -145,7 +147,7 @@ class Membership:
                 before, self.peers = self.peers, await self._answering.of(records)
                 if {peer.id for peer in before} - {peer.id for peer in self.peers}:
                     self.letting_go.gone(clock.now())
-                self.listed = self._lately.of(records, asyncio.get_running_loop().time())
+                self._lately.see(records, asyncio.get_running_loop().time())
                 await looked()
             except (StoreError, NodePortError, OSError) as error:
                 _log.warning("the last known gateways and virtual nodes stay: %s", error)
