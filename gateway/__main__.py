@@ -126,7 +126,7 @@ async def _serve(config: Config, shared: Sequence[socket.socket]) -> int:
         return 1
     finally:
         http.stop()
-        await gateway.stop()
+        await gateway.stop(told_to=stopping.is_set())
     return 0
 
 

@@ -38,7 +38,14 @@ class Rule:
 
 _PURE = (
     *("ha_core.wire", "ha_core.model", "ha_core.plan"),
-    *("gateway.topology", "gateway.copies", "gateway.declared", "gateway.rights", "gateway.quotas"),
+    *(
+        "gateway.topology",
+        "gateway.client_zones",
+        "gateway.copies",
+        "gateway.declared",
+        "gateway.rights",
+        "gateway.quotas",
+    ),
 )
 _STATE = ("ha_core.model", "ha_core.plan", "ha_core.store")
 _BELOW = (*_STATE, "ha_core.wire", "ha_core.kafka", "ha_core.mirror", "ha_core.bindings_file")

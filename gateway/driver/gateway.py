@@ -130,6 +130,7 @@ class Gateway:
         self.terms = Terms()
         self.recalled = Recalled()
         self.copies = Copies()
+        self._zones = config.zones_of_clients
         shares = Shares(config.id)
         self.meters = Meters(shares)
         self.discovery = DiscoveryRates(config.discovery.read)
@@ -191,6 +192,7 @@ class Gateway:
             nodes=self.nodes,
             transactions=transactions,
             copies=self.copies,
+            zones=self._zones,
             meters=self.meters,
             discovery=self.discovery,
             held=HeldBytes(config.limits.max_held_bytes),
@@ -266,8 +268,11 @@ class Gateway:
         else:
             self.clients.listeners.listen(host, port, place)
 
-    async def stop(self) -> None:
-        """Takes nothing more from clients, answers what is in flight, then ends everything."""
+    async def stop(self, told_to: bool = True) -> None:
+        """Takes nothing more from clients, answers what is in flight, then ends everything.
+
+        :param told_to: by a signal. A gateway that ends by a fault of its own is still expected.
+        """
         await self.clients.stop()
         for task in self._tasks:
             task.cancel()
@@ -284,6 +289,8 @@ class Gateway:
         await asyncio.to_thread(self.quotas.close)
         await self.upstream.close()
         self.pipe.close()
+        if told_to:
+            await self.members.leave()
         for closing in (self._watcher, self.members.registration, self.store):
             if closing is not None:
                 await asyncio.to_thread(closing.close)
@@ -513,7 +520,9 @@ class Gateway:
         body = None
         started = clock.now()
         try:
-            placing = partial(addresses, self.members.peers, self.config.id, command.identity, connection.address)
+            zone = self._zones.zone_of(connection.address)
+            whose = self.config.id, command.identity, connection.address
+            placing = partial(addresses, self.members.peers, *whose, zone=zone)
             body = await self.composer.compose(self._context(connection, command), command, placing)
         except RemoteProtocolError as error:
             connection.end(Cause.MALFORMED, str(error))
@@ -542,7 +551,7 @@ class Gateway:
             identity=command.identity,
             port_cluster=port.cluster,
             port_broker=port.broker,
-            gateways=self.members.listed,
+            gateways=self.members.listed(self._zones.zone_of(connection.address)),
             self_node=self.self_node,
             cluster_id=self.cluster_id,
             nodes=self.nodes.ids,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
+from gateway.client_zones import ClientZones
 from gateway.copies import Copies
 from gateway.counts import Counts
 from gateway.quotas.charges import Meters
@@ -85,6 +86,8 @@ class Shared(NamedTuple):
     remembered: Room
     """For what sessions keep by names that clients send."""
     max_in_flight: int = 100
+    zones: ClientZones = ClientZones()
+    """Where clients are."""
 
     def issued(self, client_id: int) -> Issued:
         """Whose producer a client speaks of."""

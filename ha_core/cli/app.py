@@ -21,6 +21,7 @@ PLUGINS = "switchyard.commands"
 GROUPS = {
     "bindings": "List, set and delete bindings.",
     "clusters": "Register, list and remove clusters.",
+    "gateways": "Which gateways should be alive.",
     "facts": "What is known of each cluster, for the day on which it does not answer.",
     "origins": "Clusters that were dead at a cut: they may be back, or are gone for good.",
     "usage": "List, declare and withdraw what users use.",

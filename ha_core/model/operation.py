@@ -207,8 +207,11 @@ class MoveEvidence(Evidence):
     """Further mirrors of these topics, as they stood at the hold: a forced cut ends them with its own."""
     stayed: dict[str, str] = {}
     """Topics that a forced move left in the origin, since their copies are damaged → why."""
-    verified: bool = False
-    """Nothing was appended to the origin behind a cut that ended mirrors; from then on it is copied to."""
+    ended_mirrors_verified: bool | None = Field(
+        default=None, validation_alias=AliasChoices("ended_mirrors_verified", "verified")
+    )
+    """Nothing was appended to the origin behind a cut that ended mirrors; from then on it is copied to. None: the cut
+    ended none, or it is not known yet. It was `verified` in earlier versions, and says nothing of other cuts."""
     left_to_origin: dict[str, int] = {}
     """Records that copies hold, and that are read in the origin only: the map had no room for them."""
     unset: tuple[str, ...] = ()

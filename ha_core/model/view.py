@@ -62,6 +62,10 @@ class View:
         """User → the cluster whose super user it is."""
         return {user: one.name for one in self.clusters.values() for user in one.super_users}
 
+    def super_user_of(self, user: str) -> frozenset[str]:
+        """Clusters whose super user it is; empty: it is none."""
+        return frozenset(one.name for one in self.clusters.values() if user in one.super_users)
+
     @property
     def default_cluster(self) -> str | None:
         """The cluster where nothing else decides: the one marked default, else the only one."""

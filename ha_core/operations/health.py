@@ -32,6 +32,8 @@ LEFT_S = 3.0
 PAUSE_S = 0.2
 MAX_SYNC_PROBLEMS = 20
 MAX_NAMED = 20
+BEGINS_S = 60.0
+"""The job `mirror` begins with a new mirror within a minute."""
 BEHIND_S = 3.0
 """A gateway may need so long for a new revision; one that is still behind then does not follow."""
 
@@ -60,6 +62,7 @@ def problems(
         *_operations(environment, running),
         *_topics(view, running),
         *_ends(environment, view, running),
+        *_returned(view, clusters),
         *_mirrors(environment),
         *left_behind(environment),
         *_mirror_syncs(environment),
@@ -155,6 +158,16 @@ def _masked(environment: Environment, view: View, clusters: Collection[ClusterSt
 
 
 def _gateways(environment: Environment, view: View, gateways: Collection[GatewayRecord]) -> Iterator[Problem]:
+    live = {one.gateway for one in gateways}
+    for name, expected in sorted(environment.store.expected_gateways().items()):
+        if name not in live:
+            ago = duration(max(0.0, environment.age_s(expected.since)))
+            yield Problem(
+                f"gateway {name}",
+                f"It is not registered. It was started {ago} ago at {expected.host}:{expected.port} and was not "
+                "stopped: it has died, or does not reach ZooKeeper.",
+                f"Start it again, or look at its log. If it is gone for good: `switchyard gateways forget {name}`.",
+            )
     if not gateways:
         yield Problem("gateways", "No gateway is alive: no client is served.", "Start them.")
         return
@@ -264,6 +277,22 @@ def _ends(environment: Environment, view: View, running: Collection[Operation]) 
         )
 
 
+def _returned(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
+    """Clusters that were dead at a cut and answer again, while readers wait for what they hold."""
+    back = {state.cluster.name for state in clusters if state.found.reachable and state.cluster.masked is None}
+    unread: dict[str, set[str]] = {}
+    for name, _, extent in unconfirmed(view):
+        if extent.cluster in back and extent.found_end is None and not extent.ignored:
+            unread.setdefault(extent.cluster, set()).add(name)
+    for cluster, names in sorted(unread.items()):
+        yield Problem(
+            f"cluster {cluster}",
+            f"It was dead at a cut and answers again. Readers of {listed(sorted(names))} that are below the cut wait "
+            "until it is known where its logs end.",
+            "`switchyard origins check` (in Airflow the DAG `check_origins` does it every 5 minutes)",
+        )
+
+
 def _led_away(environment: Environment, tails: Collection[LostTail]) -> str:
     """Who has led clients away from a cluster that was away, when, and where its topics are now."""
     names, since = sorted({tail.topic for tail in tails}), min(tail.since for tail in tails)
@@ -303,8 +332,11 @@ def left_behind(environment: Environment) -> Iterator[Problem]:
 
 def _mirrors(environment: Environment) -> Iterator[Problem]:
     """Mirrors that nobody copies, or of which a partition waits for somebody to look."""
-    waiting = [row for row in mirrors_now(environment).rows if row.state in {"nobody", "stopped", "unreadable"}]
-    if alone := [f"{row.topic} in {row.target}" for row in waiting if row.state == "nobody"]:
+    found = mirrors_now(environment)
+    waiting = [row for row in found.rows if row.state in {"nobody", "stopped", "unreadable"}]
+    begun = {(one.topic, one.target) for one in found.mirrors if environment.age_s(one.since) < BEGINS_S}
+    lonely = (row for row in waiting if row.state == "nobody" and (row.topic, row.target) not in begun)
+    if alone := [f"{row.topic} in {row.target}" for row in lonely]:
         yield Problem(
             "mirrors",
             f"Nobody copies {listed(alone)}: what is written meanwhile is on no standby.",

@@ -19,6 +19,7 @@ from ha_core.plan.dormant import Churn
 from ha_core.plan.lag import GroupLag
 from ha_core.plan.masking import Affected
 from ha_core.plan.verdict import amount, duration, listed
+from ha_core.plan.wide_users import Width
 from ha_core.present.page import Mark, Marked, Page, Table, number
 
 MAX_ROWS = 1_000
@@ -83,6 +84,12 @@ def caches_page(caches: Collection[CacheStanding], gateways: Collection[GatewayR
 def problems_page(problems: Collection[Problem]) -> Page:
     rows = [(one.about, one.text, one.remedy) for one in problems]
     yield Table(("what waits for somebody", "", "what to do"), rows) if rows else "nothing waits for anybody"
+
+
+def notices_page(notices: Collection[Problem]) -> Page:
+    if notices:
+        rows = [(one.about, one.text, one.remedy) for one in notices]
+        yield Table(("worth knowing, no alarm", "", "what to do"), rows)
 
 
 def clusters_page(states: Collection[ClusterState]) -> Page:
@@ -151,6 +158,18 @@ def forgotten_page(user: str, gone: Sequence[tuple[str, str, str]], dry_run: boo
     """:param gone: topic or group, its name, instance."""
     yield Table(("of user", "uses", "instance"), [(user, f"{what} {name}", instance) for what, name, instance in gone])
     yield f"Withdrawn{', if this were no dry run' if dry_run else ''}: {amount(len(gone), 'use')}."
+
+
+def wide_users_page(found: Collection[Width]) -> Page:
+    rows = [
+        (one.user, one.topics, one.groups, one.instances, one.shared_with, listed(one.super_user_of)) for one in found
+    ]
+    columns = ("user", "topics", "groups", "instances", "shares topics with", "super user of")
+    if not rows:
+        yield "No user is known to be wide."
+        return
+    yield Table(columns, rows)
+    yield "A switch of one of them takes all of that along. Give each application a user of its own, with few rights."
 
 
 def operations_page(operations: Sequence[Operation]) -> Page:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ import pytest
 
 from ha_core.model import Cluster, Mirror, MirrorReport, MirrorSync, PartitionReport, SyncFinding
 from ha_core.model.operation import MoveEvidence
+from ha_core.operations.environment import utc_now
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
 from tests.kit.operations import a_switch
@@ -175,6 +177,19 @@ def test_the_status_check_names_mirrors_that_nobody_copies_and_partitions_that_h
     found = {problem["about"]: problem["text"] for problem in problems()}
     assert found["mirrors"].startswith("Nobody copies payments in west:")
     assert found["mirror of orders-1 in west"] == "It is copied no further: retention has overtaken the copy."
+
+
+def test_a_mirror_that_is_less_than_a_minute_old_and_not_begun_yet_is_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a mirror that was linked a moment ago
+    store = seeded(*CLUSTERS, Mirror.of("orders", "east", "west", "link-1", utc_now(), "test"))
+    use(store, monkeypatch)
+    # When the status is checked now, and a minute later
+    at_once = [problem["about"] for problem in problems()]
+    later = (datetime.now(UTC) + timedelta(seconds=61)).isoformat()
+    use(store, monkeypatch, now=lambda: later)
+    # Then the check is quiet about it at first
+    assert "mirrors" not in at_once
+    assert "mirrors" in [problem["about"] for problem in problems()]
 
 
 @pytest.mark.usefixtures("store")

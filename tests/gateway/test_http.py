@@ -177,3 +177,16 @@ def test_callers_that_never_finish_their_request_do_not_keep_a_probe_out(address
     assert answer.status_code == 200
     for caller in callers:
         caller.close()
+
+
+def test_no_two_metrics_have_the_same_help_text(address: str) -> None:
+    # Given all families that a gateway shows
+    text = httpx.get(f"{address}/metrics").text
+    said = [line.split(" ", 3)[2:] for line in text.splitlines() if line.startswith("# HELP ")]
+    # When they are put together by their texts
+    named: dict[str, list[str]] = {}
+    for name, help_ in said:
+        named.setdefault(help_, []).append(name)
+    # Then each has one of its own
+    assert len(said) > 40
+    assert {help_: names for help_, names in named.items() if len(names) > 1} == {}

@@ -284,11 +284,19 @@ def _account(session: ConnectionState, plan: FetchPlan, merged: Message) -> None
     """What copies have given, and what they have not."""
     for key in plan.doubted:
         session.shared.copies.doubt(plan.copies[key].mirror, key[1], session.now)
-    for topic in merged["responses"] if plan.copies else ():
+    if not plan.copies:
+        return
+    counts, zone = session.shared.counts, session.snapshot.zone
+    here = bool(zone) and session.shared.zones.zone_of(session.address) == zone
+    near = {name for name, one in session.snapshot.view.clusters.items() if here and one.zone == zone}
+    for topic in merged["responses"]:
         for entry in topic["partitions"]:
             read = plan.copies.get((topic["topic"], entry["partition_index"]))
             if read is not None:
-                session.shared.counts.mirror_fetch_bytes[read.cluster] += len(entry["records"])
+                size = len(entry["records"])
+                counts.mirror_fetch_bytes[read.cluster] += size
+                if read.cluster in near:
+                    counts.mirror_fetch_near_bytes[read.cluster] += size
 
 
 def wake_readers(session: ConnectionState, before: View) -> None:

@@ -16,9 +16,10 @@ from ha_core.operations import registry
 from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level, with_read
 from ha_core.operations.usage import forget_usage
 from ha_core.plan.dormant import churning
+from ha_core.plan.wide_users import widths
 from ha_core.present.moves import single_page
 from ha_core.present.page import Marked
-from ha_core.present.state import bindings_page, bindings_plan_page, forgotten_page, usage_page
+from ha_core.present.state import bindings_page, bindings_plan_page, forgotten_page, usage_page, wide_users_page
 
 _Users = Annotated[list[str] | None, Argument(metavar="[USER]…")]
 _Level = Annotated[str, Argument(metavar="WHO", help="user:NAME, user:NAME+INSTANCE, …#TOPIC or …##GROUP")]
@@ -75,6 +76,14 @@ def list_usage(session: Session, users: _Users = None) -> Answer:
     churn = tuple(churning(chosen, session.environment.now()))
     told = [one._asdict() for one in churn]
     return Answer({"usage": chosen, "ids_made_at_each_start": told}, usage_page(chosen, churn))
+
+
+@command("usage wide", "Users that use much, or that many others share topics with: a switch takes all of that along.")
+def list_wide(session: Session) -> Answer:
+    store = session.environment.store
+    found = [one for one in widths(store.load(), store.usage()) if one.wide]
+    document = {"users": [{**one._asdict(), "wide": one.wide} for one in found]}
+    return Answer(document, wide_users_page(found))
 
 
 @command("usage declare", "Declare topics and groups of a user before its first request shows them.")

@@ -224,7 +224,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
 
     def verify(self) -> None:
         """Once: from the first step of `reverse` on the origin grows by what is copied to it."""
-        if not self.journal.operation.evidence.verified:
+        if not self.journal.operation.evidence.ended_mirrors_verified:
             open_to_writers(self.journal, must=False, timeout_s=BEHIND_CUT_S)
             become_sources(self.journal)  # from the mirror turned round on the origin has the settings of a copy
             # Before it is verified: what fails there ends the operation, and nobody would come back to these.
@@ -232,7 +232,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             open_what_ended(self.journal, self.journal.operation.evidence.ended_too)
             super().verify()
             if self.journal.operation.evidence.ended:
-                self.journal.note(verified=True)
+                self.journal.note(ended_mirrors_verified=True)
 
     def reverse(self) -> None:
         """The cluster that was the writer gets a copy again. Where that cannot be now, it is made later."""
