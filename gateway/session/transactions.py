@@ -8,9 +8,8 @@ cluster knows it. Elsewhere the same number is another producer: the batch would
 a stranger's transaction, or leave one open for ever. The issuer lies in the id itself (`ha_core.model.producer`), so
 this holds with any number of gateways, and through their restarts.
 
-What names another cluster's producer is answered INVALID_PRODUCER_ID_MAPPING, as by a coordinator that does not know
-it. Java and librdkafka abort the transaction, ask for a new id and go on (KIP-360); a client without KIP-360 ends its
-producer.
+A request that names another cluster's producer is answered UNKNOWN_PRODUCER_ID (`BEGIN_ANEW`). Java, librdkafka and
+franz-go abort the transaction, ask for a new id and go on (KIP-360); a client without KIP-360 ends its producer.
 """
 
 from __future__ import annotations
