@@ -32,6 +32,8 @@ class Fences(NamedTuple):
     """Under a fence, or with a cut ahead."""
     scopes: Mapping[str, Scope] = {}
     """By operation: what it has fenced, or proposed a cut for."""
+    doubted: frozenset[str] = frozenset()
+    """Clusters that a topic has left by force, or is about to: a commit there may be of records that nobody reads."""
 
 
 def fences(view: View) -> Fences:
@@ -62,11 +64,13 @@ def fences(view: View) -> Fences:
             operations.add(group.fence.operation)
             dead[group.fence.operation] = group.fence.taken_for_dead
             scopes[group.fence.operation][1].add(group.name.encode())
+    doubted = {cluster for known in view.sequences.values() for cluster in known.left_by_force}
+    doubted.update(cluster for cluster in dead.values() if cluster is not None)
     by_operation = {
         operation: Scope(frozenset(names), frozenset(members), frozenset(quiet), dead.get(operation))
         for operation, (names, members, quiet) in scopes.items()
     }
-    return Fences(frozenset(operations), frozenset(topics), by_operation)
+    return Fences(frozenset(operations), frozenset(topics), by_operation, frozenset(doubted))
 
 
 @dataclass(frozen=True, slots=True)

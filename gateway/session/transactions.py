@@ -20,12 +20,13 @@ from typing import Any
 from gateway.declared import declare
 from gateway.rights import Gate
 from gateway.session import exchange, rights
-from gateway.session.pending import Answer, Exchange, Passed, Send
+from gateway.session.pending import Answer, Ended, Exchange, Passed, Send
 from gateway.session.refusal import Refusal
 from gateway.session.refusing import refuse
 from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
 from gateway.session.vouching import leased
+from gateway.session.written import Evidence
 from ha_core.model.producer import is_gateway_id
 from ha_core.wire import ApiKey, ErrorCode
 
@@ -44,6 +45,18 @@ _TRY_AGAIN = frozenset(
 def stays_open(answer: dict[str, Any]) -> bool:
     """Whether a transaction is still open after this answer to END_TXN."""
     return answer["error_code"] in _TRY_AGAIN
+
+
+def told(session: ConnectionState, ends: Ended, answer: dict[str, Any]) -> None:
+    """What the client is told of the end of its transaction.
+
+    A commit that was on its way while a topic left its cluster by force may be of records that nobody reads: the client
+    asks again, and it is judged.
+    """
+    if ends.undoubted and not answer["error_code"] and ends.cluster in session.snapshot.fences.doubted:
+        answer["error_code"] = int(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if not stays_open(answer):
+        session.shared.written.ended(ends.producer_id)
 
 
 Method = Callable[["Transactional"], Refusal | None]
@@ -94,6 +107,8 @@ class Transactional:
         broker = None if session.here is not None else Refusal.NO_BROKER
         self.unable = broker if leased(session) else Refusal.LEASE
         self.fence: str | None = None
+        self.ends: Ended
+        """Of END_TXN."""
         self.gate: Gate | None = None
         """Where something of it was denied, or has to be kept from the client."""
 
@@ -190,16 +205,27 @@ class Transactional:
             return Refusal.STARTING
         if self.issued.cluster is None:
             return Refusal.FOREIGN_PRODUCER
+        shown, epoch, commits = self.message["producer_id"], self.message["producer_epoch"], self.message["committed"]
+        self.ends = Ended(self.issued.cluster, self.name, shown, commits and not self._doubted)
         if self.ends_here:
             self.message["producer_id"] = self.issued.own
+            if commits:
+                self.session.shared.written.commit_goes_on(shown, epoch)
             self._ask(self._ended, self.open.topics(self.name))
         else:
-            self.session.compose(self.request, self.message, ends=(self.issued.cluster, self.name))
+            evidence = Evidence(self._doubted, self.session.shared.written.of(shown, epoch))
+            self.session.compose(self.request, {**self.message, "evidence": evidence}, ends=self.ends)
         return None
 
     @property
     def ends_here(self) -> bool:
-        return not self.unable and self.ours and not self.routes.closed
+        """A commit in a cluster that a topic has left by force is judged first."""
+        commit_in_doubt = self._doubted and self.message["committed"]
+        return not self.unable and self.ours and not self.routes.closed and not commit_in_doubt
+
+    @property
+    def _doubted(self) -> bool:
+        return self.issued.cluster in self.session.snapshot.fences.doubted
 
     def _ended(self, answer: Message) -> None:
         """librdkafka aborts what was kept from beginning, too, and INVALID_TXN_STATE would end its producer.
@@ -211,6 +237,7 @@ class Transactional:
         kept_out = not self.message["committed"] and self.open.kept_out(self.name)
         if kept_out and answer["error_code"] == ErrorCode.INVALID_TXN_STATE:
             answer["error_code"] = ErrorCode.NONE
+        told(self.session, self.ends, answer)
         if not stays_open(answer):
             self.open.ended(self.name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.composed.ask import Coordinator
-from gateway.composed.transactions import end_transaction
+from gateway.composed.end_transaction import end_transaction
 from ha_core.model import UserBindings
 from ha_core.model.producer import issued_id
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -13,7 +13,7 @@ from tests.gateway.composed.playbook import NODES, Playbook, away, requested, wo
 
 WEST = UserBindings(user="alice", cluster="west")
 EAST = UserBindings(user="alice", cluster="east")
-AWAY, MAPPING = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.INVALID_PRODUCER_ID_MAPPING
+AWAY, BEGIN_ANEW = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_PRODUCER_ID
 
 
 def play(committed: bool, *, masked: str = "", node: int = NODES["east", 2], bound: UserBindings = WEST) -> Playbook:
@@ -38,7 +38,7 @@ def test_the_coordinator_that_issued_the_producer_id_is_asked_and_its_answer_cou
     assert found.encodes(ApiKey.END_TXN, 3)["error_code"] == error
 
 
-@pytest.mark.parametrize(("committed", "error"), [(True, ErrorCode.INVALID_TXN_STATE), (False, MAPPING)])
+@pytest.mark.parametrize(("committed", "error"), [(True, ErrorCode.INVALID_TXN_STATE), (False, BEGIN_ANEW)])
 def test_aborting_a_transaction_that_never_began_makes_the_producer_begin_anew(
     committed: bool, error: ErrorCode
 ) -> None:
@@ -54,7 +54,7 @@ def test_while_the_coordinator_is_away_a_commit_stays_open_and_an_abort_succeeds
     assert found.result["error_code"] == error
 
 
-@pytest.mark.parametrize(("committed", "error"), [(True, MAPPING), (False, ErrorCode.NONE)])
+@pytest.mark.parametrize(("committed", "error"), [(True, BEGIN_ANEW), (False, ErrorCode.NONE)])
 def test_when_the_cluster_of_the_coordinator_is_masked_the_producer_begins_anew(
     committed: bool, error: ErrorCode
 ) -> None:
@@ -68,4 +68,4 @@ def test_while_the_coordinator_is_away_no_abort_is_granted_to_who_would_commit_i
 
 
 def test_a_producer_id_of_an_unknown_cluster_is_refused() -> None:
-    assert play(True, node=99).result["error_code"] == MAPPING
+    assert play(True, node=99).result["error_code"] == BEGIN_ANEW
