@@ -200,16 +200,16 @@ class CopyLag:
 
     state: Literal["copying", "waiting", "stopped"]
     """`waiting`: it is taken over again in a moment. `stopped`: somebody has to look."""
-    records: int
-    """Of what the source had then."""
+    records: int | None
+    """Of what the source had acknowledged then; None: not known."""
     ms: int | None
-    """How long ago the oldest of them was written."""
+    """How long ago the oldest of them was written; None: not known."""
     age_s: float
-    """How long ago the report was written."""
+    """How long ago the source said its end, as far as the report knows."""
     reason: str = ""
     """Why it is not copying."""
-    reached: int = -1
-    """The first offset of the source that was not in it; -1: not known."""
+    reached: int | None = None
+    """The first offset of the source that was not in it; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)

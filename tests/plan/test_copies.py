@@ -207,7 +207,8 @@ def judged(mirror: Mirror, lag: CopyLag | None, **request: Any) -> list[Verdict]
     state, asked, facts = case.parts()
     topic = Topic(name="orders", writer="east", partitions={p: identity("east") for p in (0, 1)})
     state = replace(state, topics={"orders": topic}, mirrors={mirror.key: mirror})
-    lags = {} if lag is None else {(mirror.key, 0): lag}
+    level = CopyLag("copying", 0, 0, 1.0)
+    lags = {} if lag is None else {(mirror.key, 0): lag, (mirror.key, 1): level}
     found = closure(state, case.usage_by_user, asked)
     return preflight(Judged(state, asked, found, facts, gateways=case.gateways, lags=lags))
 
