@@ -33,6 +33,8 @@ class KnownTopic(_Known):
     """Only what was set for the topic itself."""
     ends: dict[int, int] = {}
     """partition → log end; those whose leader did not answer are missing."""
+    starts: dict[int, int] = {}
+    """partition → where its log starts; empty where an earlier version looked."""
     look_s: float = 0.0
     """How long before it was written the first of the offsets was read, at most; by a clock that nobody sets."""
 

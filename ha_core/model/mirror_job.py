@@ -78,6 +78,8 @@ class PartitionReport(Part):
     """The next one to copy."""
     source_end: int | None = None
     """Of what is committed."""
+    source_start: int | None = None
+    """Where the source's log starts: what lies below was deleted there; None: at 0, or not known."""
     lag_records: int | None = None
     """Offsets that the source has acknowledged, also behind an open transaction, and the copy has not."""
     lag_bytes: int | None = None

@@ -192,6 +192,8 @@ class PartitionEnds:
     """None: nobody can say how long ago that was."""
     known: int | None = None
     """Highest *client* offset that groups have committed, here or in another cluster."""
+    origin_start: int = 0
+    """Where the origin's log starts, now or when it was last looked at: what lies below was deleted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ class Pair:
                 state=known.state,
                 source=known.source,
                 source_end=None if known.ends is None else known.ends.committed,
+                source_start=known.source_start or None,
                 lag_records=known.lag_records,
                 lag_bytes=known.lag_bytes,
                 lag_ms=known.lag_ms,

@@ -294,6 +294,7 @@ class Fetching:
             self._stop(lane, f"the source answers {name_of(code)}; give the account the rights to read the topic")
             return
         lane.missed, lane.trouble = 0, ""
+        lane.source_start = part["log_start_offset"]
         records = part["records"]
         before = lane.partition.next_offset
         if records:
@@ -393,6 +394,7 @@ class Fetching:
         for key, ends in found.items():
             lane = lanes[key]
             if lane in self and lane.seen_at < asked_at:
+                lane.source_start = ends.start
                 committed = max(ends.last_stable, -1 if lane.ends is None else lane.ends.committed)
                 lane.hear(SourceEnds(committed, ends.high_watermark), asked_at)
 

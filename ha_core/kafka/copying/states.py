@@ -64,6 +64,8 @@ class Standing(NamedTuple):
     """Since this task has the partition."""
     unheard_s: float | None = None
     """How long the source has said no end; None: it does, or has never done so here."""
+    source_start: int | None = None
+    """Where the source's log starts."""
 
     @property
     def lag_records(self) -> int | None:
@@ -174,6 +176,7 @@ class Lane:
     trouble: str = ""
     lags: bool = True
     ends: SourceEnds | None = None
+    source_start: int | None = None
     seen_at: float = 0.0
     """When they were asked for."""
     newest_ms: int = -1
@@ -245,6 +248,7 @@ class Lane:
             self.bytes.per_s(now),
             self.bytes.total,
             unheard_s,
+            self.source_start,
         )
 
     def _lag_ms(self, rpo_s: float | None) -> int | None:
