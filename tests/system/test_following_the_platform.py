@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import count
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.errors import ConnectionLostError
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
-from tests.kit.platform import Platform, create_topic, gateway_connection, logs_in, soon
+from tests.kit.platform import Platform, counted, create_topic, gateway_connection, logs_in, metric, soon
+from tests.kit.running import switchyard
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 GATEWAYS = (0, 1, 2)
@@ -179,3 +183,65 @@ def test_what_the_command_writes_past_the_service_is_enforced_soon(stack: Stack,
         registry.apply([put(user)], "somebody", "test")
 
     soon(lambda: all(logs_in(stack, number, "by-command", PASSWORD) for number in GATEWAYS), "the user logs in")
+
+
+def test_a_command_says_at_how_many_gateways_its_change_is_in_force(stack: Stack, platform: Platform) -> None:
+    assert stack.platform is not None
+    database = ("--database", stack.platform["database"], "--reason", "test")
+    platform.create_user("told", PASSWORD)
+
+    def in_force(contact: str) -> bool:
+        made = switchyard(stack, "users", "set", "told", "--contact", contact, *database)
+        return bool(made["enforcement"] == ["users: in force at 3 of 3 gateways."])
+
+    tries = count()
+    soon(lambda: in_force(f"try-{next(tries)}"), "the command has waited for all gateways", 60)
+
+
+def test_a_setting_of_the_platform_limits_how_often_a_user_may_ask_until_it_is_deleted(
+    stack: Stack, platform: Platform
+) -> None:
+    # Given a user who asks as often as he likes
+    platform.create_user("impatient", PASSWORD)
+    soon(lambda: all(logs_in(stack, number, "impatient", PASSWORD) for number in GATEWAYS), "the user logs in")
+    admin = AdminClient({**settings(stack, "impatient", PASSWORD), "topic.metadata.refresh.interval.ms": -1})
+
+    def delayed() -> float:
+        for _ in range(10):
+            assert admin.list_topics(timeout=20).topics is not None
+        return counted(stack, "discovery_delayed", limit="named_user")
+
+    assert delayed() == 0
+    # When the platform has a setting for him
+    setting = {"type": "user_rate", "name": "impatient", "value": 4}
+    made = platform.call("POST", "/v1/settings", {"value": setting, "reason": "test"})
+    # Then his requests are answered later
+    soon(lambda: delayed() > 0, "he waits", 60)
+    # When it is deleted
+    platform.call("DELETE", f"/v1/settings/{quote(made['key'], safe='')}", version=made["version"], reason="test")
+    # Then they are not any more
+    soon(lambda: delayed() == delayed(), "he waits no more", 60)
+
+
+def test_a_quota_of_a_user_for_one_topic_throttles_its_producer_there_and_nowhere_else(
+    stack: Stack, platform: Platform, topic: str
+) -> None:
+    # Given a user who writes to two topics, and may write little to one of them
+    create_topic(stack, f"{topic}-free")
+    platform.create_user("limited", PASSWORD)
+    platform.grant("limited", "write", topic, pattern="prefixed")
+    quota = {"user": "limited", "topic": topic, "producer_byte_rate": 20_000}
+    platform.call("POST", "/v1/quotas", {"value": quota, "reason": "test"})
+    soon(lambda: logs_in(stack, 0, "limited", PASSWORD), "the user logs in")
+    soon(lambda: all(metric(stack, number, "quotas") > 0 for number in GATEWAYS), "gateways have the quota")
+    producer = Producer({**settings(stack, "limited", PASSWORD), "linger.ms": 0, "message.timeout.ms": 60_000})
+
+    def throttled(name: str) -> float:
+        for _ in range(10):
+            producer.produce(name, b"x" * 50_000)
+            assert producer.flush(60) == 0
+        return counted(stack, "throttled_requests", cause="produce")
+
+    # When he writes as much to each, then he waits for the one that has a quota only
+    assert throttled(f"{topic}-free") == 0
+    assert throttled(topic) > 0
