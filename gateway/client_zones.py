@@ -2,8 +2,8 @@
 
 Every gateway leads a client to the same one (`driver/peers`), so all of them have to know the same zone of it. Networks
 that are configured alike at all gateways give that. Without one a client may stay in the zone of whatever gateway it
-asks: answers name gateways of that zone only, so a client that begins there asks no other. (`client.rack` is no help:
-it comes with FETCH, after the client was led, to one gateway alone.)
+asks: answers list gateways of that zone only, so that the client asks no other, which would lead it to
+another zone. (`client.rack` is no help: it comes with FETCH, after the client was led, to one gateway alone.)
 """
 
 from __future__ import annotations
@@ -35,12 +35,23 @@ class ClientZones:
 
     def zone_of(self, host: str) -> str:
         """The zone of a client by the address that it comes from."""
+        return self._by_network(host) or self.otherwise
+
+    def listed_zone(self, host: str) -> str:
+        """The zone whose gateways alone are listed to the client; `NOWHERE`: all are listed.
+
+        A client of a known network is led alike by every gateway, so it may know, and ask, those of other zones: it
+        needs them when its zone has none any more.
+        """
+        return NOWHERE if self._by_network(host) else self.otherwise
+
+    def _by_network(self, host: str) -> str:
         if not self.networks:
-            return self.otherwise
+            return NOWHERE
         try:
             address = ip_address(host.partition("%")[0])
         except ValueError:
-            return self.otherwise
+            return NOWHERE
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
-        return next((zone for network, zone in self.networks if address in network), self.otherwise)
+        return next((zone for network, zone in self.networks if address in network), NOWHERE)

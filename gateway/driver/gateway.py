@@ -553,7 +553,7 @@ class Gateway:
             identity=command.identity,
             port_cluster=port.cluster,
             port_broker=port.broker,
-            gateways=self.members.listed(self._zones.zone_of(connection.address)),
+            gateways=self.members.listed(self._zones.listed_zone(connection.address)),
             self_node=self.self_node,
             cluster_id=self.cluster_id,
             nodes=self.nodes.ids,

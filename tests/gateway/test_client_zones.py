@@ -37,6 +37,14 @@ def test_the_narrowest_network_that_has_the_address_counts() -> None:
     assert ZONES.zone_of("10.1.7.9") == "zone-2"
 
 
+def test_only_clients_that_stay_where_they_ask_are_kept_from_gateways_of_other_zones() -> None:
+    zones = ClientZones(ZONES.networks, "zone-3")
+    # A client of a network is led alike by all gateways, and needs the others when its zone has none
+    assert zones.listed_zone("10.1.2.3") == NOWHERE
+    # A client of none would be led elsewhere by another zone's gateway
+    assert zones.listed_zone("192.168.0.1") == "zone-3"
+
+
 def test_clients_of_no_network_are_in_the_zone_that_is_said_for_them() -> None:
     assert ClientZones(ZONES.networks, "zone-3").zone_of("192.168.0.1") == "zone-3"
     assert ClientZones(otherwise="zone-3").zone_of("10.1.2.3") == "zone-3"

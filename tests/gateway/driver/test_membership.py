@@ -75,3 +75,17 @@ def test_workers_of_one_gateway_live_side_by_side() -> None:
     for worker in WORKERS:
         register(store, worker)
     assert [one.id for one in store.client().gateways()] == ["gw-1.0", "gw-1.1"]
+
+
+def test_gateways_of_a_zone_are_listed_while_one_of_them_answers_and_all_of_them_else() -> None:
+    async def scene() -> None:
+        members = Membership(CONFIG, MemoryStore().client(), Sightings(lambda *_: 0), lambda: ALONE)
+        near, far = (ALONE.changed(id=zone, host=zone, zone=zone) for zone in ("zone-1", "zone-2"))
+        members._lately.see([near, far], 0.0)
+        members.peers = (near, far)
+        assert [one.host for one in members.listed("zone-1")] == ["zone-1"]
+        assert [one.host for one in members.listed("")] == ["zone-1", "zone-2"]
+        members.peers = (far,)
+        assert [one.host for one in members.listed("zone-1")] == ["zone-1", "zone-2"]
+
+    asyncio.run(scene())
