@@ -16,6 +16,7 @@ from gateway.session.state import MAX_GIVEN_BYTES, ConnectionState
 from gateway.session.throttling import Throttled
 from gateway.session.vouching import leased
 from ha_core.wire import APIS, ApiKey, RemoteProtocolError, Route, read_request_header
+from ha_core.wire.apis import Api
 from ha_core.wire.frames import frame_size
 
 MAX_REQUESTS = 100
@@ -122,8 +123,7 @@ def handle(session: ConnectionState, request: Request) -> None:
         authentication.api_versions(session, request)
         return
     if api is None or api.route is Route.HIDDEN or not api.min_version <= version <= api.max_version:
-        why = "is not offered by this gateway; the client did not follow the ApiVersions answer"
-        streaming.leave(session, Cause.UNSUPPORTED, f"API key {key} version {version} {why}")
+        streaming.leave(session, Cause.UNSUPPORTED, _not_offered(api, key, version))
         return
     if not session.entry.entered and key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         offered = ", ".join(session.shared.authentication.mechanisms)
@@ -143,6 +143,17 @@ def handle(session: ConnectionState, request: Request) -> None:
         (HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose))(session, request)
     except NeedsPreparingError:
         beside.prepare(session, request)
+
+
+def _not_offered(api: Api | None, key: int, version: int) -> str:
+    """For the log, which alone can say it: no answer of such a version can be made."""
+    if api is not None and api.route is not Route.HIDDEN and version < api.min_version:
+        return (
+            f"{api.key.name} version {version} is older than {api.min_version}, the oldest that is served: the client "
+            "is older than Kafka 0.11, or is told to speak as one that is"
+        )
+    why = "is not offered by this gateway; the client did not follow the ApiVersions answer"
+    return f"API key {key} version {version} {why}"
 
 
 def _compose(session: ConnectionState, request: Request) -> None:

@@ -12,7 +12,7 @@ from gateway.topology import Topology
 from ha_core.wire import ErrorCode, encode_request
 from ha_core.wire.sasl_plain import plain_token
 from tests.gateway.session.batch import batch
-from tests.gateway.session.messages import PRODUCE, produce, produced, state
+from tests.gateway.session.messages import FETCH, PRODUCE, produce, produced, state
 from tests.gateway.session.talk import APIS, EAST, Talk, snapshot, topology
 
 HANDSHAKE, VERSIONS, AUTHENTICATE, LIST_TRANSACTIONS = 17, 18, 36, 66
@@ -170,3 +170,22 @@ def test_an_api_that_a_newly_found_cluster_lacks_altogether_is_sent_to_nobody_ei
     assert not talk.others
     assert talk.closed is not None
     assert talk.closed.cause is Cause.UNSUPPORTED
+
+
+@pytest.mark.parametrize(("api_key", "name", "version", "oldest"), [(PRODUCE, "PRODUCE", 2, 3), (FETCH, "FETCH", 2, 4)])
+def test_a_client_that_is_too_old_is_closed_with_the_oldest_version_that_is_served(
+    api_key: int, name: str, version: int, oldest: int
+) -> None:
+    talk = Talk(state())
+    talk.send(encode_request(api_key, version, 1, "old", b"\0" * 14))
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.UNSUPPORTED
+    said = f"{name} version {version} is older than {oldest}, the oldest that is served: the client is older than"
+    assert talk.closed.detail.startswith(said)
+
+
+def test_a_version_that_is_too_new_is_not_called_too_old() -> None:
+    talk = Talk(state())
+    talk.send(encode_request(PRODUCE, 99, 1, "new", b"\0" * 14))
+    assert talk.closed is not None
+    assert "did not follow the ApiVersions answer" in talk.closed.detail
