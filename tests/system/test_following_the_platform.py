@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -204,7 +205,8 @@ def test_a_setting_of_the_platform_limits_how_often_a_user_may_ask_until_it_is_d
     # Given a user who asks as often as he likes
     platform.create_user("impatient", PASSWORD)
     soon(lambda: all(logs_in(stack, number, "impatient", PASSWORD) for number in GATEWAYS), "the user logs in")
-    admin = AdminClient({**settings(stack, "impatient", PASSWORD), "topic.metadata.refresh.interval.ms": -1})
+    account: dict[str, Any] = settings(stack, "impatient", PASSWORD)
+    admin = AdminClient({**account, "topic.metadata.refresh.interval.ms": -1})
 
     def delayed() -> float:
         for _ in range(10):
