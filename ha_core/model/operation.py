@@ -18,7 +18,7 @@ from ha_core.model.topic import LastSequences, Topic
 
 Mode = Literal["planned", "forced"]
 UnreadPolicy = Literal["wait", "skip"]
-DamagedCopies = Literal["refuse", "leave"]
+DamagedCopies = Literal["refuse", "leave", "good-part"]
 Verify = Literal["none", "sample", "full"]
 """How much of copies is compared with their sources before anybody relies on them. `sample`: a tenth of each partition,
 and no longer than half a minute. `full`: all of it, which takes as long as to read both clusters."""
@@ -76,8 +76,8 @@ class MoveRequest(Part):
     refuse_lag_ms: int | None = Field(default=None, ge=0)
     """The same, and the move is refused; None: it goes however far the copy is behind."""
     damaged_copies: DamagedCopies = "refuse"
-    """Forced only: what becomes of topics whose copies cannot be gone on with. `leave`: they stay in the origin, the
-    others go."""
+    """Forced only: what becomes of topics whose copies are damaged. `leave`: they stay in the origin, the others go.
+    `good-part`: they go on at their copies, of which that is read which is known to be the source's."""
     verify: Verify = "sample"
     """Planned only: what of mirrored topics is compared before their copies are taken. A difference undoes the move."""
     cut: CutMode = "barrier"
@@ -199,6 +199,8 @@ class MoveEvidence(Evidence):
     """Further mirrors of these topics, as they stood at the hold: a forced cut ends them with its own."""
     stayed: dict[str, str] = {}
     """Topics that a forced move left in the origin, since their copies are damaged → why."""
+    partly: dict[str, str] = {}
+    """Topics that went on at the good part of damaged copies → what the damage is."""
     verified: bool = False
     """Nothing was appended to the origin behind a cut that ended mirrors; from then on it is copied to."""
     left_to_origin: dict[str, int] = {}

@@ -324,7 +324,8 @@ def test_a_tail_is_counted_exactly_and_its_cluster_becomes_the_standby(back: Dea
         one._replace(start=None, end=None) for one in looked.found
     }
     first = done.found[0]
-    fetch = f"--topic {first.topic} --partition {first.partition} --offset {COPIED} --max-messages {BEYOND}"
+    fetch = f"--topic {first.topic} --partition {first.partition} --offset {COPIED} "
+    fetch += f"--isolation-level read_committed --max-messages {BEYOND}"
     assert done.fetch(first).endswith(fetch)
     assert (sorted(done.mirrored), done.not_mirrored, done.put_off) == (sorted(WHOLE), {}, ())
     tail = tail_of(environment, "d.none")
