@@ -20,8 +20,8 @@ _MAX_PER_REQUEST = 500
 _HEARTBEATS_AT_ONCE = 50
 _RESERVE_S = 0.5
 _CONSUMERS = ("consumer", "")
-_SHARES = ("share",)
 """Protocol types; empty: a group that only ever committed offsets."""
+_SHARES = ("share",)
 
 
 class Groups(Brokers):
