@@ -21,6 +21,7 @@ _HEARTBEATS_AT_ONCE = 50
 _RESERVE_S = 0.5
 _CONSUMERS = ("consumer", "")
 """Protocol types; empty: a group that only ever committed offsets."""
+_SHARES = ("share",)
 
 
 class Groups(Brokers):
@@ -29,6 +30,13 @@ class Groups(Brokers):
 
         Each broker lists the groups that it coordinates, so all of them have to answer.
         """
+        return self._listed(_CONSUMERS, timeout_s)
+
+    def share_groups(self, timeout_s: float | None = None) -> dict[str, str]:
+        """The same of share groups (KIP-932), which have no committed offsets that another cluster could be given."""
+        return self._listed(_SHARES, timeout_s)
+
+    def _listed(self, kinds: Collection[str], timeout_s: float | None) -> dict[str, str]:
         asking = self.asking(timeout_s)
         asking.metadata()
 
@@ -37,7 +45,7 @@ class Groups(Brokers):
             states = {
                 group["group_id"]: group.get("group_state", "")
                 for group in answer["groups"]
-                if group["protocol_type"] in _CONSUMERS
+                if group["protocol_type"] in kinds
             }
             yield node, asking.again("list the groups", answer["error_code"]) or states
 

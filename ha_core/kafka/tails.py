@@ -1,37 +1,56 @@
-"""What lies in a stretch of a log, counted without looking at more than headers."""
+"""What lies in a stretch of a log: records that their producers were told are written, and aborted ones apart.
+
+No more than headers of batches is looked at, but for those that reach over the start.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
 
-from ha_core.kafka.reading import PartitionLog
+from ha_core.mirror.side_by_side import Piece
 from ha_core.mirror.split import read_records
+from ha_core.plan.facts import Partition
 from ha_core.wire.copies import CONTROL
 
 
 class Counted(NamedTuple):
-    """Records of producers, not markers; aborted ones count, as a log without its end does not say which they are."""
+    """Records of producers, not markers. Those of a transaction that has not ended count as records."""
 
     records: int = 0
     bytes: int = 0
     """Of their batches, as they are stored."""
+    aborted: int = 0
+    """Records of transactions that were aborted: nobody was told that they are written."""
 
     def plus(self, other: Counted) -> Counted:
-        return Counted(self.records + other.records, self.bytes + other.bytes)
+        return Counted(self.records + other.records, self.bytes + other.bytes, self.aborted + other.aborted)
 
 
-def count(log: PartitionLog, start: int) -> Counted:
-    """What `log` has from offset `start` on.
+class Logs(Protocol):
+    def log(self, key: Partition, start: int, end: int, committed: bool = False) -> Iterable[Piece]: ...
 
+
+def count(cluster: Logs, key: Partition, start: int, end: int, last_stable: int) -> Counted:
+    """What a partition has in `[start, end)`.
+
+    :param last_stable: where the first transaction begins that has not ended; the log's end, if there is none.
     :raises KafkaAdminError: it cannot be read.
     """
+    decided = min(max(last_stable, start), end)
+    found = _count(cluster.log(key, start, decided, committed=True), start) if start < decided else Counted()
+    return found.plus(_count(cluster.log(key, decided, end), decided)) if decided < end else found
+
+
+def _count(log: Iterable[Piece], start: int) -> Counted:
     found = Counted()
-    for batch, buf, _ in log:
+    for batch, buf, committed in log:
         if batch.attributes & CONTROL or batch.last_offset < start:
             continue
         if batch.magic == 2 and batch.base_offset >= start:
             records = batch.records_count
         else:
             records = sum(record.offset >= start for record in read_records(buf, batch))
-        found = found.plus(Counted(records, batch.end - batch.at))
+        more = Counted(records, batch.end - batch.at) if committed else Counted(aborted=records)
+        found = found.plus(more)
     return found

@@ -18,7 +18,7 @@ from ha_core.kafka.leadership import Leadership, Leaderships
 from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, ends, told
 from ha_core.mirror.notes import CopyId, Notes, copy_of, transactional_id
 from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer
-from ha_core.mirror.recovery import DataEnd, data_end, recover
+from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
 from ha_core.mirror.split import fields, read_records
 from ha_core.model import Run
 from ha_core.plan.facts import Partition
@@ -74,6 +74,14 @@ class TakenOver(NamedTuple):
     def runs(self) -> tuple[Run, ...]:
         """Where what lies, oldest first."""
         return () if self.progress is None else (*self.older, *self.progress.runs)
+
+
+class PartlyDamagedError(CopyDamagedError):
+    """:ivar good: the part of the copy that is known to be its source's."""
+
+    def __init__(self, why: str, good: TakenOver) -> None:
+        super().__init__(why)
+        self.good = good
 
 
 class Takeover(Leaderships):
@@ -196,8 +204,15 @@ class Takeover(Leaderships):
         if progress is None:
             _check_empty(tail, end, copy, asking.cluster)
             return TakenOver(writer, end, None, topic_id)
-        found = recover(progress, notes.intents.values(), data_end(tail, progress, end))
         older = notes.runs[: -len(progress.runs) or None] if notes.whole_map else ()
+        try:
+            found = recover(progress, notes.intents.values(), data_end(tail, progress, end))
+        except CopyDamagedError as damage:
+            good = good_part(progress, notes.intents.values(), tail, end)
+            if good is None:
+                raise
+            taken = TakenOver(writer, end, good.taken_over(writer, end), topic_id, older)
+            raise PartlyDamagedError(str(damage), taken) from damage
         return TakenOver(writer, end, found.taken_over(writer, end), topic_id, older)
 
 

@@ -78,13 +78,8 @@ def data_end(tail: Iterable[Batch], progress: Progress, end: int) -> DataEnd:
     :param end: of the copy; below the progress where it has lost records, as `recover` says.
     :raises CopyDamagedError: somebody else has written to it, or it has lost records.
     """
-    found_batches, last = list(tail), progress.last_record
-    for batch in found_batches:
-        if batch.attributes & CONTROL and batch.base_offset <= last <= batch.last_offset:
-            raise CopyDamagedError(
-                f"a record was acknowledged at offset {last}, and the marker of a later copier lies there: its brokers "
-                "have lost records, as an unclean leader does"
-            )
+    found_batches = list(tail)
+    _require_last_record(found_batches, progress)
     found, writer = behind(found_batches, progress), progress.writer
     if (foreign := found.foreign) is not None:
         where = f"the batch at offset {foreign.base_offset}"
@@ -98,6 +93,36 @@ def data_end(tail: Iterable[Batch], progress: Progress, end: int) -> DataEnd:
             f"copier ({writer.producer_id}, epoch {writer.epoch}): somebody else writes to the copy"
         )
     return DataEnd(min(found.last, end), found.passed)
+
+
+def _require_last_record(tail: Iterable[Batch], progress: Progress) -> None:
+    """:raises CopyDamagedError: it is lost."""
+    last = progress.last_record
+    for batch in tail:
+        if batch.attributes & CONTROL and batch.base_offset <= last <= batch.last_offset:
+            raise CopyDamagedError(
+                f"a record was acknowledged at offset {last}, and the marker of a later copier lies there: its brokers "
+                "have lost records, as an unclean leader does"
+            )
+
+
+def good_part(progress: Progress, intents: Iterable[Intent], tail: Iterable[Batch], end: int) -> Progress | None:
+    """How far a damaged copy is known to have what its source had: up to the first batch that no copier wrote.
+
+    :return: None: its brokers have lost records, so nobody can say where what is left comes from.
+    """
+    found = list(tail)
+    try:
+        _require_last_record(found, progress)
+        if end < progress.target:
+            return None
+    except CopyDamagedError:
+        return None
+    try:
+        good = behind(found, progress)
+        return recover(progress, intents, DataEnd(good.last, good.passed))
+    except CopyDamagedError:
+        return progress
 
 
 def recover(progress: Progress, intents: Iterable[Intent], found: DataEnd) -> Progress:

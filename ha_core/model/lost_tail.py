@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from ha_core.model.document import FEW_BYTES, Document, Part
+from ha_core.model.extent import Extents
 
 
 class Tail(Part):
@@ -20,9 +21,14 @@ class Tail(Part):
     """Of its log, exclusive."""
     records: int | None = None
     bytes_: int | None = Field(default=None, alias="bytes")
+    aborted: int | None = None
+    """Records beside `records` of transactions that were aborted; None: an earlier version counted them among these."""
     differs_at: int | None = None
     """The first offset below `mirrored`, of those that were compared, at which the log is not what the copy has."""
     difference: str = ""
+    below: Extents = ()
+    """What the cluster had of the map up to `client`, the newest: if the copy's cluster dies as well, it is read there
+    again."""
 
 
 class LostTail(Document):

@@ -18,7 +18,7 @@ from ha_core.model.topic import LastSequences, Topic
 
 Mode = Literal["planned", "forced"]
 UnreadPolicy = Literal["wait", "skip"]
-DamagedCopies = Literal["refuse", "leave"]
+DamagedCopies = Literal["refuse", "leave", "good-part"]
 Verify = Literal["none", "sample", "full"]
 """How much of copies is compared with their sources before anybody relies on them. `sample`: a tenth of each partition,
 and no longer than half a minute. `full`: all of it, which takes as long as to read both clusters."""
@@ -80,8 +80,8 @@ class MoveRequest(Part):
     refuse_lag_ms: int | None = Field(default=None, ge=0)
     """The same, and the move is refused; None: it goes however far the copy is behind."""
     damaged_copies: DamagedCopies = "refuse"
-    """Forced only: what becomes of topics whose copies cannot be gone on with. `leave`: they stay in the origin, the
-    others go."""
+    """Forced only: what becomes of topics whose copies are damaged. `leave`: they stay in the origin, the others go.
+    `good-part`: they go on at their copies, of which that is read which is known to be the source's."""
     verify: Verify = "sample"
     """Planned only: what of mirrored topics is compared before their copies are taken. A difference undoes the move."""
     cut: CutMode = "barrier"
@@ -212,6 +212,8 @@ class MoveEvidence(Evidence):
     )
     """Nothing was appended to the origin behind a cut that ended mirrors; from then on it is copied to. None: the cut
     ended none, or it is not known yet. It was `verified` in earlier versions, and says nothing of other cuts."""
+    partly: dict[str, str] = {}
+    """Topics that went on at the good part of damaged copies → what the damage is."""
     left_to_origin: dict[str, int] = {}
     """Records that copies hold, and that are read in the origin only: the map had no room for them."""
     unset: tuple[str, ...] = ()

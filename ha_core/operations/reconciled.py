@@ -34,6 +34,8 @@ class TailFound(NamedTuple):
     """Of the log."""
     records: int | None = None
     bytes: int | None = None
+    aborted: int | None = None
+    """Records beside these of transactions that were aborted; None: counted by an earlier version, among `records`."""
     differs_at: int | None = None
     """The first offset that differs from the copy, of those that were compared."""
     difference: str = ""
@@ -90,7 +92,7 @@ class Reconciled:
         login = f"--consumer.config {LOGIN} " if self.wants_login else ""
         return (
             f"kafka-console-consumer --bootstrap-server {self.bootstrap} {login}--topic {one.topic} --partition "
-            f"{one.partition} --offset {one.start} --max-messages {one.records}"
+            f"{one.partition} --offset {one.start} --isolation-level read_committed --max-messages {one.records}"
         )
 
     @property

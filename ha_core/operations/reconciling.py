@@ -54,6 +54,7 @@ def reconcile(
     :param topics: names or patterns; none: all.
     :param mirror: make it their standby; else it is only counted.
     :param accept_loss: the operator does without what cannot be counted; for named topics, also while it is away.
+        Nothing is accepted because another cluster is away: what `cluster` holds is counted when both are there.
     :param verify: how much of what was mirrored is compared with the copies first. What differs is told, and its topic
         is not mirrored to the cluster. What was found once only a `full` comparison takes back.
     :raises RefusedError: unknown or masked cluster, no reason, a decision of the operator without its topics, or a name
@@ -91,7 +92,11 @@ def reconcile(
             work.take(tail, mirror=mirror, accept_loss=accept_loss)
         except ClusterUnreachableError as gone:
             if gone.cluster != cluster:
-                raise
+                told = work.result().reports
+                done = (
+                    f" What was done before stays: operations {listed(one.operation for one in told)}." if told else ""
+                )
+                raise unchanged(_writer_away(cluster, tail.topic, gone) + done) from gone
             away = still_away(cluster, [one.topic for one in tails], {one.target for one in tails}, str(gone))
             if reports := work.result().reports:
                 done = listed(report.operation for report in reports)
@@ -112,6 +117,15 @@ def still_away(cluster: str, topics: Iterable[str], targets: Iterable[str], why:
         f"{listed(named)} {'is' if len(named) == 1 else 'are'} written in {listed(sorted(targets))}. Asked just now: "
         f"{why}",
         cause="away",
+    )
+
+
+def _writer_away(cluster: str, topic: str, gone: ClusterUnreachableError) -> str:
+    return (
+        f"It is {gone.cluster} that does not answer, and not {cluster}: {gone} Its notes say whether the topic {topic} "
+        f"of {cluster} is the one that was copied. Nothing of {cluster} is given up: its log may be the last that has "
+        f"these records. Run this again when {gone.cluster} is back. To go on in {cluster} without it: `switchyard "
+        f"switch topic:{topic} --mode forced --from {gone.cluster} --to {cluster}`."
     )
 
 
@@ -153,6 +167,8 @@ class _Reconciling:
         )
 
     def take(self, tail: LostTail, *, mirror: bool, accept_loss: bool) -> None:
+        if tail.counted is not None and any(part.records is None for part in tail.partitions.values()):
+            tail = self._counted_late(tail)
         first = tail.counted is None
         differed = not first and any(part.differs_at is not None for part in tail.partitions.values())
         mirror = mirror and not differed
@@ -163,7 +179,7 @@ class _Reconciling:
             if first or mirror:  # whenever it was counted, what is to be the standby is compared now
                 found = self._compare(tail, found)
         except KafkaAdminError as error:
-            if not accept_loss:
+            if not accept_loss or error.cluster != self._cluster.name:
                 raise
             mirror = mirror and first
             found = [_of(tail, partition, "unknown") for partition in tail.partitions] if first else found
@@ -181,6 +197,15 @@ class _Reconciling:
             self._write(tail, found, bases if new else None, done=whole or accept_loss)
         except (LockedError, ConflictError, RefusedError) as error:
             self._put_off.append(f"{tail.topic}: {error}")
+
+    def _counted_late(self, tail: LostTail) -> LostTail:
+        """The tail as one that is counted for the first time, where its loss was accepted without a count and it can be
+        counted after all; else as it is."""
+        try:
+            found = [*self._look(tail)]
+        except KafkaAdminError:
+            return tail
+        return tail.changed(counted=None) if all(one.outcome == "counted" for one in found) else tail
 
     def _look(self, tail: LostTail) -> Iterator[TailFound]:
         """:raises KafkaAdminError: the cluster cannot be asked."""
@@ -201,10 +226,13 @@ class _Reconciling:
                 yield self._count(tail, partition, known, ends)
 
     def _count(self, tail: LostTail, partition: int, known: Tail, ends: LogEnds) -> TailFound:
-        start = max(known.mirrored, ends.start)
-        counted = count(self._admin.log((tail.topic, partition), start, ends.log_end), start)
-        found = _of(tail, partition, "counted", end=ends.log_end)
-        return found._replace(start=start, records=counted.records, bytes=counted.bytes)
+        # What lies behind a later return of the writer is read by clients, and is no loss.
+        again = written_again_from(self._view.topics.get(tail.topic), tail, partition)
+        end = ends.log_end if again is None else min(again, ends.log_end)
+        start = min(max(known.mirrored, ends.start), end)
+        counted = count(self._admin, (tail.topic, partition), start, end, ends.last_stable)
+        found = _of(tail, partition, "counted", end=end)
+        return found._replace(start=start, records=counted.records, bytes=counted.bytes, aborted=counted.aborted)
 
     def _made_again(self, tail: LostTail) -> bool:
         """Whether the topic is another one than that which was copied, as far as its brokers have ids."""
@@ -284,7 +312,11 @@ class _Reconciling:
                 # What was looked at without the lock may be another thing by now.
                 stored, topic = environment.store.read(LostTail, tail.key), environment.store.read(Topic, tail.topic)
                 same = None if topic is None else topic[0]
-                if stored is None or stored[0] != tail or self._view.topics.get(tail.topic) != same:
+                if (
+                    stored is None
+                    or stored[0].changed(counted=tail.counted) != tail
+                    or self._view.topics.get(tail.topic) != same
+                ):
                     raise unchanged(f"Topic {tail.topic} has changed since it was looked at. Run it again.")
                 expected: dict[tuple[type[Document], str], int | None] = {(LostTail, tail.key): stored[1]}
                 puts = list[Document]()
@@ -313,11 +345,20 @@ class _Reconciling:
         counted = [one for one in found if one.end is not None]
         ends = self._admin.ends([(one.topic, one.partition) for one in counted])
         for one in counted:
-            end = ends[one.topic, one.partition].log_end
+            key = one.topic, one.partition
+            end = ends[key].log_end
             assert one.end is not None
-            late = count(self._admin.log((one.topic, one.partition), one.end, end), one.end)
-            every = Counted(one.records or 0, one.bytes or 0).plus(late)
-            yield one._replace(records=every.records, bytes=every.bytes, end=end if late.records else one.end)
+            late = count(self._admin, key, one.end, end, ends[key].last_stable)
+            every = Counted(one.records or 0, one.bytes or 0, one.aborted or 0).plus(late)
+            end = end if late.records else one.end
+            yield one._replace(records=every.records, bytes=every.bytes, aborted=every.aborted, end=end)
+
+
+def written_again_from(topic: Topic | None, tail: LostTail, partition: int) -> int | None:
+    """Where a later stay of the writer begins in the log that has the tail; None: there was none since."""
+    extents = () if topic is None else topic.partitions.get(partition, ())
+    client = tail.partitions[partition].client
+    return min((one.base for one in extents if one.cluster == tail.cluster and one.start > client), default=None)
 
 
 def _of(tail: LostTail, partition: int, outcome: Outcome, end: int | None = None) -> TailFound:
@@ -329,7 +370,7 @@ def _counted_before(tail: LostTail) -> Iterator[TailFound]:
     for partition, known in sorted(tail.partitions.items()):
         if known.records is not None and known.differs_at is None:
             one = _of(tail, partition, "counted", known.end)
-            yield one._replace(start=known.start, records=known.records, bytes=known.bytes_)
+            yield one._replace(start=known.start, records=known.records, bytes=known.bytes_, aborted=known.aborted)
 
 
 def _moved_since(topic: Topic | None, tail: LostTail, terms: Mapping[int, int]) -> str:
@@ -368,6 +409,7 @@ def _filled(tail: LostTail, found: Iterable[TailFound], counted: str | None) -> 
                 end=one.end,
                 records=one.records,
                 bytes_=one.bytes,
+                aborted=one.aborted,
                 differs_at=one.differs_at,
                 difference=one.difference,
             )

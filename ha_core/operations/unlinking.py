@@ -217,10 +217,32 @@ def _needed(environment: Environment, target: Admin, mirrors: Collection[Mirror]
     """Why a copy is not deleted; empty: nobody needs any of them."""
     view, tails, cluster = environment.store.load(), environment.store.lost_tails(), target.cluster.name
     names = {mirror.topic for mirror in mirrors}
+    if why := _without_source(environment, mirrors):
+        return why
     groups = _at_home(environment, view, target, names)
     for name in sorted(names):
         if why := needed(view, name, cluster, tails, groups.get(name, ())):
             return f"The copy of {name} in {cluster} is not deleted: {why}."
+    return ""
+
+
+def _without_source(environment: Environment, mirrors: Collection[Mirror]) -> str:
+    """Which copies may be the last logs of their topics, as their sources do not answer; empty: none."""
+    by_source: dict[str, list[str]] = {}
+    for mirror in mirrors:
+        by_source.setdefault(mirror.source, []).append(mirror.topic)
+    for source, names in sorted(by_source.items()):
+        try:
+            found = admin_of(environment, source).topics(names)
+            silent = sorted(name for name, one in found.items() if len(one.ends) < one.partitions)
+            why = f"leaders of {listed(silent)} do not answer" if silent else ""
+        except (KafkaAdminError, RefusedError) as error:
+            why = str(error)
+        if why:
+            return (
+                f"Copies of {listed(sorted(names))} are not deleted: their source {source} does not answer for all of "
+                f"them ({why}), so they may be the last logs. Wait until it does, or unlink without --delete-copy."
+            )
     return ""
 
 

@@ -221,9 +221,14 @@ def damaged_copies() -> Param:
     """What becomes of topics whose copies cannot be gone on with, where a cluster is dead."""
     text = (
         "Mirrored topics go on at their copies. What becomes of those whose copy is damaged is known only when it is "
-        "taken. *refuse*: nothing moves, and they are named. *leave*: they stay with the dead cluster, the others go."
+        "taken. *refuse*: nothing moves, and they are named. *leave*: they stay with the dead cluster, the others go. "
+        "*good-part*: they go on at what is known to be good of their copies; the rest of these is read by nobody."
     )
-    words = {"refuse": "refuse: nothing moves", "leave": "leave them, the others go"}
+    words = {
+        "refuse": "refuse: nothing moves",
+        "leave": "leave them, the others go",
+        "good-part": "go on at what is good",
+    }
     return choice("Forced: damaged copies", text, words)
 
 

@@ -38,7 +38,7 @@ class _PlanOperator(SwitchyardOperator):
     """:param origin: the cluster that serves them now.
     :param target: the cluster that is to serve them.
     :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
-    :param damaged_copies: what becomes of topics whose copies are damaged, `refuse` or `leave`.
+    :param damaged_copies: what becomes of topics whose copies are damaged, `refuse`, `leave` or `good-part`.
     """
 
     origin: Any = Text(name="from")
@@ -278,7 +278,7 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
     :param target: the cluster that is to serve all of it.
     :param mode: `planned`, or `forced` where the origin is dead.
     :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
-    :param damaged_copies: what becomes of topics whose copies are damaged, `refuse` or `leave`.
+    :param damaged_copies: what becomes of topics whose copies are damaged, `refuse`, `leave` or `good-part`.
     :param topics_per_batch: topics and groups in one operation.
     :param verify: how much of copies is compared before each of them, `none`, `sample` or `full`.
     """

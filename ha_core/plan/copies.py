@@ -18,6 +18,8 @@ from ha_core.plan.facts import CopyFacts, Partition, PartitionEnds, ProducerFact
 from ha_core.plan.revision import Documents, MoveDamagedError, entering, require_sound, require_state
 from ha_core.plan.standby import switched
 
+MAX_EXTENTS_BELOW = 2_000
+"""Extents of the lost cluster that are kept with the tails of a topic, of all its partitions together."""
 MAX_EXTENTS_AT_ONCE = 30_000
 """Of all copies of a move together: what a revision takes, beside all that it writes anyway."""
 
@@ -145,9 +147,9 @@ def lost_tail(
     :param before: the maps of the partitions up to the cut.
     """
     origin, target = operation.route
+    most = max(1, MAX_EXTENTS_BELOW // max(len(copies), 1))
     tails = {
-        partition: Tail(mirrored=copy.mirrored, client=client_offset(before[partition], origin, copy.mirrored))
-        for partition, copy in sorted(copies.items())
+        partition: _tail(before[partition], origin, copy.mirrored, most) for partition, copy in sorted(copies.items())
     }
     return LostTail(
         key=LostTail.key_of(mirror.topic, origin, operation.id),
@@ -163,6 +165,13 @@ def lost_tail(
         max_bytes_s=mirror.max_bytes_s,
         partitions=tails,
     )
+
+
+def _tail(before: Extents, origin: str, mirrored: int, most: int) -> Tail:
+    client = client_offset(before, origin, mirrored)
+    own = [one for one in before if one.cluster == origin and one.start < client]
+    below = [one if one.end is not None and one.end <= client else one.changed(end=client) for one in own[-most:]]
+    return Tail(mirrored=mirrored, client=client, below=tuple(below))
 
 
 def client_offset(extents: Sequence[Extent], cluster: str, physical: int) -> int:

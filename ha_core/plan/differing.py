@@ -3,7 +3,7 @@ there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ha_core.model import MoveRequest
 from ha_core.plan.facts import Partition
@@ -36,24 +36,30 @@ def copies_differ(origin: str, target: str, differing: Mapping[Partition, tuple[
     )
 
 
-def copies_damaged(request: MoveRequest, damaged: Mapping[str, str], others: bool) -> tuple[Verdict, ...]:
-    """A verdict for each topic.
+def copies_damaged(
+    request: MoveRequest, damaged: Mapping[str, str], partly: Collection[str], others: bool
+) -> tuple[Verdict, ...]:
+    """A verdict for each topic. None tells to delete a copy: its source is taken for dead, so it may be the last log.
 
     :param damaged: topic → why its copy cannot be gone on with.
+    :param partly: those of which a part is known to be good.
     :param others: whether anything else is to move.
     """
-    target = request.target
+    origin, target = request.origin, request.target
     leave = "With --damaged-copies leave the others go, and this one stays where it is. "
-    way = leave if others and request.damaged_copies == "refuse" else ""
+    way = leave if others and request.damaged_copies != "leave" else ""
+    good = (
+        "With --damaged-copies good-part it goes on at its copy: what is known to be its source's is read there, and "
+        "the rest by nobody. "
+    )
     alone = "" if others else " Nothing else is to move."
     return tuple(
         error(
             "copy-damaged",
             f"topic {topic}",
             f"Its copy in {target} cannot be gone on with: {why}.{alone}",
-            f"{way}To do without the copy end its mirror (`switchyard mirror unlink {topic} --to {target}`), delete "
-            f"the topic in {target}, and start again. Where the log of copies is missing, let all brokers of {target} "
-            "come up.",
+            f"{good if topic in partly else ''}{way}Where the log of copies is missing, let all brokers of {target} "
+            f"come up. Delete nothing there while {origin} may not come back: it may be the last log of this topic.",
         )
         for topic, why in sorted(damaged.items())[:MAX_TOPICS]
     )

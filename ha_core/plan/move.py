@@ -30,6 +30,7 @@ from ha_core.model import (
     Document,
     Fence,
     Group,
+    LostTail,
     Mirror,
     MoveOperation,
     MoveRequest,
@@ -51,7 +52,7 @@ from ha_core.plan.copies import (
 )
 from ha_core.plan.cuts import forced_cut
 from ha_core.plan.facts import CopyFacts, Ends, Partition, Producers
-from ha_core.plan.moving import cuts_of, extents_of, moving, places, writer_after
+from ha_core.plan.moving import cuts_of, extents_of, left_in, moving, places, writer_after
 from ha_core.plan.pinning import require_unused
 from ha_core.plan.revision import (
     FINAL,
@@ -66,7 +67,7 @@ from ha_core.plan.revision import (
     require_sound,
     require_state,
 )
-from ha_core.plan.standby import MAX_COPIED_EXTENTS
+from ha_core.plan.standby import MAX_COPIED_EXTENTS, regained
 
 ToHold = Literal["compare", "pin", "prepare", "adopt", "hold", "level"]
 ToCut = Literal[ToHold, "warm", "quiesce", "fence", "drain", "ends", "mirrored", "offsets", "cut"]
@@ -183,6 +184,7 @@ def cut_change(
     copies: Mapping[Partition, CopyFacts] | None = None,
     most: int = MAX_COPIED_EXTENTS,
     stay: Mapping[str, str] | None = None,
+    tails: Collection[LostTail] = (),
 ) -> Documents:
     """The revision of the cut: everything moves at once, and fences and mirrors end with it.
 
@@ -191,6 +193,7 @@ def cut_change(
     :param adopted: groups that were joined in the target; members of the others join once more.
     :param copies: of mirrored topics, which the operation holds. A copy that nobody had begun is missing.
     :param most: extents of each copy that go into its map.
+    :param tails: what forced moves have left behind. A topic that goes on where it has one is read there again.
     :param stay: topics that do not move, and why: nobody knows what their copies have. Those stay as they are.
     :raises MoveDamagedError: a fence or a hold does not stand, partitions are missing, a new copy is not empty, or a
         map would be wrong.
@@ -212,6 +215,8 @@ def cut_change(
         require_unused(operation, name, ends)
         before = {partition: extents_of(request, topic, partition) for partition in everything}
         moved = moving(request, topic, everything)
+        if (tail := left_in(request, name, tails)) is not None:
+            before |= {p: regained(before[p], tail, p, ends[name, p].target) for p in moved}
         copied = {p: found for p in moved if (found := (copies or {}).get((name, p))) is not None}
         after = before | {p: _cut_partition(operation, name, p, before[p], ends, copied.get(p), most) for p in moved}
         cuts[name] = cuts_of(after, moved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from ha_core.model import Extent, MoveRequest, Topic
+from ha_core.model import Extent, LostTail, MoveRequest, Topic
 from ha_core.model.extent import Extents, identity, live
 from ha_core.model.operation import Cut
 from ha_core.plan.facts import Partition
@@ -58,6 +58,15 @@ def _clusters(request: MoveRequest, topic: Topic, extent: Callable[[int], Extent
     if named is None and topic.writer is not None:
         clusters.add(topic.writer)
     return frozenset(clusters)
+
+
+def left_in(request: MoveRequest, topic: str, tails: Iterable[LostTail]) -> LostTail | None:
+    """The newest tail that the topic has in the target of a forced move, left when it went from there to a copy in the
+    origin: the target's log is this topic's own."""
+    if request.mode != "forced":
+        return None
+    found = [one for one in tails if (one.topic, one.cluster, one.target) == (topic, request.target, request.origin)]
+    return max(found, key=lambda one: one.since, default=None)
 
 
 def cuts_of(partitions: Mapping[int, Sequence[Extent]], crossed: Iterable[int]) -> tuple[Cut, ...]:

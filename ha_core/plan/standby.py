@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ha_core.model import Extent, Run
-from ha_core.model.extent import Extents, live
+from ha_core.model import Extent, LostTail, Run
+from ha_core.model.extent import Extents, check, live
 from ha_core.model.producer import MAX_TERM
 
 MAX_COPIED_EXTENTS = 2000
@@ -97,6 +97,34 @@ def switched(
     older = _below(own, kept[0].start if kept else at)
     below = sorted((*elsewhere, *older, *kept), key=lambda one: one.start)
     return (*below, Extent(cluster=target, start=at, end=None, base=base, term=current.term + 1))
+
+
+def regained(before: Extents, tail: LostTail, partition: int, log_end: int) -> Extents:
+    """The map of a partition that is to go on, by force, in the cluster that its writer had left by force, before
+    anybody turned its mirror round: what was mirrored is read where it came from, and no longer in the copy, which is
+    dead. What lies beyond, the lost tail, stays lost.
+
+    :param tail: of that cluster, left by the move that led the partition to its copy.
+    :param log_end: of the cluster's log.
+    :return: `before`, where the map has changed since that move, or the log is not known to have what was mirrored.
+    """
+    part, opened = tail.partitions.get(partition), live(before)
+    if part is None or not part.below or opened.cluster != tail.target:
+        return before
+    if log_end < part.mirrored or part.differs_at is not None:
+        return before
+    first = part.below[0].start
+    copied = [one for one in before[:-1] if one.copied and one.cluster == tail.target and one.start >= first]
+    if not copied or (copied[-1].end or 0) > part.client:
+        return before
+    at = copied[0].start
+    own = [_from(one, at) for one in part.below if one.end is not None and one.end > at]
+    after = tuple(sorted((*(one for one in before if one not in copied), *own), key=lambda one: one.start))
+    return before if check(after) else after
+
+
+def _from(extent: Extent, at: int) -> Extent:
+    return extent if extent.start >= at else extent.changed(start=at, base=extent.to_physical(at))
 
 
 def _overlaps(extents: Sequence[Extent], runs: Sequence[Run], target: str, source_start: int) -> Iterator[Extent]:

@@ -198,6 +198,20 @@ def offsets_due(
     return OffsetsDue(copy, ahead, tuple(lacking))
 
 
+def offsets_gone(
+    source: Collection[Partition], target: Mapping[Partition, Committed], seen: Mapping[Partition, int]
+) -> tuple[Partition, ...]:
+    """Commits of one group that the target has from its source, which has deleted them since.
+
+    :param source: of which the source has commits still.
+    :param seen: the highest offset that the source was ever seen to have. What the target has above it is somebody
+        else's, and stays.
+    """
+    return tuple(
+        sorted(key for key, high in seen.items() if key not in source and -1 < target.get(key, (-1, ""))[0] <= high)
+    )
+
+
 def homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
     """group → the clusters to which those are led who are bound or known to use it; who nobody knows is missing."""
     found: dict[str, set[str]] = {name: {group.cluster} for name, group in view.groups.items() if group.cluster}

@@ -21,7 +21,8 @@ Code = Literal[
     "no-gateway", "nothing-to-move",
     # topics
     "unknown-topic", "deleted-topic", "written-in-target", "written-elsewhere", "crossing-ends", "crossing-elsewhere",
-    "unknown-in-target", "deleted-in-target", "unknown-partitions", "partition-count", "foreign-data", "beyond-map",
+    "unknown-in-target", "deleted-in-target", "unknown-partitions", "partition-count", "foreign-data", "own-tail",
+    "beyond-map",
     "below-map", "lost-records", "compacted", "transactional", "fewer-replicas", "fewer-in-sync", "other-users",
     "mirrored", "goes-to-copy", "copy-unknown",
     "copy-lags", "copy-stopped", "no-room-in-map", "tail-in-copy", "copy-differs", "copy-damaged", "not-compared",

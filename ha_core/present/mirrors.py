@@ -63,8 +63,11 @@ def reconciled_page(result: Reconciled) -> Page:
         text = f"{topic}: {compared.records:,} mirrored records, in {ranges:,} of {of:,} ranges, are as in its copy"
         yield Marked(text, "good") if compared.equal else Marked(f"{text}, and others are not", "bad")
     counted = [one for one in result.found if one.outcome in {"counted", "differs"}]
-    columns = ("topic", "partition", "from", "to", "records", "bytes", "deleted before")
-    rows = [(o.topic, o.partition, o.start, o.end, number(o.records), number(o.bytes), o.deleted) for o in counted]
+    columns = ("topic", "partition", "from", "to", "records", "aborted", "bytes", "deleted before")
+    rows = [
+        (o.topic, o.partition, o.start, o.end, number(o.records), number(o.aborted), number(o.bytes), o.deleted)
+        for o in counted
+    ]
     if rows:
         yield Table(columns, rows, most=MAX_ROWS)
     were = "was" if result.records == 1 else "were"

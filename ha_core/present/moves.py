@@ -286,8 +286,14 @@ def _taken_for_dead(request: MoveRequest, topics: int, to_copies: int) -> list[s
         readers.append(f"readers{which} go on at copies without what these lack of it")
     if not to_copies or to_copies < topics:
         readers.append(f"readers of the others {unread}" if to_copies else f"readers {unread}")
-    leave = ["topics whose copies are damaged stay there"] if request.damaged_copies == "leave" else []
+    leave = [_DAMAGED[request.damaged_copies]] if request.damaged_copies in _DAMAGED else []
     return [f"{request.origin} is taken for dead, and {', and '.join(readers)}", *leave]
+
+
+_DAMAGED = {
+    "leave": "topics whose copies are damaged stay there",
+    "good-part": "topics whose copies are damaged go on at what is known to be good of these",
+}
 
 
 def _created(creates: dict[str, int]) -> str:

@@ -56,7 +56,11 @@ def behind(total: MirrorTotal) -> str:
     counts = (total.lag_records, total.lag_bytes, total.rpo_s)
     records, size, rpo = ("?" if one is None else f"{one:,}" for one in counts)
     lag = "?" if total.lag_ms is None else f"{total.lag_ms / 1000:.1f}"
-    unknown = f" ({total.unknown} partitions unknown)" if total.unknown and total.lag_records is not None else ""
+    unknown = (
+        f" ({total.unknown} of {total.partitions} partitions unknown)"
+        if total.unknown and total.lag_records is not None
+        else ""
+    )
     return f"{records} records{unknown}, {size} bytes, {lag} s behind, RPO {rpo} s, {total.bytes_s / 1e6:.1f} MB/s"
 
 

@@ -25,7 +25,7 @@ from ha_core.mirror.progress import (
     RunPage,
     Writer,
 )
-from ha_core.mirror.recovery import DataEnd, data_end, recover
+from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
 from ha_core.model import Run
 from ha_core.wire.records import Batch
 from tests.wire.samples import batch
@@ -79,6 +79,27 @@ def test_records_of_somebody_else_are_found() -> None:
     tail = [header(0, 5, Writer(7, 0)), header(5, 1, Writer(8, 0)), marker(6, 1)]
     with pytest.raises(CopyDamagedError, match="producer 8"):
         data_end(tail, START, 7)
+
+
+def test_the_good_part_of_a_copy_ends_where_somebody_else_has_written() -> None:
+    # Given an intent of three batches, of which two are there, and a stray record behind them
+    writer = Writer(7, 0)
+    intent = Intent(writer, 0, (Copied(0, 3), Copied(5, 2), Copied(9, 4)))
+    tail = [header(0, 3, writer), header(3, 2, writer, sequence=3), header(5, 1, Writer(8, 0)), marker(6, 1)]
+    with pytest.raises(CopyDamagedError):
+        data_end(tail, START, 7)
+    # Then what lies below the stray is known with its source offsets, and nothing of it is guessed
+    good = good_part(START, [intent], tail, 7)
+    assert good is not None
+    assert (good.source, good.target, good.runs) == (7, 5, (Run(0, 0, 3), Run(5, 3, 2)))
+
+
+def test_a_copy_that_has_lost_acknowledged_records_has_no_part_that_is_known_to_be_good() -> None:
+    progress = START.with_batches([Copied(0, 100)])
+    assert good_part(progress, [], [header(0, 99, Writer(7, 0)), marker(99, 1)], 100) is None
+    assert good_part(progress, [], [], 60) is None
+    # But where only what came behind the newest progress is in doubt, all that is noted is good
+    assert good_part(START, [], [header(0, 4, Writer(7, 0))], 4) == START
 
 
 def test_the_data_ends_at_the_first_marker_after_the_progress() -> None:

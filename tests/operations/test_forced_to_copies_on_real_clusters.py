@@ -20,6 +20,7 @@ from ha_core.model import LostTail, Mirror
 from ha_core.operations import engine
 from ha_core.operations.comparing import compare_mirrors
 from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import record
 from ha_core.operations.lifecycle.returned import check_origins
 from ha_core.operations.linking import link_request, plan_link
@@ -61,7 +62,8 @@ with connect(settings, by="test:victim") as environment:
 """
 WHOLE, LESS, GONE, OTHER, UNDONE = tuple(DEATHS), "r.less", "r.gone", "r.other", "r.undone"
 COUNTED, GROWN, COPY_TOO, SOUND, DAMAGED = "r.counted", "r.grown", "r.grown-too", "x.sound", "x.damaged"
-TOPICS = (*WHOLE, LESS, GONE, OTHER, COUNTED, GROWN, COPY_TOO, UNDONE, SOUND, DAMAGED)
+LEFT = "r.left"
+TOPICS = (*WHOLE, LESS, GONE, OTHER, COUNTED, GROWN, COPY_TOO, UNDONE, SOUND, DAMAGED, LEFT)
 
 
 def opened(stack: Stack) -> Environment:
@@ -276,6 +278,18 @@ def test_a_damaged_copy_stops_a_switch_of_many_topics_until_somebody_says_that_i
     alone = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
     assert alone.result == "undone"
     assert "Nothing else is to move" in alone.error
+    assert "Delete nothing there while east may not come back" in alone.error
+    # When its source may be gone for good, it goes on at what is known to be good of it
+    request = request.model_copy(update={"damaged_copies": "good-part"})
+    kept = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
+    # Then all that was mirrored is read there, and the record of somebody else by nobody
+    assert (kept.result, kept.error) == ("succeeded", "")
+    extents = stored_topic(environment, DAMAGED).partitions[0]
+    assert [(one.cluster, one.start, one.end, one.base) for one in extents[:-1]] == [("west", 0, COPIED, 1)]
+    assert extents[-1].base > COPIED + 1
+    operation = environment.operation(kept.operation)
+    assert operation is not None
+    assert "of damaged copies that is read which is known to be good" in operation.result
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +297,7 @@ def back(dead: Dead) -> Dead:
     """All are switched, and east is back: of one topic with less than was copied, of one with nothing, of two with
     another record in each partition."""
     with opened(dead.stack) as environment:
-        for topic in (LESS, GONE, OTHER, COUNTED, GROWN):
+        for topic in (LESS, GONE, OTHER, COUNTED, GROWN, LEFT):
             assert engine.resume(environment, begun(environment, topic)).result == "succeeded"
     (data,) = Path(dead.stack.dir).glob(f"**/cluster-east*/data/{LESS}-0")
     shutil.rmtree(data)
@@ -324,7 +338,8 @@ def test_a_tail_is_counted_exactly_and_its_cluster_becomes_the_standby(back: Dea
         one._replace(start=None, end=None) for one in looked.found
     }
     first = done.found[0]
-    fetch = f"--topic {first.topic} --partition {first.partition} --offset {COPIED} --max-messages {BEYOND}"
+    fetch = f"--topic {first.topic} --partition {first.partition} --offset {COPIED} "
+    fetch += f"--isolation-level read_committed --max-messages {BEYOND}"
     assert done.fetch(first).endswith(fetch)
     assert (sorted(done.mirrored), done.not_mirrored, done.put_off) == (sorted(WHOLE), {}, ())
     tail = tail_of(environment, "d.none")
@@ -469,3 +484,31 @@ def test_what_was_counted_before_is_compared_when_it_is_to_be_the_standby(back: 
     tail = tail_of(environment, COUNTED)
     assert (tail.counted, {part.differs_at for part in tail.partitions.values()}) == (None, {COPIED - 1})
     assert {part.records for part in tail.partitions.values()} == {BEYOND}
+
+
+def test_a_topic_whose_copy_dies_before_its_returned_cluster_was_reconciled_goes_on_there(
+    back: Dead, environment: Environment
+) -> None:
+    # Given a topic that went on in west, whose old cluster is back with all that it had, when west dies
+    back.stack.kill("cluster/west")
+    # When it is reconciled then, nothing of it is given up
+    with pytest.raises(RefusedError, match="It is west that does not answer, and not east"):
+        reconcile(environment, "east", [LEFT], accept_loss=True, reason="west is down")
+    # When it is switched back by force
+    request = make_request(
+        [f"topic:{LEFT}"], "west", "east", reason="west is down", mode="forced", unread="wait", include_other_users=True
+    )
+    report = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
+    # Then what was mirrored is read there, and it is written there, behind the tail
+    assert (report.result, report.error) == ("succeeded", "")
+    for extents in stored_topic(environment, LEFT).partitions.values():
+        first, last = extents[0], extents[-1]
+        assert (first.cluster, first.start, first.end, first.base) == ("east", 0, COPIED, 0)
+        assert (last.cluster, last.base) == ("east", COPIED + BEYOND)
+    # And when both are there, the tail is counted without what was written since
+    fill(back.stack, "east", LEFT, 3, partitions=PARTITIONS)
+    back.stack.restart("cluster/west")
+    found = reconcile(environment, "east", [LEFT], reason="both are there").found
+    assert {(one.partition, one.outcome, one.start, one.end, one.records) for one in found} == {
+        (partition, "counted", COPIED, COPIED + BEYOND, BEYOND) for partition in range(PARTITIONS)
+    }

@@ -196,6 +196,21 @@ def test_commits_follow_the_source_forwards_and_back_but_never_below_what_the_ta
     assert committed(environment, "west", group, topic) == {0: 15, 1: 4}
     (told,) = of(found, f"group {group}")
     assert f"has 15 of {topic}-0, the source 13" in told.reason
+    # When its offsets are deleted in the source
+    east = admin_of(environment, "east")
+    assert east.delete_group_offsets(group, [(topic, 0), (topic, 1)], lambda: None) == ()
+    found = groups_synced(environment, topic, memory)
+    # Then what came from there is deleted in the target, what somebody else has committed stays
+    assert committed(environment, "west", group, topic) == {0: 15}
+    # And a group that begins anew is followed
+    commit(environment, "west", group, topic, 4)
+    commit(environment, "east", group, topic, 4)
+    groups_synced(environment, topic, memory)
+    assert east.delete_group_offsets(group, [(topic, 0)], lambda: None) == ()
+    groups_synced(environment, topic, memory)
+    commit(environment, "east", group, topic, 1)
+    groups_synced(environment, topic, memory)
+    assert committed(environment, "west", group, topic) == {0: 1}
 
 
 def test_a_reset_in_the_source_is_followed_by_a_process_that_has_just_begun(

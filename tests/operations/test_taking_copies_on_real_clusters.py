@@ -50,11 +50,11 @@ def test_a_copy_that_holds_records_is_not_one_that_nobody_has_begun(
     assert taken.copies == {}
     request = make_request([f"topic:{mirror.topic}"], "east", "west", reason="r", mode="forced", unread="wait")
     with pytest.raises(StepFailedError, match=rf"{mirror.topic}-0 holds records.*\(copies-{mirror.topic}\).*come up"):
-        require_usable(request, [mirror.topic], taken.damaged)
+        require_usable(request, [mirror.topic], taken)
 
 
 def test_an_empty_copy_without_a_log_is_one_that_nobody_has_begun(environment: Environment, mirror: Mirror) -> None:
-    assert take_over(environment, admin_of(environment, "west"), [mirror], [(mirror.topic, 0)]) == ({}, {})
+    assert take_over(environment, admin_of(environment, "west"), [mirror], [(mirror.topic, 0)]) == ({}, {}, {})
 
 
 def test_a_log_that_is_known_a_moment_later_is_waited_for(environment: Environment, mirror: Mirror) -> None:
@@ -63,7 +63,7 @@ def test_a_log_that_is_known_a_moment_later_is_waited_for(environment: Environme
     late = threading.Timer(0.5, ensure_copy_log, (west, mirror.log, mirror.log_partitions))
     late.start()
     # When a forced switch takes the copy over
-    assert take_over(environment, west, [mirror], [copy.key]) == ({}, {})
+    assert take_over(environment, west, [mirror], [copy.key]) == ({}, {}, {})
     late.join()
     # Then whoever copied before is refused: the marker that says so lies in it
     assert west.ends([copy.key])[copy.key].log_end > 0

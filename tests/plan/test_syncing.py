@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ha_core.model import Group, Usage, Use, UserBindings, View
 from ha_core.plan.facts import AccessRule, Setting
-from ha_core.plan.syncing import OF_A_COPY, as_copy, as_writer, homes, offsets_due, rules_due
+from ha_core.plan.syncing import OF_A_COPY, as_copy, as_writer, homes, offsets_due, offsets_gone, rules_due
 
 ALL, READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS = 2, 3, 4, 8, 10
 DEFAULTS = {
@@ -111,6 +111,25 @@ def test_a_right_that_the_target_gives_already_is_not_added_and_one_of_its_own_i
 
 
 P = ("orders", 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "seen", "gone"),
+    [
+        ((), 90, 90, True),
+        ((), 40, 90, True),
+        ((), 91, 90, False),
+        ((), None, 90, False),
+        ((P,), 90, 90, False),
+        ((), 90, None, False),
+    ],
+    ids=["deleted", "deleted before it was copied", "further there", "nothing there", "still there", "never seen"],
+)
+def test_commits_that_were_deleted_in_the_source_go_in_the_target_unless_they_are_its_own(
+    source: tuple[tuple[str, int], ...], target: int | None, seen: int | None, gone: bool
+) -> None:
+    there = {} if target is None else {P: (target, "")}
+    assert offsets_gone(source, there, {} if seen is None else {P: seen}) == ((P,) if gone else ())
 
 
 @pytest.mark.parametrize(

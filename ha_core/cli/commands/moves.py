@@ -30,7 +30,10 @@ from ha_core.operations.requests import fault_request, make_request
 from ha_core.operations.whole_cluster import continue_interrupted, plan_cluster, require_whole
 from ha_core.present.moves import cluster_page, proposal_page
 
-DAMAGED = "Topics whose copies are damaged: refuse (nothing moves) | leave (they stay in the origin, the others go)."
+DAMAGED = (
+    "Topics whose copies are damaged: refuse (nothing moves) | leave (they stay in the origin, the others go) | "
+    "good-part (they go on at what is known to be good of their copies)."
+)
 VERIFY = "Copies compared before: none | sample (a tenth, half a minute at most) | full (slow: reads all of both)."
 RATE = (
     "Forced. Records a second that a partition of the origin gets at most, for a cut that lies less far ahead. Records "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.takeover import Copy
+from ha_core.kafka.takeover import Copy, PartlyDamagedError
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Mirror, MoveRequest
@@ -32,23 +32,30 @@ class Taken(NamedTuple):
     damaged: dict[str, str]
     """Topic → why its copy cannot be gone on with: it holds what no copier can have written, or has lost records; or
     nobody knows where its records come from."""
+    partly: dict[str, str]
+    """Topic → why its copy is damaged, of those with a part that is known to be good."""
 
     def without(self, topics: Collection[str]) -> dict[Partition, CopyFacts]:
         return {key: found for key, found in self.copies.items() if key[0] not in topics}
 
 
 def take_over(
-    environment: Environment, target: Admin, mirrors: Iterable[Mirror], partitions: Collection[Partition]
+    environment: Environment,
+    target: Admin,
+    mirrors: Iterable[Mirror],
+    partitions: Collection[Partition],
+    good_part: bool = False,
 ) -> Taken:
     """How far these copies are, whose copiers are refused from now on.
 
     :param partitions: of the mirrored topics and maybe of others.
+    :param good_part: damaged copies are gone on with as far as they are known to be good.
     """
     counts: dict[str, int] = {}
     for topic, _ in partitions:
         counts[topic] = counts.get(topic, 0) + 1
     wanted = [copy for mirror in mirrors for copy in copies_of(mirror, counts.get(mirror.topic, 0))]
-    taken = Taken({}, {})
+    taken = Taken({}, {}, {})
     if not wanted:
         return taken
     begun, without_log = _begun(environment, target, wanted)
@@ -58,6 +65,10 @@ def take_over(
     found = target.take_over(begun, whole_map=True)
     for copy in begun:
         one, (topic, partition) = found[copy.id], copy.key
+        if isinstance(one, PartlyDamagedError):
+            taken.partly.setdefault(topic, f"{topic}-{partition}: {one}")
+            if good_part:
+                one = one.good
         if isinstance(one, CopyDamagedError):
             taken.damaged.setdefault(topic, f"{topic}-{partition}: {one}")
         elif one.progress is not None:
@@ -65,13 +76,14 @@ def take_over(
     return taken
 
 
-def require_usable(request: MoveRequest, topics: Collection[str], damaged: Mapping[str, str]) -> None:
+def require_usable(request: MoveRequest, topics: Collection[str], taken: Taken) -> None:
     """:param topics: all that move.
     :raises StepFailedError: a copy is damaged, and nobody has said that its topic may stay; or no other is left.
     """
+    damaged = taken.damaged
     if not damaged or (request.damaged_copies == "leave" and not damaged.keys() >= set(topics)):
         return
-    verdicts = copies_damaged(request, damaged, others=not damaged.keys() >= set(topics))
+    verdicts = copies_damaged(request, damaged, taken.partly, others=not damaged.keys() >= set(topics))
     raise StepFailedError(" ".join(verdict.words for verdict in verdicts), verdicts)
 
 

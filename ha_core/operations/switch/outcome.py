@@ -10,7 +10,7 @@ CUT_OVER = "cut over and verified"
 
 def of_copies(operation: SwitchOperation) -> tuple[str, ...]:
     """Empty texts among them say nothing."""
-    return _beyond(operation), stayed(operation), left_behind(operation), ended_too(operation)
+    return _beyond(operation), stayed(operation), partly(operation), left_behind(operation), ended_too(operation)
 
 
 def _beyond(operation: SwitchOperation) -> str:
@@ -28,9 +28,17 @@ def stayed(operation: SwitchOperation) -> str:
     origin, target = operation.route
     return (
         f"{listed(sorted(operation.evidence.stayed))} stayed in {origin}, as their copies in {target} are damaged: "
-        f"when {origin} is back they are written there again. To do without the copy of one, end its mirror "
-        f"(`switchyard mirror unlink TOPIC --to {target}`), delete the topic there, and move it as one that has none"
+        f"when {origin} is back they are written there again. If it never is, --damaged-copies good-part goes on at "
+        f"what is known to be good of them; delete nothing in {target} before that"
     )
+
+
+def partly(operation: SwitchOperation) -> str:
+    """Which topics went on at the good part of a damaged copy; empty: none."""
+    if not operation.evidence.partly:
+        return ""
+    why = listed(f"{name} ({damage})" for name, damage in sorted(operation.evidence.partly.items()))
+    return f"of damaged copies that is read which is known to be good: {why}"
 
 
 def left_behind(operation: SwitchOperation) -> str:

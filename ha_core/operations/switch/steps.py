@@ -163,7 +163,10 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             if adopted and window.origin is not None:
                 checked = self.environment.pool.submit(still_adopted, window.origin, window.target, adopted)
             taken = self.taking_over.result()  # the copies end behind the markers of this
-            require_usable(self.journal.request, self.journal.moves.topics, taken.damaged)
+            require_usable(self.journal.request, self.journal.moves.topics, taken)
+            partly = {name: why for name, why in taken.partly.items() if name not in taken.damaged}
+            if partly != self.journal.operation.evidence.partly:
+                self.journal.note(partly=partly)
             self.copies, self.stay = taken.without(taken.damaged), taken.damaged
             self.found = window.read()
             self.alive = adopted if checked is None else checked.result()
@@ -201,9 +204,19 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             operation = journal.operation.noting(origin_ends=origin_ends)
             read_ms = environment.now_ms()
             most = fitting(self.copies, MAX_EXTENTS_AT_ONCE)
+            tails = environment.store.lost_tails() if journal.request.mode == "forced" else ()
             while True:
                 documents = cut_change(
-                    operation, view, found.ends, found.producers, self.alive, read_ms, self.copies, most, self.stay
+                    operation,
+                    view,
+                    found.ends,
+                    found.producers,
+                    self.alive,
+                    read_ms,
+                    self.copies,
+                    most,
+                    self.stay,
+                    tails,
                 )
                 try:
                     revision = seen["revision"] = self.touched.commit(documents, "cut")
@@ -306,7 +319,8 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         journal, mirrors = self.journal, self.touched.view.mirrors.values()
         held = [one for one in mirrors if one.held == journal.operation.id and journal.request.mode == "forced"]
         partitions = self.window.partitions if held else ()
-        return self.environment.pool.submit(take_over, self.environment, journal.target, held, partitions)
+        good_part = journal.request.damaged_copies == "good-part"
+        return self.environment.pool.submit(take_over, self.environment, journal.target, held, partitions, good_part)
 
     def _await_transactions(self, revision: int) -> None:
         """Gateways tell of transactions that have not written yet; the origin of those that no gateway has seen."""

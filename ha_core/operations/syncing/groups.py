@@ -6,7 +6,7 @@ never sets a group back to less than the target already had.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,7 +16,7 @@ from ha_core.kafka.group_offsets import Committed
 from ha_core.model import KnownGroup
 from ha_core.operations.syncing.pair import OvertakenError, Pair, Synced
 from ha_core.plan.facts import Partition, is_live
-from ha_core.plan.syncing import OffsetsDue, offsets_due
+from ha_core.plan.syncing import OffsetsDue, offsets_due, offsets_gone
 from ha_core.plan.verdict import amount, listed
 
 Commits = Mapping[str, Mapping[Partition, Committed]]
@@ -38,9 +38,17 @@ class Memory:
     def of(self, group: str, committed: Mapping[Partition, Committed]) -> dict[Partition, int]:
         return {key: self.highest.get((group, key), -1) for key in committed}
 
-    def keep(self, commits: Commits) -> None:
-        """Forgets what has gone in the source."""
-        there = {(group, key) for group, committed in commits.items() for key in committed}
+    def gone(self, commits: Commits, topics: Collection[str]) -> dict[str, dict[Partition, int]]:
+        """Group → what the source had of it on these topics, and was not found there now."""
+        found: dict[str, dict[Partition, int]] = {}
+        for (group, key), offset in self.highest.items():
+            if key[0] in topics and key not in commits.get(group, {}):
+                found.setdefault(group, {})[key] = offset
+        return found
+
+    def keep(self, commits: Commits, pending: Collection[tuple[str, Partition]] = ()) -> None:
+        """Forgets what has gone in the source, but for what is `pending` to be deleted in the target."""
+        there = {(group, key) for group, committed in commits.items() for key in committed}.union(pending)
         self.highest = {key: offset for key, offset in self.highest.items() if key in there}
 
 
@@ -60,9 +68,10 @@ def sync_groups(pair: Pair, memory: Memory) -> Synced:
         if not pair.dry_run:
             renewed = _renew(pair, states, everything, known)
         _copy(pair, commits, memory)
+        _name_shares(pair)
         for group, committed in commits.items():
             memory.take(group, {key: offset for key, (offset, _) in committed.items()})
-        memory.keep(commits)
+        memory.keep(commits, set(_delete(pair, commits, memory)))
     except KafkaAdminError as error:
         pair.tell("offsets", f"cluster {error.cluster}", str(error), stop=True)
     except OvertakenError as error:
@@ -116,8 +125,8 @@ def _copy(pair: Pair, commits: Commits, memory: Memory) -> None:
             continue
         for (topic, partition), (ours, theirs) in found.ahead.items():
             text = (
-                f"{target.cluster.name} has {theirs} of {topic}-{partition}, the source {ours}, and was never seen to "
-                "have more: it is left alone until the source gets there"
+                f"{target.cluster.name} has {theirs} of {topic}-{partition}, the source {ours}, and is not "
+                "remembered to have had more: it is left alone until the source gets there"
             )
             pair.tell("offsets", about, text)
         if found.lacking:
@@ -135,6 +144,47 @@ def _copy(pair: Pair, commits: Commits, memory: Memory) -> None:
             pair.tell("offsets", f"group {group}", failed[group])
         else:
             pair.changed("offsets", f"group {group}", amount(len(one.copy), "partition"))
+
+
+def _delete(pair: Pair, commits: Commits, memory: Memory) -> Iterator[tuple[str, Partition]]:
+    """Deletes in the target what was deleted in the source; tells and yields what is still to be deleted there.
+
+    Who is asked is the source's coordinator of each group: one that moves is listed by no broker for a moment.
+    """
+    gone = memory.gone(commits, pair.mirrors)
+    if not gone:
+        return
+    names, target = sorted(gone), pair.target
+    here = pair.source.group_offsets(names, stable=False)
+    there, states = target.group_offsets(names, stable=False), target.list_groups()
+    for group in names:
+        keys = offsets_gone(here[group], there[group], gone[group])
+        if not keys:
+            continue
+        about, topics = f"group {group}", {topic for topic, _ in keys}
+        said = f"{amount(len(keys), 'partition')} deleted, as in {pair.source.cluster.name}"
+        if pair.dry_run:
+            pair.changed("offsets", about, said)
+            continue
+        why = pair.group_hold(group)
+        if not why and states.get(group) and is_live(states[group]):
+            why = f"it has members in {target.cluster.name} ({states[group]})"
+        if not why:
+            try:
+                stay = target.delete_group_offsets(group, keys, pair.group_unchanged(group, topics))
+                why = f"it has members in {target.cluster.name}" if stay else ""
+            except (KafkaAdminError, OvertakenError) as error:
+                why = f"{error} The next look tries again."
+        if why:
+            pair.tell("offsets", about, f"its offsets were deleted in {pair.source.cluster.name}: {why}")
+            yield from ((group, key) for key in keys)
+        else:
+            pair.changed("offsets", about, said)
+
+
+def _name_shares(pair: Pair) -> None:
+    for group in sorted(pair.source.share_groups()):
+        pair.tell("offsets", f"group {group}", "it is a share group, whose position no other cluster can be given")
 
 
 def _commit(pair: Pair, target: Admin, group: str, wanted: Mapping[Partition, Committed]) -> str:

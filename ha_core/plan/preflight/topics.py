@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from ha_core.model import Topic
+from ha_core.model import LostTail, Topic
 from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.facts import TopicFacts
 from ha_core.plan.mirrored import internal_topics
+from ha_core.plan.moving import left_in
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdict, Verdicts, amount, error, info, listed, warning
 
@@ -127,16 +128,52 @@ def _in_target(case: Case, topic: str) -> Verdicts:
         starts = {p: there.starts.get(p, 0) for p in there.ends}
         foreign = {p: end for p, end in there.ends.items() if end > (starts[p] if document else 0) and p not in held}
         if foreign:
-            records = sum(end - starts[p] for p, end in foreign.items())
-            parts = listed(f"partition {p}" for p in sorted(foreign))
-            yield error(
-                "foreign-data",
-                about,
-                f"Topic {topic} has data of its own in {target}: {records} offsets in {parts}, unknown to any map.",
-                f"Delete it in {target} if nobody needs it, or choose another target.",
-                number=records,
-                unit="offsets",
-            )
+            tail = left_in(case.request, topic, case.tails)
+            yield _foreign(case, topic, foreign, starts) if tail is None else _own_tail(case, tail, there)
+
+
+def _foreign(case: Case, topic: str, foreign: Mapping[int, int], starts: Mapping[int, int]) -> Verdict:
+    origin, target = case.request.origin, case.request.target
+    records = sum(end - starts[p] for p, end in foreign.items())
+    parts = listed(f"partition {p}" for p in sorted(foreign))
+    text = f"Topic {topic} has data of its own in {target}: {records} offsets in {parts}, unknown to any map."
+    way = f"Delete it in {target} if nobody needs it, or choose another target."
+    if any((one.topic, one.cluster) == (topic, target) for one in case.tails):
+        text += f" It is the log that clients left by force when {target} did not answer."
+        way = (
+            f"`switchyard mirror reconcile {target}` makes it the copy again, and then it can be gone back to. Delete "
+            f"it there only while {origin} answers and has all that is needed."
+        )
+    elif case.request.mode == "forced":
+        way = (
+            f"Choose another target. Do not delete it while {origin} may be gone for good: it may be the last log of "
+            "this topic."
+        )
+    return error("foreign-data", f"topic {topic}", text, way, number=records, unit="offsets")
+
+
+def _own_tail(case: Case, tail: LostTail, there: TopicFacts) -> Verdict:
+    """The last complete log that lives, where a cluster is back that nobody has reconciled, and its copy is dead."""
+    origin, target, topic = case.request.origin, case.request.target, tail.topic
+    ends = {p: (end, tail.partitions[p]) for p, end in there.ends.items() if p in tail.partitions}
+    beyond = sum(max(0, end - part.mirrored) for end, part in ends.values())
+    short = [p for p, (end, part) in sorted(ends.items()) if end < part.mirrored or part.differs_at is not None]
+    text = (
+        f"Topic {topic} goes back to the log that it left by force in operation {tail.operation}, and that nobody has "
+        f"made a copy since. What was mirrored is read there again; {amount(beyond, 'offset')} beyond stay lost; what "
+        f"{origin} alone has got since waits for it."
+    )
+    if short:
+        text += f" In {listed(f'partition {p}' for p in short)} it is not what was mirrored: all waits for {origin}."
+    return warning(
+        "own-tail",
+        f"topic {topic}",
+        text,
+        f"Nothing, if {origin} does not come back soon. When both answer, `switchyard mirror reconcile {target}` "
+        "counts what stayed lost.",
+        number=beyond,
+        unit="offsets",
+    )
 
 
 def _held(document: Topic, cluster: str) -> dict[int, int]:

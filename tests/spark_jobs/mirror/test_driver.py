@@ -377,7 +377,7 @@ def test_a_driver_says_by_how_much_a_mirror_is_behind_and_what_it_cannot_know() 
     copying = stopped.changed(state="copying", **lags)
 
     assert behind(MirrorTotal.of([copying, copying, stopped])) == (
-        "8 records, 800 bytes, 1.5 s behind, RPO 70 s, 4.0 MB/s"
+        "8 records (1 of 3 partitions unknown), 800 bytes, 1.5 s behind, RPO 70 s, 4.0 MB/s"
     )
     assert behind(MirrorTotal.of([])) == "? records, ? bytes, ? s behind, RPO ? s, 0.0 MB/s"
 

@@ -1,0 +1,46 @@
+"""What is told of a lost tail: records that were acknowledged, and aborted ones apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ha_core.kafka.tails import Counted, count
+from ha_core.mirror.side_by_side import Piece
+from ha_core.plan.facts import Partition
+from ha_core.wire.copies import CONTROL, TRANSACTIONAL
+from ha_core.wire.records import Batch
+
+KEY = ("orders", 0)
+ABORTED = frozenset({10, 30})
+"""Where batches begin whose transactions were aborted."""
+
+
+class Log:
+    """100 offsets: batches of ten records, each behind the other, and a marker at 50."""
+
+    def __init__(self, last_stable: int = 100) -> None:
+        self._stable = last_stable
+
+    def log(self, key: Partition, start: int, end: int, committed: bool = False) -> Iterable[Piece]:
+        assert not committed or end <= self._stable, "brokers tell nobody what is undecided"
+        for at in range(start - start % 10, end, 10):
+            attributes = CONTROL | TRANSACTIONAL if at == 50 else TRANSACTIONAL
+            yield Piece(_batch(at, attributes), b"", not committed or at not in ABORTED)
+
+
+def _batch(at: int, attributes: int) -> Batch:
+    return Batch(0, at, 2, attributes, 9, 7, 0, 0, 10, 0)
+
+
+def test_aborted_records_are_no_loss_and_are_told_apart() -> None:
+    found = count(Log(), KEY, 0, 100, 100)
+    assert (found.records, found.aborted) == (70, 20)
+
+
+def test_records_of_a_transaction_that_has_not_ended_count_as_lost() -> None:
+    found = count(Log(last_stable=30), KEY, 0, 60, 30)
+    assert (found.records, found.aborted) == (40, 10)
+
+
+def test_a_tail_without_records_counts_nothing() -> None:
+    assert count(Log(), KEY, 60, 60, 60) == Counted()

@@ -1,0 +1,94 @@
+"""A returned cluster is not given up because the cluster of its copy does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ha_core.kafka.facts import LogEnds
+from ha_core.kafka.tails import Counted
+from ha_core.model import Cluster, Extent, LostTail, Tail, Topic
+from ha_core.operations import reconciling
+from ha_core.operations.environment import Environment, utc_now
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.reconciling import reconcile, written_again_from
+from tests.cli.invoking import seeded
+
+EAST = Cluster(name="east", bootstrap="127.0.0.1:1", default=True)
+WEST = Cluster(name="west", bootstrap="127.0.0.1:1")
+TAIL = LostTail(
+    key="orders@east:switch-1",
+    topic="orders",
+    cluster="east",
+    target="west",
+    operation="switch-1",
+    since="2026-11-23T10:00:00Z",
+    link="link-1",
+    log="switchyard-copies",
+    log_partitions=16,
+    partitions={0: Tail(mirrored=20, client=20)},
+)
+
+
+class East:
+    """It is back, healthy, and has what was mirrored and 20 offsets beyond."""
+
+    cluster = EAST
+
+    def topics(self, names: Collection[str], **_: Any) -> dict[str, Any]:
+        ends = {0: LogEnds(0, 40, 40, 40, 1, 1)}
+        return {name: SimpleNamespace(partitions=1, ends=ends) for name in names}
+
+    def leaderships(self, keys: Collection[Any]) -> dict[Any, Any]:
+        return {}
+
+
+@pytest.fixture
+def east_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Environment.admin
+
+    def admin(self: Environment, cluster: Cluster) -> Any:
+        return East() if cluster.name == "east" else asked(self, cluster)
+
+    monkeypatch.setattr(Environment, "admin", admin)
+
+
+@pytest.mark.usefixtures("east_is_back")
+@pytest.mark.parametrize("accept_loss", [False, True])
+def test_nothing_is_written_off_while_only_the_copy_does_not_answer(accept_loss: bool) -> None:
+    store = seeded(EAST, WEST, TAIL)
+    with Environment(store.client(), by="test", now=utc_now) as environment, pytest.raises(RefusedError) as refused:
+        reconcile(environment, "east", ["orders"], accept_loss=accept_loss, reason="it is back")
+
+    # Then the cluster that is away is named, and the way on without it
+    assert "It is west that does not answer, and not east" in str(refused.value)
+    assert "switch topic:orders --mode forced --from west --to east" in str(refused.value)
+    assert store.client().lost_tails() == [TAIL]
+
+
+@pytest.mark.usefixtures("east_is_back")
+def test_a_loss_that_was_accepted_without_a_count_is_counted_when_both_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    accepted = TAIL.changed(counted="2026-11-23T11:00:00Z")
+    store = seeded(EAST, WEST, accepted)
+    monkeypatch.setattr(reconciling._Reconciling, "_made_again", lambda *_: False)
+    monkeypatch.setattr(reconciling, "count", lambda _cluster, _key, start, end, _stable: Counted(end - start, 7))
+    with Environment(store.client(), by="test", now=utc_now) as environment:
+        found = reconcile(environment, "east", verify="none", mirror=False, dry_run=True, reason="")
+
+    assert [(one.outcome, one.start, one.end, one.records) for one in found.found] == [("counted", 20, 40, 20)]
+
+
+@pytest.mark.parametrize(("base", "expected"), [(33, 33), (None, None)])
+def test_what_is_written_again_behind_a_tail_is_no_part_of_it(base: int | None, expected: int | None) -> None:
+    extents = (
+        Extent(cluster="east", start=0, end=20, base=0, term=0),
+        Extent(cluster="west", start=500, end=600, base=21, term=1),
+        *(() if base is None else (Extent(cluster="east", start=600, end=None, base=base, term=2),)),
+    )
+    topic = Topic(name="orders", writer="east", partitions={0: extents})
+    assert written_again_from(topic, TAIL, 0) == expected

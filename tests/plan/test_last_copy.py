@@ -1,0 +1,162 @@
+"""From every pair of failures that leaves one complete log alive a command goes on there: who died when, and what
+was reconciled.
+
+A topic of east is mirrored to west, and east dies. Clients go on in west, by force. East is back, somebody has done
+with it what the row says, and then west dies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import pytest
+
+from ha_core.model import (
+    Extent,
+    Fence,
+    LostTail,
+    Mirror,
+    MoveOperation,
+    MoveRequest,
+    MoveSet,
+    Run,
+    Scope,
+    SwitchOperation,
+    Tail,
+    Topic,
+    View,
+)
+from ha_core.model.extent import Extents, Hole, Place, check, identity, live, locate
+from ha_core.plan.facts import CopyFacts, PartitionEnds
+from ha_core.plan.move import cut_change
+from tests.plan.preflight_case import HERE, SOUND, Case
+
+MIRRORED, EAST_END = 100, 120
+"""What was mirrored of east, and what it had: the tail is 20 records."""
+RUNS = (Run(0, 1, 60), Run(61, 62, 39))
+"""With a marker at 60, which no copy has."""
+Reconciled = Literal["not at all", "counted", "accepted as lost"]
+WHOLE = identity("east")
+IN_EAST_THRICE: Extents = (
+    Extent(cluster="east", start=0, end=50, base=0, term=0),
+    Extent(cluster="east", start=50, end=70, base=51, term=1, copied=True),
+    Extent(cluster="east", start=80, end=None, base=71, term=2),
+)
+"""It has been to west and back: its client offsets are not those of the log."""
+
+
+class Behind(NamedTuple):
+    """The state behind a forced switch."""
+
+    topic: Topic
+    tails: tuple[LostTail, ...]
+
+
+def forced(origin: str, target: str, state: Topic, tails: tuple[LostTail, ...], copy: CopyFacts | None) -> Behind:
+    request = MoveRequest(
+        scope=Scope(topics=("orders",)), origin=origin, target=target, mode="forced", reason="it is dead", unread="wait"
+    )
+    operation: MoveOperation = SwitchOperation(
+        id=f"to-{target}",
+        by="me",
+        reason="r",
+        started="2026-11-23T10:00:00Z",
+        state="fenced",
+        request=request,
+        moves=MoveSet(topics=("orders",)),
+    )
+    mirror = Mirror.of("orders", origin, target, "link-1", "now", "me").changed(held=operation.id)
+    if copy is not None:
+        operation = operation.noting(mirrored=("orders",))
+    view = View(
+        topics={"orders": state.changed(fence=Fence(operation=operation.id))},
+        mirrors={} if copy is None else {mirror.key: mirror},
+    )
+    end = EAST_END if target == "east" else 101
+    ends = {("orders", 0): PartitionEnds(end, seen=EAST_END, seen_age_s=1.0)}
+    copies = {} if copy is None else {("orders", 0): copy}
+    documents = cut_change(operation, view, ends, {}, {}, copies=copies, tails=tails)
+    left = tuple(one for one in documents.puts if isinstance(one, LostTail))
+    (topic,) = (one for one in documents.puts if isinstance(one, Topic))
+    return Behind(topic, left)
+
+
+def died_first(before: Extents) -> tuple[Topic, LostTail]:
+    """East has died, and clients go on in west."""
+    state = Topic(name="orders", writer="east", partitions={0: before})
+    found = forced("east", "west", state, (), CopyFacts(MIRRORED, RUNS, whole=True))
+    (tail,) = found.tails
+    return found.topic, tail
+
+
+def back(tail: LostTail, reconciled: Reconciled) -> LostTail:
+    if reconciled == "counted":
+        counted = tail.partitions[0].changed(start=MIRRORED, end=EAST_END, records=20, bytes_=2_000)
+        return tail.changed(partitions={0: counted}, counted="now")
+    return tail.changed(counted="now") if reconciled == "accepted as lost" else tail
+
+
+def judged(topic: Topic, tail: LostTail, east_end: int = EAST_END, mode: str = "forced") -> Case:
+    """West has died as well; what a switch of the topic from there to east is told."""
+    there = replace(HERE, partitions=1, starts={0: 0}, ends={0: east_end})
+    case = replace(SOUND, topics=(topic,), tails=(tail,), scope=Scope(topics=("orders",)), bindings=(), usage=())
+    case = case.with_topic("east", there).with_topic("west", replace(there, age_s=30.0, ends={0: 130}))
+    case = case.with_reach("west", reachable=False, error="timed out") if mode == "forced" else case
+    more = {"unread": "wait"} if mode == "forced" else {}
+    return case.asking(origin="west", target="east", mode=mode, **more)
+
+
+@pytest.mark.parametrize("before", [WHOLE, IN_EAST_THRICE], ids=["never moved", "was away before"])
+@pytest.mark.parametrize("reconciled", ["not at all", "counted", "accepted as lost"])
+def test_a_topic_whose_copy_dies_goes_on_in_its_returned_cluster(before: Extents, reconciled: Reconciled) -> None:
+    # Given a cluster that is back and was made no copy
+    topic, tail = died_first(before)
+    tail = back(tail, reconciled)
+    # When its copy's cluster dies too, a forced switch back is refused by nothing
+    found = judged(topic, tail).judge()
+    assert [one.code for one in found if one.level == "error"] == []
+    (told,) = (one for one in found if one.code == "own-tail")
+    assert (told.level, told.number, told.unit) == ("warning", 20, "offsets")
+    # And what was mirrored is read there, each record at its offset, and what the dead copy got waits for it
+    after = forced("west", "east", topic, (tail,), None).topic.partitions[0]
+    assert check(after) == []
+    assert live(after) == Extent(
+        cluster="east", start=live(after).start, end=None, base=EAST_END, term=live(after).term
+    )
+    for offset in range(tail.partitions[0].client):
+        was, now = locate(before, offset), locate(after, offset)
+        if isinstance(was, Place) and was.extent.cluster == "east":
+            assert isinstance(now, Place)
+            assert (now.extent.cluster, now.physical) == ("east", was.physical)
+    assert isinstance(locate(after, tail.partitions[0].client), Hole)
+    assert [one.cluster for one in after if one.start > tail.partitions[0].client] == ["west", "east"]
+
+
+def test_a_log_that_lost_mirrored_records_is_gone_on_with_and_all_waits_for_the_copy() -> None:
+    topic, tail = died_first(WHOLE)
+    (told,) = (one for one in judged(topic, tail, east_end=80).judge() if one.code == "own-tail")
+    assert "In partition 0 it is not what was mirrored: all waits for west." in told.text
+
+
+def test_a_planned_switch_back_is_told_to_reconcile_and_never_to_delete_the_log_first() -> None:
+    topic, tail = died_first(WHOLE)
+    (refused,) = (one for one in judged(topic, tail, mode="planned").judge() if one.code == "foreign-data")
+    assert "`switchyard mirror reconcile east` makes it the copy again" in refused.remedy
+    assert "only while west answers" in refused.remedy
+
+
+def test_no_forced_switch_advises_to_delete_what_may_be_the_last_log() -> None:
+    topic, tail = died_first(WHOLE)
+    strange = replace(judged(topic, tail), tails=())
+    (refused,) = (one for one in strange.judge() if one.code == "foreign-data")
+    assert "Do not delete it while west may be gone for good" in refused.remedy
+
+
+def test_a_tail_keeps_what_its_cluster_had_of_the_map() -> None:
+    _, tail = died_first(IN_EAST_THRICE)
+    below = tail.partitions[0].below
+    assert [(one.start, one.end, one.base) for one in below] == [(0, 50, 0), (50, 70, 51), (80, 109, 71)]
+    assert tail.partitions[0].client == 109
+    old = Tail.model_validate({"mirrored": 5, "client": 5})
+    assert old.below == ()
