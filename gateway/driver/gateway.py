@@ -491,17 +491,18 @@ class Gateway:
         self._audit(connection, api_key, denied)
 
     async def _compose(self, connection: ClientConnection, command: Compose) -> None:
-        body = None
         started = clock.now()
         try:
             placing = partial(addresses, self.members.peers, self.config.id, command.identity, connection.address)
             body = await self.composer.compose(self._context(connection, command), command, placing)
         except RemoteProtocolError as error:
-            connection.end(Cause.MALFORMED, str(error))
+            connection.unanswerable(command.token, Cause.MALFORMED, str(error))
         except Exception:
             _log.exception("API key %d version %d could not be answered", command.api_key, command.api_version)
+            connection.unanswerable(command.token, Cause.UPSTREAM_LOST, "the request could not be answered")
+        else:
+            connection.answered(command.token, body)
         self.counts.composed.labels(api_label(command.api_key)).observe(clock.now() - started)
-        connection.answered(command.token, body)
 
     def _context(self, connection: ClientConnection, command: Compose) -> Context:
         port = connection.session.port

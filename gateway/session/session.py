@@ -84,17 +84,25 @@ class Session(ConnectionState):
                 self.close(Cause.UPSTREAM_LOST, detail)
         return self._decided()
 
-    def answered(self, token: Hashable, body: dict[str, Any] | bytes | None, now: float) -> list[Command]:
-        """The result of a `Compose`, encoded where it is long; None if it failed in a way that has no answer."""
+    def answered(self, token: Hashable, body: dict[str, Any] | bytes, now: float) -> list[Command]:
+        """The result of a `Compose`, encoded where it is long."""
         self.now = now
         if isinstance(token, Composed) and token in self.composed:
             self.composed.remove(token)
-            if body is None:
-                self.close(Cause.UPSTREAM_LOST, "the request could not be answered")
-                return self._decided()
             if token.ends is not None and isinstance(body, dict) and not transactions.stays_open(body):
                 self.transactions.ended_in(*token.ends)
             self.complete(token, token.ready(token.request.answer(body)))
+        return self._decided()
+
+    def unanswerable(self, token: Hashable, cause: Cause, detail: str, now: float) -> list[Command]:
+        """A `Compose` failed in a way that has no answer. The session ends there: earlier requests get their answers,
+        as from a broker, and later ones get none."""
+        self.now = now
+        if isinstance(token, Composed) and token in self.composed:
+            self.composed.remove(token)
+            streaming.leave(self, cause, detail)
+            self.queue[self.queue.index(token)] = Ready(token.request, b"", last=True)
+            self.flush()
         return self._decided()
 
     def judged(self, reply: Reply, now: float) -> list[Command]:
