@@ -89,7 +89,7 @@ RULES = (
     Rule("ha_core/metrics", (), ("prometheus_client",)),
     Rule("gateway/quotas", ("ha_core.model", "ha_core.plan"), (), IMPURE, clock=False),
     Rule("gateway/session", (*_PURE, "gateway.counts"), None, SESSION_IMPURE, clock=False),
-    # What a session asks for, knows and refuses has one name: the batch that is looked for, what was written, the reason.
+    # What a session asks for, knows and refuses has one name: the batch that is looked for, the writes, the reason.
     Rule(
         "gateway/composed",
         (

@@ -19,6 +19,7 @@ a commit means then:
 | aborted, by this gateway, by another one or by its timeout | the client is told to begin anew |
 | nothing, and what it wrote is read in the copy | is confirmed: a copy has committed records only |
 | nothing, and all that it wrote has left by force, unread | the client is told to begin anew |
+| nothing, and it has told this gateway that it is committed | is confirmed |
 | nothing, no commit has been passed on from here, and its user has left | the client is told to begin anew |
 | nothing otherwise | the client asks again, or begins anew where operators have masked the cluster |
 
@@ -99,7 +100,7 @@ class _End:
             if code is not None:
                 return code
         read = self._read()
-        if read:
+        if read or (read is None and self._writes is not None and self._writes.committed):
             return ErrorCode.NONE
         never_asked = self._writes is not None and not self._writes.commit_asked and self._user_left
         return _BEGIN_ANEW if read is False or never_asked or self._masked else _AWAY

@@ -45,8 +45,9 @@ class Ended(NamedTuple):
     transactional_id: str
     producer_id: int
     """That its client knows."""
-    undoubted: bool
-    """It is a commit, and when it was asked for no topic had left the cluster by force, or was about to."""
+    commits: bool
+    doubted: bool
+    """When it was asked for a topic had left the cluster by force, or was about to."""
 
 
 # -- exchanges with brokers: generators that yield steps and return an answer ---------------------------------------

@@ -13,8 +13,8 @@ MAX_HOLD_S = 0.2
 the client's own timers, and its batches into CVE-2026-35554."""
 
 BEGIN_ANEW = ErrorCode.UNKNOWN_PRODUCER_ID
-"""Has a transactional producer abort its transaction and ask for a new id, in every library that knows KIP-360. Java since
-4.0 takes INVALID_PRODUCER_ID_MAPPING for fatal (KIP-890, KIP-1050): docs/gateway.md has the table."""
+"""Has a transactional producer abort its transaction and ask for a new id, in every library that knows KIP-360. Java
+since 4.0 takes INVALID_PRODUCER_ID_MAPPING for fatal (KIP-890, KIP-1050): docs/gateway.md has the table."""
 _Codes = Mapping[Route | ApiKey, ErrorCode]
 _LOOK_ANEW: _Codes = {
     Route.TOPIC: ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -53,10 +53,11 @@ def told(session: ConnectionState, ends: Ended, answer: dict[str, Any]) -> None:
     A commit that was on its way while a topic left its cluster by force may be of records that nobody reads: the client
     asks again, and it is judged.
     """
-    if ends.undoubted and not answer["error_code"] and ends.cluster in session.snapshot.fences.doubted:
-        answer["error_code"] = int(ErrorCode.CONCURRENT_TRANSACTIONS)
+    committed = ends.commits and answer["error_code"] == ErrorCode.NONE
     if not stays_open(answer):
-        session.shared.written.ended(ends.producer_id)
+        session.shared.written.ended(ends.producer_id, committed=committed)
+    if committed and not ends.doubted and ends.cluster in session.snapshot.fences.doubted:
+        answer["error_code"] = int(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 Method = Callable[["Transactional"], Refusal | None]
@@ -102,7 +103,8 @@ class Transactional:
         self.open = session.transactions
         self.name: str = self.message["transactional_id"] or ""
         self.routes = session.routes(request.client_id)
-        self.issued = session.shared.issued(self.message["producer_id"])
+        self.shown: int = self.message["producer_id"]
+        self.issued = session.shared.issued(self.shown)
         self.ours = self.issued.cluster == session.port.cluster
         broker = None if session.here is not None else Refusal.NO_BROKER
         self.unable = broker if leased(session) else Refusal.LEASE
@@ -163,6 +165,7 @@ class Transactional:
             # cut, or after the end of what was left.
             refusal = Refusal.WRITTEN_ELSEWHERE
         if refusal is None:
+            self.session.shared.written.begins(self.shown)
             self._ask(self._added, topics)
             return None
         self.session.out += self.open.refused(self.name, refusal is Refusal.FENCE, self.session.now)
@@ -189,6 +192,7 @@ class Transactional:
         """A transaction takes a group's offsets in."""
         refusal = self._not_ours(self.routes.transactions())
         if refusal is None:
+            self.session.shared.written.begins(self.shown)
             self._pass()
         return refusal
 
@@ -205,15 +209,15 @@ class Transactional:
             return Refusal.STARTING
         if self.issued.cluster is None:
             return Refusal.FOREIGN_PRODUCER
-        shown, epoch, commits = self.message["producer_id"], self.message["producer_epoch"], self.message["committed"]
-        self.ends = Ended(self.issued.cluster, self.name, shown, commits and not self._doubted)
+        epoch, commits = self.message["producer_epoch"], self.message["committed"]
+        self.ends = Ended(self.issued.cluster, self.name, self.shown, commits, self._doubted)
         if self.ends_here:
             self.message["producer_id"] = self.issued.own
             if commits:
-                self.session.shared.written.commit_goes_on(shown, epoch)
+                self.session.shared.written.commit_goes_on(self.shown, epoch)
             self._ask(self._ended, self.open.topics(self.name))
         else:
-            evidence = Evidence(self._doubted, self.session.shared.written.of(shown, epoch))
+            evidence = Evidence(self._doubted, self.session.shared.written.of(self.shown, epoch))
             self.session.compose(self.request, {**self.message, "evidence": evidence}, ends=self.ends)
         return None
 

@@ -1,4 +1,4 @@
-"""What transactional producers have written through this gateway since their last transaction ended.
+"""What transactional producers have written through this gateway in their last transaction.
 
 It is evidence for the end of a transaction whose topics went on elsewhere by force (`composed/end_transaction`): what
 the map says is still read of its producer tells whether its records are, once it is known which they are. Another
@@ -32,6 +32,10 @@ class Writes:
     too_many: bool = False
     commit_asked: bool = False
     """A commit was passed on from here: it may happen, and may have happened, whatever else is said."""
+    ended: bool = False
+    """Its coordinator has said so. Its client may not have heard it."""
+    committed: bool = False
+    """And that it is committed."""
 
     @property
     def by_partition(self) -> Mapping[tuple[str, int], int]:
@@ -56,7 +60,7 @@ class Written:
     def wrote(self, producer_id: int, key: Key, batch: Batch) -> None:
         """The batch goes to its broker."""
         writes = self._producers.pop(producer_id, None)
-        if writes is None or writes.epoch != batch.producer_epoch:
+        if writes is None or writes.ended or writes.epoch != batch.producer_epoch:
             writes = Writes(batch.producer_epoch)
         self._producers[producer_id] = writes
         if len(self._producers) > MAX_PRODUCERS:
@@ -76,6 +80,14 @@ class Written:
         if writes is not None and writes.epoch == epoch:
             writes.commit_asked = True
 
-    def ended(self, producer_id: int) -> None:
-        """What it has written is committed or aborted, and its client is told."""
-        self._producers.pop(producer_id, None)
+    def ended(self, producer_id: int, *, committed: bool) -> None:
+        """The coordinator has said what became of its transaction."""
+        writes = self._producers.get(producer_id)
+        if writes is not None:
+            writes.ended, writes.committed = True, committed
+
+    def begins(self, producer_id: int) -> None:
+        """It takes something in: the transaction that has ended is not the one that it will ask about."""
+        writes = self._producers.get(producer_id)
+        if writes is not None and writes.ended:
+            del self._producers[producer_id]
