@@ -159,7 +159,11 @@ class _End:
             self._writes.commit_asked = True
         fields = {"transactional_id": self._name, "producer_id": self._own, "producer_epoch": self._epoch}
         reply = yield from ask_once(self._to(ApiKey.END_TXN, {**fields, "committed": committed}))
-        return None if isinstance(reply, ClusterUnavailableError) else int(reply["error_code"])
+        if isinstance(reply, ClusterUnavailableError):
+            return None
+        # Fatal in Java since 4.0. There was nothing to be committed.
+        unknown = reply["error_code"] == ErrorCode.INVALID_PRODUCER_ID_MAPPING and self._user_left
+        return _BEGIN_ANEW if unknown else int(reply["error_code"])
 
     def _to(self, key: ApiKey, message: Message) -> Ask:
         return Ask(self._cluster, Coordinator("transaction", self._name), key, message)

@@ -135,7 +135,7 @@ def come_back(known: LastSequences | None, cluster: str, cuts: Iterable[Cut]) ->
 
 def _coordinated(producers: Mapping[int, LastOf]) -> dict[int, LastOf]:
     """Those whose ids a coordinator has issued, the newest first."""
-    return {one: producers[one] for one in reversed(producers) if 0 <= one < FIRST_CLIENT_ID}
+    return {one: producers[one] for one in reversed(list(producers)) if 0 <= one < FIRST_CLIENT_ID}
 
 
 def below_cut(known: Sequence[ProducerFacts], surplus: Surplus) -> tuple[ProducerFacts, ...] | None:
