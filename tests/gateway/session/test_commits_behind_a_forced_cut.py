@@ -27,6 +27,7 @@ from tests.gateway.session.coordination import (
     end,
     errors,
 )
+from tests.gateway.session.messages import produced
 from tests.gateway.session.talk import EAST, WEST, Talk
 from tests.gateway.session.test_transactions import REQUESTS, produce, written
 
@@ -100,6 +101,7 @@ def writes_orders(talk: Talk) -> None:
     talk.ask(ADD_PARTITIONS, 3, add(EASTS))
     talk.answer(EAST, talk.asked(EAST)[-1], added())
     talk.ask(PRODUCE, 9, produce(written(EASTS)))
+    talk.answer(EAST, talk.asked(EAST)[-1], produced(("orders", 0, 0, 41)))
     talk.answers()
 
 
@@ -134,6 +136,7 @@ def test_nothing_of_the_last_transaction_is_evidence_for_the_next_one(api_key: i
     writes_orders(talk)
     ends(talk)
     talk.ask(api_key, 3, REQUESTS[api_key])
+    talk.answer(EAST, talk.asked(EAST)[-1], added() if api_key == ADD_PARTITIONS else {"error_code": 0})
     talk.follow(doubted(bound("east")))
     talk.ask(END, 3, end(EASTS))
     assert evidence(talk).writes is None
