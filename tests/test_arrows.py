@@ -96,10 +96,15 @@ RULES = (
     Rule("ha_core/metrics", (), ("prometheus_client",)),
     Rule("gateway/quotas", ("ha_core.model", "ha_core.plan"), (), IMPURE, clock=False),
     Rule("gateway/session", (*_PURE, "gateway.counts", "gateway.heavy.Bulk"), None, SESSION_IMPURE, clock=False),
-    # What a session asks for and refuses has one name: the batch that is looked for, and the reason.
+    # What a session asks for, knows and refuses has one name: the batch that is looked for, the writes, the reason.
     Rule(
         "gateway/composed",
-        (*_PURE, "gateway.session.produce.recalled.Held", "gateway.session.refusal.Refusal"),
+        (
+            *_PURE,
+            "gateway.session.produce.recalled.Held",
+            "gateway.session.refusal.Refusal",
+            "gateway.session.written.Evidence",
+        ),
         None,
         SESSION_IMPURE,
         clock=False,

@@ -71,6 +71,7 @@ from gateway.session.refusal import Refusal
 from gateway.session.session import Session
 from gateway.session.shared import Shared
 from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
+from gateway.session.written import Written
 from gateway.settings_file import readable
 from gateway.topology import Topology
 from gateway.upstream.clusters import MOST_WAITING, Clusters
@@ -197,6 +198,7 @@ class Gateway:
             discovery=self.discovery,
             held=HeldBytes(config.limits.max_held_bytes),
             remembered=Room(),
+            written=Written(),
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         # What connections need (`ConnectionHost`) and a part does by itself:

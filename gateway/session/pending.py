@@ -36,8 +36,19 @@ NO_LEASE = -1
 SEVERAL = BrokerLane("", -1)
 """In the place of its broker, where a request goes to more than one."""
 
-Ended = tuple[str, str]
-"""A transaction: the cluster in which it began, its transactional id."""
+
+class Ended(NamedTuple):
+    """The end of a transaction that is asked for."""
+
+    cluster: str
+    """In which it began."""
+    transactional_id: str
+    producer_id: int
+    """That its client knows."""
+    commits: bool
+    doubted: bool
+    """When it was asked for a topic had left the cluster by force, or was about to."""
+
 
 # -- exchanges with brokers: generators that yield steps and return an answer ---------------------------------------
 

@@ -93,8 +93,10 @@ class Session(ConnectionState):
             if body is None:
                 self.close(Cause.UPSTREAM_LOST, "the request could not be answered")
                 return self._decided()
-            if token.ends is not None and isinstance(body, dict) and not transactions.stays_open(body):
-                self.transactions.ended_in(*token.ends)
+            if token.ends is not None and isinstance(body, dict):
+                transactions.told(self, token.ends, body)
+                if not transactions.stays_open(body):
+                    self.transactions.ended_in(token.ends.cluster, token.ends.transactional_id)
             self.complete(token, token.ready(token.request.answer(body)))
         return self._decided()
 

@@ -19,6 +19,7 @@ from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
 from gateway.session.rates import DiscoveryRates
 from gateway.session.snapshot import Lease
+from gateway.session.written import Written
 from ha_core.model.producer import issued_id, issuer
 from ha_core.plan.remembered import Room
 from ha_core.wire import Limits
@@ -85,6 +86,7 @@ class Shared(NamedTuple):
     held: HeldBytes
     remembered: Room
     """For what sessions keep by names that clients send."""
+    written: Written
     max_in_flight: int = 100
     zones: ClientZones = ClientZones()
     """Where clients are."""

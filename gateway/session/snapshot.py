@@ -34,6 +34,8 @@ class Fences(NamedTuple):
     """By operation: what it has fenced, or proposed a cut for."""
     deleted: frozenset[str] = frozenset()
     """Topics that are being deleted."""
+    doubted: frozenset[str] = frozenset()
+    """Clusters that a topic has left by force, or is about to: a commit there may be of records that nobody reads."""
 
 
 def fences(view: View) -> Fences:
@@ -67,11 +69,13 @@ def fences(view: View) -> Fences:
             operations.add(group.fence.operation)
             dead[group.fence.operation] = group.fence.taken_for_dead
             scopes[group.fence.operation][1].add(group.name.encode())
+    doubted = {cluster for known in view.sequences.values() for cluster in known.left_by_force}
+    doubted.update(cluster for cluster in dead.values() if cluster is not None)
     by_operation = {
         operation: Scope(frozenset(names), frozenset(members), frozenset(quiet), dead.get(operation))
         for operation, (names, members, quiet) in scopes.items()
     }
-    return Fences(frozenset(operations), frozenset(topics), by_operation, frozenset(deleted))
+    return Fences(frozenset(operations), frozenset(topics), by_operation, frozenset(deleted), frozenset(doubted))
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,6 +194,9 @@ class LastSequences(Document):
     """
     read_ms: dict[int, int] = {}
     """partition → when they were read, milliseconds since 1970."""
+    left_by_force: dict[str, dict[int, dict[int, tuple[int, int]]]] = {}
+    """Cluster that a forced cut did without → partition → id of a transactional producer there → (epoch, last sequence)
+    that is read behind the cut. What the cluster holds of a listed partition beyond that is in no extent."""
 
     @field_serializer("partitions")
     def _in_columns(self, partitions: dict[int, dict[int, tuple[int, int]]]) -> dict[int, Any]:

@@ -25,6 +25,7 @@ from gateway.session.session import Session
 from gateway.session.shared import Authentication, Shared
 from gateway.session.snapshot import Lease, Port, Snapshot, fences
 from gateway.session.throttling import Throttled
+from gateway.session.written import Written
 from gateway.topology import ClusterTopology, Topology
 from ha_core.model import Cluster, View
 from ha_core.plan.remembered import Room
@@ -154,6 +155,7 @@ class Talk:
             DiscoveryRates() if discovery is None else discovery,
             HeldBytes(max_held),
             Room(),
+            Written(),
         )
         self.session = Session(port, shared, state or snapshot(), address)
         self.accounts = shared.authentication.accounts

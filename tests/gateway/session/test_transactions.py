@@ -39,7 +39,9 @@ from tests.gateway.session.coordination import (
 )
 from tests.gateway.session.talk import EAST, WEST, Talk
 
-MAPPING, ILLEGAL_GENERATION = ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.ILLEGAL_GENERATION
+BEGIN_ANEW, ILLEGAL_GENERATION = ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.ILLEGAL_GENERATION
+ABORT_IT = ErrorCode.INVALID_TXN_STATE
+"""That a batch is answered: libraries abort its transaction."""
 
 
 def moved(fence: str = "") -> Topic:
@@ -132,8 +134,8 @@ def test_what_a_producer_of_another_cluster_writes_is_refused_before_any_broker_
     talk = Talk(bound("west", *([moved()] if mapped else [])), WEST_PORT, chunks=chunks)
     # When its batch arrives in the west, where the same number may be somebody else's
     talk.ask(PRODUCE, 9, produce(written(EASTS, size=size)))
-    # Then it is told to begin anew
-    assert errors(talk.answers()[0]) == [MAPPING]
+    # Then it is told to abort its transaction
+    assert errors(talk.answers()[0]) == [ABORT_IT]
     assert not talk.asked(WEST)
 
 
@@ -142,7 +144,7 @@ def test_an_id_that_no_gateway_has_shown_is_refused_as_well() -> None:
     talk.ask(PRODUCE, 9, produce(written(7)))
     talk.ask(ADD_PARTITIONS, 3, add(issued_id(7, 99)))
     talk.wait(0.2)
-    assert [errors(answer) for answer in talk.answers()] == [[MAPPING], [MAPPING]]
+    assert [errors(answer) for answer in talk.answers()] == [[ABORT_IT], [BEGIN_ANEW]]
 
 
 def test_a_partition_that_is_not_here_is_looked_for_before_its_producer_is() -> None:
@@ -159,7 +161,7 @@ def test_a_batch_refused_for_its_producer_does_not_hold_up_what_the_new_one_writ
 
 
 @pytest.mark.parametrize(
-    ("api_key", "expected"), [(ADD_PARTITIONS, MAPPING), (ADD_OFFSETS, MAPPING), (TXN_COMMIT, ILLEGAL_GENERATION)]
+    ("api_key", "expected"), [(ADD_PARTITIONS, BEGIN_ANEW), (ADD_OFFSETS, BEGIN_ANEW), (TXN_COMMIT, ILLEGAL_GENERATION)]
 )
 @pytest.mark.parametrize("version", [0, 3])
 def test_a_transaction_of_another_cluster_gets_no_further(api_key: int, version: int, expected: ErrorCode) -> None:
@@ -182,7 +184,7 @@ def test_what_is_written_in_another_cluster_gets_no_marker_where_the_transaction
     # When it sets out to write there
     talk.ask(ADD_PARTITIONS, 3, add(EASTS, "other", "orders"))
     # Then its coordinator does not hear of it: an end would be marked in a log that nobody may write to
-    assert set(errors(talk.answers()[0])) == {MAPPING}
+    assert set(errors(talk.answers()[0])) == {BEGIN_ANEW}
     assert not talk.asked(EAST)
     # And that there is nothing to be aborted is no error
     assert answer_to(talk, END, end(EASTS, committed=False), {"error_code": int(ErrorCode.INVALID_TXN_STATE)}) == 0
