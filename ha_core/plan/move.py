@@ -319,7 +319,7 @@ def _cut_partition(
         except ValueError as error:
             raise MoveDamagedError(f"{where}: {error}") from error
     if request.mode == "planned" and topic in operation.evidence.mirrored:
-        return planned_to_copy(operation, where, before, at, found.target, copy, most)
+        return planned_to_copy(operation, where, before, at, found, copy, most)
     after = cut_at(request, where, before, at, found.target, known_end)
     return require_sound(where, skipping(after, request.origin)) if skips(request) else after
 

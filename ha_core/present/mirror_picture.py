@@ -13,10 +13,9 @@ from typing import NamedTuple
 from ha_core.model.shown import shown
 from ha_core.operations.mirrors import MirrorRow, MirrorsNow
 from ha_core.plan.mirror_total import MirrorTotal
-from ha_core.plan.verdict import duration
 from ha_core.present.colours import FAINT, GREEN, GREY, INK, ORANGE, VERMILION
-from ha_core.present.mirrors import LEVEL_S, copied_of, level, mirrors_page, partitions_of
-from ha_core.present.page import Page, html, number, size
+from ha_core.present.mirrors import LEVEL_S, copied_of, lag_of, level, mirrors_page, partitions_of, rpo_of
+from ha_core.present.page import Page, html, size
 
 MAX_MIRRORS = 100
 MAX_CELLS = 60
@@ -123,9 +122,8 @@ def _line(y: int, line: _Line) -> Iterator[str]:
     share = -(-len(rows) // MAX_CELLS)
     for index, at in enumerate(range(0, len(rows), share)):
         yield from _cell(300 + index * 9, y, rows[at : at + share])
-    rpo = "?" if total.rpo_s is None else duration(total.rpo_s)
-    lag = f"{number(total.lag_records)} records, {size(total.lag_bytes)} behind"
-    yield _text(870, y + 12, f"RPO {rpo}, {copied_of(total)}", 14, INK)
+    lag = f"{lag_of(total)} records, {size(total.lag_bytes)} behind"
+    yield _text(870, y + 12, f"RPO {rpo_of(total)}, {copied_of(total)}", 14, INK)
     yield _text(870, y + 29, lag, 11, FAINT)
 
 

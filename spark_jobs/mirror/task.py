@@ -266,6 +266,6 @@ def by_mirror(found: Iterable[tuple[str, CopyId, CopiedPartition]]) -> tuple[Cop
 def bounded(report: MirrorReport, found: list[PartitionReport]) -> MirrorReport:
     """The report with as many partitions as it can hold: those to look at first."""
     if len(found) > MAX_PARTITIONS:
-        found.sort(key=lambda one: (one.state == "copying", -one.lag_records, one.mirror, one.partition))
+        found.sort(key=lambda one: (one.state == "copying", -(one.lag_records or 0), one.mirror, one.partition))
     kept = tuple(found[:MAX_PARTITIONS])
     return report.changed(partitions=kept, left_out=len(found) - len(kept))

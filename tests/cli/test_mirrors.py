@@ -56,7 +56,7 @@ def test_partitions_are_shown_as_their_tasks_report_them_and_what_nobody_reports
     lost = told(1, "stopped", reason="another task copies it")
     client = store.client()
     client.register(MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9, lag_records=2), lost)))
-    client.register(MirrorReport(slot=1, job="j", partitions=(told(1, "copying", source_end=4),)))
+    client.register(MirrorReport(slot=1, job="j", partitions=(told(1, "copying", source_end=4, lag_records=0),)))
     # When mirrors are listed
     found = document("mirrors")
     # Then each partition has one row, and the topic of which nobody tells has one as well
@@ -91,6 +91,7 @@ def test_a_mirror_is_shown_as_a_whole_by_what_is_known_of_its_partitions(store: 
     assert [whole[name] for name in ("lag_records", "lag_bytes", "lag_ms", "rpo_s")] == [2, 2_400_000, 1_500, 400]
     assert [found[0][name] for name in ("lag_bytes", "rpo_s", "bytes_s")] == [2_400_000, 3, 500]
     assert "2.4 MB" in page
+    assert "2, 1 unknown" in page
     # And of what nobody reports nothing is claimed
     assert (wholes[1]["rpo_s"], wholes[1]["lag_bytes"]) == (None, None)
 

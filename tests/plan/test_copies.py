@@ -94,6 +94,16 @@ def test_what_was_copied_is_read_from_the_copy_and_the_rest_is_a_hole_up_to_the_
     assert (tail.partitions[0].mirrored, tail.partitions[0].client) == (24, 24)
 
 
+@pytest.mark.parametrize(("start", "begins"), [(0, 0), (10, 10), (22, 22), (30, 100)])
+def test_what_a_dead_source_was_seen_to_have_deleted_does_not_come_back_with_its_copy(start: int, begins: int) -> None:
+    copies = {("t", 0): CopyFacts(24, (Run(0, 1, 24),), whole=True)}
+    seen = replace(SEEN, origin_start=start)
+    documents = cut_change(operation(), view(), {("t", 0): seen}, {}, {}, copies=copies)
+    extents = one(documents, Topic).partitions[0]
+    assert min(extents[0].start, 100) == begins
+    assert all(extent.base == extent.start + 1 for extent in extents if extent.copied)
+
+
 def test_other_mirrors_from_a_dead_cluster_end_with_the_cut_and_are_named_with_the_way_to_make_them_anew() -> None:
     # Given a topic with a mirror more, one of another topic, and one that somebody has ended by hand meanwhile
     north, gone = (Mirror.of("t", "east", name, f"link-{name}", "now", "me") for name in ("north", "south"))
@@ -208,7 +218,8 @@ def judged(mirror: Mirror, lag: CopyLag | None, **request: Any) -> list[Verdict]
     state, asked, facts = case.parts()
     topic = Topic(name="orders", writer="east", partitions={p: identity("east") for p in (0, 1)})
     state = replace(state, topics={"orders": topic}, mirrors={mirror.key: mirror})
-    lags = {} if lag is None else {(mirror.key, 0): lag}
+    level = CopyLag("copying", 0, 0, 1.0)
+    lags = {} if lag is None else {(mirror.key, 0): lag, (mirror.key, 1): level}
     found = closure(state, case.usage_by_user, asked)
     return preflight(Judged(state, asked, found, facts, gateways=case.gateways, lags=lags))
 

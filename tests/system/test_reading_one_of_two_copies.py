@@ -67,7 +67,7 @@ def await_all_copied(environment: Environment, written: int) -> None:
         reports = environment.store.mirror_reports().values()
         found = {(one.mirror, one.partition): one for report in reports for one in report.partitions}
         keys = [(f"{TOPIC}@{cluster}", n) for cluster in NEAR for n in ends]
-        return all(key in found and found[key].source >= ends[key[1]] for key in keys)
+        return all(key in found and found[key].has(ends[key[1]]) for key in keys)
 
     wait_until(copied, environment.store.mirror_reports)
 

@@ -9,9 +9,9 @@ import pytest
 from gateway.composed.ask import Ask, Broker, ClusterUnavailableError
 from gateway.composed.delete_records import delete_records
 from gateway.composed.offsets import list_offsets, offset_for_leader_epoch
-from ha_core.model import Extent, Topic, UserBindings
+from ha_core.model import Extent, Fence, Topic, UserBindings
 from ha_core.wire import codec
-from ha_core.wire.codes import ApiKey
+from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.logs import EARLIEST, HOLDS, LATEST, MAX, ask, listed, log
 from tests.gateway.composed.playbook import Playbook, away, moved, only_partition, only_topic, requested, world
 
@@ -222,6 +222,20 @@ def deleted(offset: int, east: tuple[int, int], west: tuple[int, int]) -> tuple[
         play.answers({"east": cluster, "west": cluster})
     partition = only_partition(play.encodes(ApiKey.DELETE_RECORDS, 2))
     return upto, partition["error_code"], partition["low_watermark"]
+
+
+def test_nothing_is_deleted_behind_a_fence_where_a_copy_may_become_the_log() -> None:
+    request = requested(
+        ApiKey.DELETE_RECORDS,
+        2,
+        topics=[{"name": "orders", "partitions": [{"partition_index": 0, "offset": 60}]}],
+        timeout_ms=1000,
+    )
+    fenced = moved().changed(fence=Fence(operation="op"))
+    play = Playbook(delete_records(world(HOLDS, HOLDS, topics=(fenced,)), 2, request))
+    # Then no cluster is asked, and the client asks again
+    partition = only_partition(play.encodes(ApiKey.DELETE_RECORDS, 2))
+    assert (partition["error_code"], partition["low_watermark"]) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
 
 
 def test_records_before_the_cut_are_deleted_in_the_old_cluster_only() -> None:
