@@ -8,20 +8,25 @@ made there.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from functools import partial
 from typing import Any
 
+from gateway.copies import Copies
 from gateway.heavy import Bulk
 from gateway.rights import Gate
 from gateway.session.commands import BrokerLane, Cause, Work
+from gateway.session.fetch.long import look_at
+from gateway.session.fetch.plan import Gap
 from gateway.session.pending import Beside, Send
 from gateway.session.reading import Preparation
 from gateway.session.request import LONG_ANSWER_BYTES, Message, Prepared, Request
+from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
 from gateway.session.vouching import leased
+from ha_core.plan.facts import Partition
 from ha_core.plan.rights import Verdicts
-from ha_core.wire import Limits, decode, inline
+from ha_core.wire import ApiKey, Limits, decode, inline
 from ha_core.wire.apis import Api
 
 
@@ -32,7 +37,11 @@ def prepare(session: ConnectionState, request: Request) -> None:
     kept = request.kept()
     session.preparing = kept
     session.waits_for = Preparation.AWAITED
-    work = partial(_prepared, kept.api, kept.api_version, bytes(kept.body), kept.limits, session.verdicts)
+    if kept.api_key == ApiKey.FETCH:
+        routes, gaps, served = session.routes(kept.client_id), dict(session.gaps), session.here is not None
+        work = partial(_fetch, kept, routes, gaps, session.shared.copies, served, session.now)
+    else:
+        work = partial(_prepared, kept.api, kept.api_version, bytes(kept.body), kept.limits, session.verdicts)
     session.emit(Work(kept, work, Cause.MALFORMED))
 
 
@@ -43,6 +52,16 @@ def _prepared(api: Api, version: int, body: bytes, limits: Limits, verdicts: Ver
         gate.request = _bulky(gate.request)
         gate.answer = None if gate.answer is None else _bulky(gate.answer)
     return Prepared(_bulky(message), verdicts, gate)
+
+
+def _fetch(
+    request: Request, routes: Routes, gaps: Mapping[Partition, Gap], copies: Copies, served: bool, now: float
+) -> Prepared:
+    found = look_at(request, routes, gaps, copies, served, now)
+    if found.planned is not None:
+        message, plan = found.planned
+        found = found._replace(planned=(_bulky(message), plan))
+    return Prepared({}, routes.verdicts, None, found)
 
 
 def _bulky(message: Message) -> Message:

@@ -43,6 +43,8 @@ class Prepared(NamedTuple):
     """By which it was judged."""
     gate: Gate | None
     """None: nothing of it is judged by itself."""
+    fetch: object = None
+    """Of a fetch, what becomes of it (`LongFetch`)."""
 
 
 OWN_CORRELATION_ID = 0x7FFF_FFFF

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from itertools import islice
 from typing import TypeVar
 
 from gateway.rights import MAX_TOLD, Denied, Gate, allows
@@ -77,10 +76,15 @@ def tell(session: ConnectionState, request: Request, denied: Iterable[Denied]) -
 
 def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, object]) -> None:
     """Of the partitions of a produce or a fetch those that were denied."""
-    topics = dict.fromkeys(key[0] for key, why in refused.items() if why is Refusal.DENIED)
+    topics: dict[bytes | str, None] = {}
+    for key, why in refused.items():
+        if why is Refusal.DENIED:
+            topics[key[0]] = None
+            if len(topics) == MAX_TOLD:
+                break
     if topics:
         (each,) = request.api.asks.each
-        names = (topic if isinstance(topic, str) else text(topic) for topic in islice(topics, MAX_TOLD))
+        names = (topic if isinstance(topic, str) else text(topic) for topic in topics)
         tell(session, request, [Denied(each.operation, each.resource, name) for name in names])
 
 

@@ -60,6 +60,15 @@ def scan_fetch_request(buf: Any, body_at: int, end: int, version: int) -> FetchS
     return found
 
 
+def topics_named(buf: Any, body_at: int, end: int, version: int) -> int:
+    """How many topics a whole fetch request says that it names: what it really names has to be read. 0 where not even
+    that has come."""
+    at = body_at + _SESSION_AT + (8 if version >= 7 else 0)
+    if end - at < 4:
+        return 0
+    return read_uvarint(buf, at)[0] - 1 if version >= _FLEXIBLE else int(_INT.unpack_from(buf, at)[0])
+
+
 @dataclass(slots=True)
 class _Cursor:
     """A position in the body, moved by what is read. The bytes after `end` may be anything: `read` checks last."""

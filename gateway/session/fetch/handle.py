@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from gateway.session import answers, exchange, rights
 from gateway.session.commands import BrokerLane, Drop, FindLeaders, Refresh
 from gateway.session.fetch.fetch_session import SESSION_ENDS, FetchSession, once_each
 from gateway.session.fetch.here import PatchedFetch, patch
+from gateway.session.fetch.long import LongFetch
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
 from gateway.session.flow import MAX_FLOWS, Flow, leave_out, remember
-from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
+from gateway.session.pending import Answer, Beside, Exchange, Frames, Passed, Patched, Send
 from gateway.session.refusal import Refusal
 from gateway.session.refusing import answer_refused
-from gateway.session.request import Message, Request, text
+from gateway.session.request import Message, NeedsPreparingError, Request, text
 from gateway.session.routes import Routes
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
 from ha_core.model import Topic, View
+from ha_core.plan.facts import Partition
 from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
-from ha_core.wire.fetch_request import FetchScan, scan_fetch_request
+from ha_core.wire.fetch_request import FetchScan, scan_fetch_request, topics_named
 from ha_core.wire.likeness import BEGINNING, OUTSIDE, STANDING, FetchLike
+from ha_core.wire.limits import FEW
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
 
 CROSSING_WAIT_MS = 20
@@ -41,8 +44,13 @@ MAX_COPY_BYTES = 4 << 20
 
 def fetch(session: ConnectionState, request: Request) -> None:
     """A whole fetch request."""
-    scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
-    routes = session.routes(request.client_id)
+    routes, long = session.routes(request.client_id), _long(request)
+    if (long is None and names_many(request)) or (long is not None and not long.stands(routes)):
+        raise NeedsPreparingError
+    if long is None:
+        scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
+    else:
+        scan, routes = long.scan, long.routes
     if scan.replica_id >= 0:
         _read(session, request, routes, scan)
         return
@@ -50,8 +58,8 @@ def fetch(session: ConnectionState, request: Request) -> None:
     if not incremental:
         session.leave_fetch_session()
     topics = scan.topics
-    for topic in topics:
-        if routes.plain or routes.topic(topic).no_fetch not in (Refusal.DENIED, Refusal.CONCEALED):
+    for topic in topics if long is None else long.used:
+        if long is not None or routes.plain or routes.topic(topic).no_fetch not in (Refusal.DENIED, Refusal.CONCEALED):
             session.notice(request, "topic", topic, "fetch")
     known = session.fetch_session
     if session.seen_again and incremental and known is not None:
@@ -61,7 +69,7 @@ def fetch(session: ConnectionState, request: Request) -> None:
     if incremental and (known is None or known.id != scan.session_id or not known.stands(routes)):
         # One that began on another connection, or before another one on this, may hold topics that are translated.
         _end_session(session, request)
-    elif routes.reads(topics) and not (known is not None and known.mapped):
+    elif (routes.reads(topics) if long is None else long.reads) and not (known is not None and known.mapped):
         _pass(session, request, scan, topics)
     elif known is None:
         _read(session, request, routes, scan)
@@ -69,6 +77,17 @@ def fetch(session: ConnectionState, request: Request) -> None:
         _pass_patched(session, request, routes, scan, patched)
     else:
         _end_session(session, request)
+
+
+def names_many(request: Request) -> bool:
+    """Whether a fetch names more topics than are looked at on the event loop."""
+    return topics_named(request.buf, request.body_at, request.end, request.api_version) > FEW
+
+
+def _long(request: Request) -> LongFetch | None:
+    """What was found out about a long fetch beside the loop."""
+    found = None if request.prepared is None else request.prepared.fetch
+    return found if isinstance(found, LongFetch) else None
 
 
 def _end_session(session: ConnectionState, request: Request) -> None:
@@ -174,31 +193,45 @@ def _empty(error: ErrorCode) -> Message:
 
 def _read(session: ConnectionState, request: Request, routes: Routes, scan: FetchScan) -> None:
     """Reads topics of which at least one is mapped, or elsewhere, or refuses all of them."""
-    if not scan.forgets and scan.replica_id < 0:
+    long = _long(request)
+    if not scan.forgets and scan.replica_id < 0 and (long is None or long.planned is None):
         begins = FetchSession() if scan.session_epoch == 0 else None
         patched = _patch(session, request, routes, scan, begins)
         if patched is not None:
             session.fetch_session = begins
             _pass_patched(session, request, routes, scan, patched, begins)
             return
-    message = request.decode()
-    asked = [topic["topic"].encode() for topic in message["topics"]]
+    if long is not None and long.planned is None:
+        raise NeedsPreparingError  # The port's broker could answer it alone, but for what was found out meanwhile.
+    if long is not None and long.planned is not None:
+        message, plan = long.planned
+    else:
+        message = request.read()
+        plan = FetchPlan(message, routes, session.gaps, session.shared.copies, session.now)
+    asked: list[bytes] = []
+    if session.throttling.quotas is not None:
+        asked = [topic["topic"].encode() for topic in message["topics"]]
     if (most := session.throttling.most_bytes(request, asked, session.now)) is not None:
         message["max_bytes"] = min(message["max_bytes"], most)
-    plan = FetchPlan(message, routes, session.gaps, session.shared.copies, session.now)
     if plan.refused:
-        session.count_refused(plan.refused.values())
+        if long is None:
+            session.count_refused(plan.refused.values())
+        else:
+            session.shared.counts.refusals.update(long.refused)
         rights.tell_denied(session, request, plan.refused)
     wait_ms = message["max_wait_ms"]
     if not plan.parts:
-        answer, _ = merge(plan, {}, session.gaps, session.snapshot.view)
+        make = partial(_local_answer, plan, session.snapshot.view)
+        due_at = session.now + min(wait_ms / 1000, _look_for_leaders(session, plan))
         if plan.refused:
-            answer_refused(session, request, answer, plan.refused.values(), (request.api_key,))
+            answer_refused(session, request, make, set(plan.refused.values()), (request.api_key,))
+        elif request.prepared is not None:
+            session.reply_later(request, make, due_at=due_at)
         else:
-            session.reply(request, answer, due_at=session.now + min(wait_ms / 1000, _look_for_leaders(session, plan)))
+            session.reply(request, make(), due_at=due_at)
         return
     opens = any(read.opens for read in plan.reads.values())
-    if not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
+    if request.prepared is None and not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
         ((lane, topics),) = plan.parts.items()
         part = part_of(message, topics, wait_ms, message["max_bytes"])
         reads = tuple({topic.encode() for topic in topics})
@@ -206,6 +239,11 @@ def _read(session: ConnectionState, request: Request, routes: Routes, scan: Fetc
         session.pass_on(pending, lane, request.rewritten(part))
         return
     exchange.begin(session, request, _gather(session, request, message, plan), leased=plan.live)
+
+
+def _local_answer(plan: FetchPlan, view: View) -> Message:
+    """The answer to a fetch of which no broker is asked anything."""
+    return merge(plan, {}, {}, view)[0]
 
 
 def _patch(
@@ -265,10 +303,18 @@ def _gather(session: ConnectionState, request: Request, message: Message, plan: 
     bound = MAX_COPY_BYTES if plan.copies else MAX_COLD_BYTES
     most = min(max(message["max_bytes"] // len(parts), 1), bound)
     waits = {lane: 0 if hurry and lane not in closed else most_wait_ms for lane in parts}
-    frames = {lane: request.rewritten(part_of(message, parts[lane], waits[lane], most)) for lane in parts}
+    long = request.prepared is not None
+    write = partial(_parts, request, message, plan, waits, most)
+    frames = (yield Beside(write)) if long else write()
     answered = yield Send(frames, closed.issuperset(frames), spared=closed, patience_s=wait_s + answers.PATIENCE_S)
-    decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in answered.items()}
-    merged, stale = merge(plan, decoded, session.gaps, session.snapshot.view)
+    while True:
+        view, gaps = session.snapshot.view, dict(session.gaps) if long else session.gaps
+        read = partial(_merged, request, plan, answered, gaps, view)
+        merged, stale = (yield Beside(read)) if long else read()
+        if view.topics is session.snapshot.view.topics:
+            break  # otherwise what was read may lie at other offsets by now
+    if long:
+        session.gaps.update(gaps)
     _account(session, plan, merged)
     for lane in dict.fromkeys(plan.gone.values()):
         question = Request.own(ApiKey.LIST_OFFSETS, 1, session.shared.limits)
@@ -277,7 +323,22 @@ def _gather(session: ConnectionState, request: Request, message: Message, plan: 
         session.emit(Refresh())
     again = bool(stale or plan.gone or plan.doubted)
     delay_s = STALE_DELAY_S if again else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
-    return Answer(request.answer(merged), delay_s)
+    return Answer((yield Beside(partial(request.answer, merged))) if long else request.answer(merged), delay_s)
+
+
+def _parts(
+    request: Request, message: Message, plan: FetchPlan, waits: Mapping[BrokerLane, int], most: int
+) -> dict[BrokerLane, bytes]:
+    """What is sent to each broker."""
+    parts = plan.parts
+    return {lane: request.rewritten(part_of(message, parts[lane], waits[lane], most)) for lane in parts}
+
+
+def _merged(
+    request: Request, plan: FetchPlan, answered: Frames, gaps: dict[Partition, Gap], view: View
+) -> tuple[Message, set[str]]:
+    decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in answered.items()}
+    return merge(plan, decoded, gaps, view)
 
 
 def _account(session: ConnectionState, plan: FetchPlan, merged: Message) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway import rights as judging
 from gateway.session import rights
-from gateway.session.commands import Audit, Cause
-from gateway.session.snapshot import Snapshot
-from ha_core.model.access import AccessRule
+from gateway.session.commands import Audit, Cause, Compose
+from gateway.session.fetch import handle
+from gateway.session.snapshot import Port, Snapshot
+from ha_core.model.access import AccessRule, access_rule
+from ha_core.plan.rights import Rights
 from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.limits import FEW
+from tests.gateway.session.batch import batch
 from tests.gateway.session.coordination import (
     ADD_PARTITIONS,
     COMMIT,
@@ -26,20 +30,28 @@ from tests.gateway.session.coordination import (
     heartbeat,
     request,
 )
-from tests.gateway.session.talk import EAST, Talk, snapshot, topology
-from tests.gateway.session.test_rights import allow, ruled
+from tests.gateway.session.crossings import BASE, CUT
+from tests.gateway.session.messages import FETCH, fetch, fetched, moved, state
+from tests.gateway.session.talk import EAST, WEST, Talk, snapshot, topology
 
 MANY = FEW + 100
 TOPIC_DENIED = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-GROUP, TRANSACTION = allow("group", "billing", "all"), allow("transactional_id", "tx", "all")
-OWN = allow("topic", "own", "all")
+
+
+def all_of(resource_type: str, name: str) -> AccessRule:
+    whose = {"principal": "User:anonymous", "operation": "all", "effect": "allow"}
+    return access_rule({**whose, "resource_type": resource_type, "name": name})
+
+
+GROUP, TRANSACTION, OWN = all_of("group", "billing"), all_of("transactional_id", "tx"), all_of("topic", "own")
 
 
 def known(*rules: AccessRule) -> Snapshot:
     """The group and the transactional id are the client's, and topics by these rules."""
     led = bound("east")
     leaders = {"orders": {0: 1}, "own": {0: 1}, "__consumer_offsets": {0: 1}}
-    return ruled(GROUP, TRANSACTION, *rules, known=snapshot(led.view, topology(east=leaders)))
+    seen = snapshot(led.view, topology(east=leaders))
+    return replace(seen, rights=Rights((), (GROUP, TRANSACTION, *rules)))
 
 
 def commit(names: list[str]) -> dict[str, Any]:
@@ -147,7 +159,7 @@ def test_what_comes_behind_a_long_request_is_answered_behind_it() -> None:
 
 
 def test_a_long_request_whose_rights_change_while_it_is_judged_is_judged_anew() -> None:
-    talk = Talk(known(allow("topic", "*", "all")))
+    talk = Talk(known(all_of("topic", "*")))
     talk.works_later = True
     talk.ask(COMMIT, 7, commit(others(MANY)))
     # When all that it names is denied meanwhile
@@ -219,10 +231,106 @@ def test_what_is_held_of_a_long_request_is_let_go_when_it_was_judged() -> None:
 
 
 def test_a_composed_request_with_many_elements_is_read_beside_the_loop_however_short_it_is() -> None:
-    from gateway.session.commands import Compose
-
     talk = Talk(known())
     names = [{"name": f"t{number}", "partition_indexes": [0]} for number in range(MANY)]
     talk.ask(ApiKey.DESCRIBE_PRODUCERS, 0, {"topics": names})
     (compose,) = [command for command in talk.others if isinstance(command, Compose)]
     assert isinstance(compose.request, bytes)
+
+
+# -- fetches ----------------------------------------------------------------------------------------------------------
+
+
+def reads(names: list[str], at: int = 5, session: tuple[int, int] = (0, 0)) -> dict[str, Any]:
+    return fetch(*((name, 0, at) for name in names), session=session)
+
+
+def test_a_long_fetch_of_what_may_not_be_read_is_answered_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = Talk(known())
+    talk.works_later = True
+    with monkeypatch.context() as patched:
+        patched.setattr(handle, "FetchPlan", never)
+        patched.setattr(handle, "merge", never)
+        talk.ask(FETCH, 12, reads(others(MANY)))
+        talk_judged(talk)
+    assert not talk.answers()
+    talk.work()
+    talk.wait(10)
+    (answer,) = talk.answers()
+    assert errors(answer) == [0, *MANY * [TOPIC_DENIED]]
+    assert talk.session.shared.counts.refusals == {"denied": MANY}
+
+
+def talk_judged(talk: Talk) -> None:
+    """What the thread beside the loop finds out of the one request there is."""
+    assert len(talk.works) == 1
+    talk.work()
+
+
+def test_a_long_fetch_of_what_may_be_read_begins_a_session_with_its_broker() -> None:
+    talk = Talk(known(all_of("topic", "*")))
+    talk.ask(FETCH, 12, reads(others(MANY)))
+    (asked,) = talk.asked(EAST)
+    assert len(asked.body["topics"]) == MANY
+    assert talk.session.fetch_session is not None
+    talk.answer(EAST, asked, fetched(("other-1", 0, 6, batch(5)), session_id=9))
+    assert talk.answers()[0]["session_id"] == 9
+    # And what comes after names nothing, and is passed without anything done beside the loop
+    talk.works_later = True
+    talk.ask(FETCH, 12, reads([], session=(9, 1)))
+    assert len(talk.asked(EAST)) == 1
+    assert not talk.works
+
+
+def lagging() -> dict[str, Any]:
+    """A fetch of many topics of the port's cluster, and of one whose reader is below its cut."""
+    return reads([*others(MANY), "orders"], at=CUT - 1, session=(0, -1))
+
+
+def test_a_long_fetch_with_a_moved_topic_is_read_in_both_clusters_and_merged_beside_the_loop() -> None:
+    talk = Talk(state(moved(CUT, BASE)), Port("west", 1))
+    talk.ask(FETCH, 12, lagging())
+    ((east,), (west,)) = talk.asked(EAST), talk.asked(WEST)
+    assert (east.partition["fetch_offset"], len(west.body["topics"])) == (CUT - 1, MANY)
+    talk.answer(EAST, east, fetched(("orders", 0, CUT + 2, batch(CUT - 1))))
+    talk.works_later = True
+    talk.answer(WEST, west, fetched(("other-1", 0, CUT, batch(CUT - 1))))
+    assert len(talk.works) == 1
+    talk.works_later = False
+    talk.work()
+    (answer,) = talk.answers()
+    given = {one["topic"]: one["partitions"][0] for one in answer["responses"]}
+    assert len(given) == MANY + 1
+    assert given["orders"]["records"]
+    assert given["other-1"]["records"]
+
+
+def test_what_a_long_fetch_has_read_is_merged_anew_when_the_map_changes_meanwhile() -> None:
+    talk = Talk(state(moved(CUT, BASE)), Port("west", 1))
+    talk.ask(FETCH, 12, lagging())
+    ((east,), (west,)) = talk.asked(EAST), talk.asked(WEST)
+    talk.answer(EAST, east, fetched(("orders", 0, CUT + 2, batch(CUT - 1))))
+    talk.works_later = True
+    talk.answer(WEST, west, fetched(("other-1", 0, CUT, batch(CUT - 1))))
+    # When the extent that was read has other offsets by the time when the answer was merged
+    orders = moved(CUT, BASE)
+    old, new = orders.partitions[0]
+    shifted = orders.model_copy(update={"partitions": {0: (old.changed(start=1, base=0), new)}})
+    talk.follow(state(shifted, revision=2))
+    talk.works_later = False
+    talk.work()
+    (answer,) = talk.answers()
+    given = {one["topic"]: one["partitions"][0] for one in answer["responses"]}
+    assert given["orders"]["records"] == b""
+
+
+def test_a_long_fetch_is_planned_anew_when_the_map_changes_meanwhile() -> None:
+    talk = Talk(state(), Port("west", 1))
+    talk.works_later = True
+    talk.ask(FETCH, 12, lagging())
+    talk.follow(state(moved(CUT, BASE), revision=2))
+    talk.work()
+    assert not talk.asked(WEST)
+    talk.works_later = False
+    talk.work()
+    assert len(talk.asked(EAST)) == 1
