@@ -220,7 +220,11 @@ def test_a_commit_behind_a_forced_cut_is_answered_by_what_is_read_there(
         assert producer.write(0, value) == ErrorCode.NONE
         if producer is done:
             assert again(lambda: done.end(commits=True)) == ErrorCode.NONE
-            until(lambda: any(one.partition == 0 and one.source > 0 for one in reports(store, name)), "mirrored", 120)
+            until(
+                lambda: any(one.partition == 0 and (one.source or 0) > 0 for one in reports(store, name)),
+                "mirrored",
+                120,
+            )
     # When their cluster hangs, and the topic goes on at its copy
     stack.pause("cluster/east")
     assert run.switch("east", "west", mode="forced", unread="wait")["result"] == "succeeded"

@@ -52,7 +52,8 @@ def look_at(
     version = request.api_version
     scan = scan_fetch_request(request.buf, request.body_at, request.end, version)
     topics = scan.topics
-    used = [topic for topic in topics if routes.plain or routes.topic(topic).no_fetch is not Refusal.DENIED]
+    unseen = (Refusal.DENIED, Refusal.CONCEALED)
+    used = [topic for topic in topics if routes.plain or routes.topic(topic).no_fetch not in unseen]
     reads = scan.replica_id < 0 and routes.reads(topics)
     refused, planned = Counter[str](), None
     if not reads and (scan.forgets or scan.replica_id >= 0 or not _patched(request, scan, routes, gaps, served)):
