@@ -7,18 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, Broker, ClusterUnavailableError, Message, ask_each, grouped
 from gateway.composed.handlers import Context
+from gateway.composed.mentions import MAX_MENTIONS, numbered
 from gateway.composed.places import Replica
-from ha_core.plan.facts import Partition
 from ha_core.plan.resolve import EXPLICIT_LEVELS
 from ha_core.wire.codes import ErrorCode
 
 K = TypeVar("K", bound=Hashable)
-Outcomes = dict[Partition, Message]
+
+
+class Mention(NamedTuple):
+    """A partition as a request names it.
+
+    :ivar nth: how many mentions of it come before this one.
+    """
+
+    topic: str
+    partition: int
+    nth: int = 0
+
+
+Outcomes = dict[Mention, Message]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,44 +52,45 @@ class Shape:
         """What an answer says of a partition."""
         return {self.partition: partition, "error_code": code, **more}
 
-    def wanted(self, request: Message) -> dict[Partition, Message]:
-        """What the request says of each partition that it names."""
-        if self.indexes:
-            return {(topic[self.topic], index): {} for topic in request["topics"] for index in topic[self.indexes]}
-        return {
-            (topic[self.topic], entry[self.partition]): entry
-            for topic in request["topics"]
-            for entry in topic["partitions"]
-        }
+    def wanted(self, request: Message) -> dict[Mention, Message]:
+        """What the request says each time that it names a partition."""
+        entries: list[Message] = []
+        places: list[tuple[str, int]] = []
+        for topic in request["topics"]:
+            for entry in topic[self.indexes or "partitions"]:
+                entries.append({} if self.indexes else entry)
+                places.append((topic[self.topic], entry if self.indexes else entry[self.partition]))
+        return {Mention(*place, nth): entry for (place, nth), entry in zip(numbered(places), entries, strict=True)}
 
-    def asked(self, batch: Iterable[Partition], wanted: Mapping[Partition, Message]) -> list[Message]:
+    def asked(self, batch: Iterable[Mention], wanted: Mapping[Mention, Message]) -> list[Message]:
         """The `topics` of a request for some of the partitions."""
         if self.indexes:
-            return [{self.topic: name, self.indexes: indexes} for name, indexes in grouped(batch).items()]
+            topics = grouped(key[:2] for key in batch)
+            return [{self.topic: name, self.indexes: indexes} for name, indexes in topics.items()]
         return self.topics(batch, wanted)
 
-    def outcomes(self, reply: Message) -> Iterable[tuple[Partition, Message]]:
+    def outcomes(self, reply: Message) -> Iterable[tuple[tuple[str, int], Message]]:
         for topic in reply["topics"]:
             for answer in topic["partitions"]:
                 yield (topic[self.topic], answer[self.partition]), answer
 
-    def topics(self, order: Iterable[Partition], outcomes: Mapping[Partition, Message]) -> list[Message]:
-        """The `topics` of a response, in the order of the request."""
-        topics = grouped((key[0], outcomes[key]) for key in order)
+    def topics(self, order: Iterable[Mention], outcomes: Mapping[Mention, Message]) -> list[Message]:
+        """The `topics` of a response, in the order of the request. What has no outcome is told to ask again."""
+        topics = grouped((key[0], outcomes.get(key) or self.said(key[1], self.away)) for key in order)
         return [{self.topic: name, "partitions": partitions} for name, partitions in topics.items()]
 
 
-def split(context: Context, wanted: Iterable[Partition]) -> tuple[list[Partition], list[Partition]]:
-    """(partitions of mapped topics, all others)."""
-    sides = grouped((places.document(context, key[0]).mapped, key) for key in wanted)
+def split(context: Context, wanted: Iterable[Mention]) -> tuple[list[Mention], list[Mention]]:
+    """(partitions of mapped topics, all others); none that is named too often to be answered each time."""
+    sides = grouped((places.document(context, key[0]).mapped, key) for key in wanted if key.nth < MAX_MENTIONS)
     return sides.get(True, []), sides.get(False, [])
 
 
 def to_leaders(
     context: Context,
     shape: Shape,
-    asked: Iterable[Partition],
-    wanted: Mapping[Partition, Message],
+    asked: Iterable[Mention],
+    wanted: Mapping[Mention, Message],
     more: Message,
     *,
     by_port: bool = True,
@@ -89,7 +103,7 @@ def to_leaders(
     :param more: fields of each request beside its topics.
     """
     outcomes: Outcomes = {}
-    replicas: dict[Partition, Replica] = {}
+    replicas: dict[Mention, Replica] = {}
     for key in asked:
         if context.view.concealed(key[0]):
             outcomes[key] = shape.said(key[1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -98,9 +112,9 @@ def to_leaders(
         if cluster is None:
             outcomes[key] = shape.said(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
-            replicas[key] = Replica(cluster, *key)
+            replicas[key] = Replica(cluster, *key[:2])
 
-    def message(batch: list[Partition]) -> Message:
+    def message(batch: list[Mention]) -> Message:
         return {"topics": shape.asked(batch, wanted), **more}
 
     answers, absent = yield from ask_leaders(context, shape, replicas, message)
@@ -131,8 +145,13 @@ def ask_leaders(
     }
     answers: dict[K, Message] = {}
     for place, reply in (yield from ask_each(asks)).items():
-        found = {} if isinstance(reply, ClusterUnavailableError) else dict(shape.outcomes(reply))
-        answers |= {key: found[replicas[key][1:]] for key in batches[place] if replicas[key][1:] in found}
+        if isinstance(reply, ClusterUnavailableError):
+            continue
+        found = grouped(shape.outcomes(reply))
+        for key in batches[place]:
+            if said := found.get(replicas[key][1:]):
+                # Of a partition that was named several times each mention is answered, in the order of the request.
+                answers[key] = said[0] if len(said) == 1 else said.pop(0)
     return answers, absent
 
 

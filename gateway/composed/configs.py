@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
 from gateway.composed import places
 from gateway.composed.ask import AnyBroker, Ask, Broker, ClusterUnavailableError, Controller, Message, Target, ask_each
 from gateway.composed.handlers import Context, Handler, handles
+from gateway.composed.mentions import MAX_MENTIONS, numbered
 from ha_core.model.numeral import whole_number
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -18,6 +20,8 @@ _TOPIC, _BROKER, _BROKER_LOGGER = 2, 4, 8
 _AWAY = ErrorCode.REQUEST_TIMED_OUT
 
 _Key = tuple[int, str]
+_Mention = tuple[int, str, int]
+"""A resource, and how many mentions of it come before."""
 
 
 class _Place(NamedTuple):
@@ -36,7 +40,10 @@ def describe_configs(context: Context, version: int, request: Message) -> Handle
         # Tools ask for the configuration of every node that they see; a gateway has none that Kafka would know.
         return {"error_code": 0, "error_message": None, "resource_type": kind, "resource_name": name, "configs": []}
 
-    return _by_resource(context, request, ApiKey.DESCRIBE_CONFIGS, "results", more, AnyBroker(), gateway)
+    def refused(key: _Key, nth: int, times: int) -> Message | None:
+        return None if nth < MAX_MENTIONS else _error(*key, _AWAY, f"the request names it {times} times")
+
+    return _by_resource(context, request, ApiKey.DESCRIBE_CONFIGS, "results", more, AnyBroker(), gateway, refused)
 
 
 @handles(ApiKey.ALTER_CONFIGS)
@@ -53,8 +60,13 @@ def _alter(context: Context, request: Message, api_key: int) -> Handler:
     def gateway(kind: int, name: str) -> Message:
         return _error(kind, name, ErrorCode.INVALID_REQUEST, f"node {name} is a gateway; its configuration is a file")
 
+    def refused(key: _Key, nth: int, times: int) -> Message | None:
+        if times == 1:
+            return None
+        return _error(*key, ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+
     more = {"validate_only": request["validate_only"]}
-    return _by_resource(context, request, api_key, "responses", more, Controller(), gateway)
+    return _by_resource(context, request, api_key, "responses", more, Controller(), gateway, refused)
 
 
 def _by_resource(
@@ -65,34 +77,45 @@ def _by_resource(
     more: Message,
     target: Target,
     gateway: Callable[[int, str], Message],
+    refused: Callable[[_Key, int, int], Message | None],
 ) -> Handler:
-    outcomes: dict[_Key, Message] = {}
-    batches: dict[tuple[str, Target], dict[_Key, tuple[_Key, Message]]] = {}
-    for resource in request["resources"]:
-        key = (resource["resource_type"], resource["resource_name"])
+    """
+    :param refused: what is said of a resource that is named for the nth time, of so many times; None: it is asked for.
+    """
+    resources = [((one["resource_type"], one["resource_name"]), one) for one in request["resources"]]
+    times = Counter(key for key, _ in resources)
+    outcomes: dict[_Mention, Message] = {}
+    batches: dict[tuple[str, Target], dict[_Mention, tuple[_Mention, Message]]] = {}
+    for (key, resource), (_, nth) in zip(resources, numbered(key for key, _ in resources), strict=True):
+        mention = (*key, nth)
+        if (answer := refused(key, nth, times[key])) is not None:
+            outcomes[mention] = answer
+            continue
         if key[0] == _TOPIC and context.view.concealed(key[1]):
-            outcomes[key] = _error(*key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, places.concealed(context, key[1]))
+            outcomes[mention] = _error(*key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, places.concealed(context, key[1]))
             continue
         place = _place(context, *key, target)
         if place is None:
-            outcomes[key] = gateway(*key)
+            outcomes[mention] = gateway(*key)
         elif isinstance(place, str):
-            outcomes[key] = _error(*key, ErrorCode.INVALID_REQUEST, place)
+            outcomes[mention] = _error(*key, ErrorCode.INVALID_REQUEST, place)
         else:
-            outcomes[key] = _error(*key, _AWAY, "the cluster left this resource out of its answer")
-            there = (key[0], place.name)
+            outcomes[mention] = _error(*key, _AWAY, "the cluster left this resource out of its answer")
+            there = (key[0], place.name, nth)
             renamed = resource | {"resource_name": place.name}
-            batches.setdefault((place.cluster, place.target), {})[there] = (key, renamed)
+            batches.setdefault((place.cluster, place.target), {})[there] = (mention, renamed)
     asks = {
         (cluster, whom): Ask(cluster, whom, api_key, {"resources": [r for _, r in batch.values()], **more})
         for (cluster, whom), batch in batches.items()
     }
     for at, reply in (yield from ask_each(asks)).items():
         if isinstance(reply, ClusterUnavailableError):
-            outcomes.update((key, _error(*key, _AWAY, str(reply))) for key, _ in batches[at].values())
+            away = str(reply)
+            outcomes.update((mention, _error(*mention[:2], _AWAY, away)) for mention, _ in batches[at].values())
             continue
-        for result in reply[results]:
-            asked = batches[at].get((result["resource_type"], result["resource_name"]))
+        named = numbered((result["resource_type"], result["resource_name"]) for result in reply[results])
+        for (key, nth), result in zip(named, reply[results], strict=True):
+            asked = batches[at].get((*key, nth))
             if asked is not None:
                 outcomes[asked[0]] = result | {"resource_name": asked[0][1]}
     return {results: list(outcomes.values())}
@@ -106,7 +129,9 @@ def _place(context: Context, kind: int, name: str, target: Target) -> _Place | s
             return f"node {name[:_SHOWN]!r} is neither a broker nor a gateway"
         broker = places.real_broker(context, node_id)
         if broker is not None:
-            return _Place(broker[0], Broker(broker[1]), str(broker[1]))
+            # With the client's leading zeros: brokers take 1 and 01 for two resources, and answer both.
+            zeros = name.removesuffix(str(node_id))
+            return _Place(broker[0], Broker(broker[1]), zeros + str(broker[1]))
         if node_id in {node.node_id for node in (*context.gateways, context.self_node)}:
             return None
         return f"node {name} is neither a broker nor a gateway"

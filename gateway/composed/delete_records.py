@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from gateway.composed import places
 from gateway.composed.ask import Asking, Message
-from gateway.composed.by_partition import Outcomes, Shape, ask_leaders, split, to_leaders
+from gateway.composed.by_partition import Mention, Outcomes, Shape, ask_leaders, split, to_leaders
 from gateway.composed.handlers import Context, Handler, handles
-from gateway.composed.logs import Inquiry, Query, rounds
+from gateway.composed.logs import Inquiry, Query, failed, rounds
 from gateway.composed.places import Replica
 from ha_core.model import Extent
 from ha_core.model.extent import Hole, locate
@@ -32,10 +32,12 @@ class _Plan(NamedTuple):
 @handles(ApiKey.DELETE_RECORDS)
 def delete_records(context: Context, version: int, request: Message) -> Handler:
     shape = Shape(ApiKey.DELETE_RECORDS, timeout_ms=places.wait_ms(request))
-    wanted, timeout = shape.wanted(request), {"timeout_ms": request["timeout_ms"]}
+    # Of a partition that is named several times the last mention holds, as on brokers.
+    wanted = {Mention(*key[:2]): entry for key, entry in shape.wanted(request).items()}
+    timeout = {"timeout_ms": request["timeout_ms"]}
     mapped, others = split(context, wanted)
     outcomes = yield from to_leaders(context, shape, others, wanted, timeout)
-    plans = yield from rounds(context, {key: _plan(context, key, wanted[key]["offset"]) for key in mapped})
+    plans = yield from rounds(context, {key: _plan(context, key[:2], wanted[key]["offset"]) for key in mapped})
     outcomes.update((yield from _delete(context, shape, plans, timeout)))
     # The codec's default for a missing watermark is 0, which would be a claim.
     return {"topics": shape.topics(wanted, {key: _NO_WATERMARK | answer for key, answer in outcomes.items()})}
@@ -61,7 +63,7 @@ def _plan(context: Context, key: Partition, offset: int) -> Inquiry[_Plan]:
     for extent, replica in touched:
         answer = found[Query(replica, LATEST)]
         if answer.error:
-            return _refused(answer.error)
+            return _refused(failed(context, key, answer.error))
         end = extent.physical_end
         stop = answer.offset if end is None else min(end, answer.offset)
         if offset != _ALL and (end is None or offset < (extent.end or 0)):
@@ -78,18 +80,18 @@ def _plan(context: Context, key: Partition, offset: int) -> Inquiry[_Plan]:
     return _Plan(upto, (place.extent, Replica(place.extent.cluster, *key)), offset)
 
 
-def _delete(context: Context, shape: Shape, plans: dict[Partition, _Plan], timeout: Message) -> Asking[Outcomes]:
+def _delete(context: Context, shape: Shape, plans: dict[Mention, _Plan], timeout: Message) -> Asking[Outcomes]:
     upto = {replica: offset for plan in plans.values() for replica, offset in plan.upto.items()}
 
     def message(batch: list[Replica]) -> Message:
-        partitions = {r[1:]: {"partition_index": r.partition, "offset": upto[r]} for r in batch}
+        partitions = {Mention(*r[1:]): {"partition_index": r.partition, "offset": upto[r]} for r in batch}
         return {"topics": shape.topics(partitions, partitions), **timeout}
 
     answers, _ = yield from ask_leaders(context, shape, {replica: replica for replica in upto}, message)
     return {key: _outcome(shape, key, plan, answers) for key, plan in plans.items()}
 
 
-def _outcome(shape: Shape, key: Partition, plan: _Plan, answers: dict[Replica, Message]) -> Message:
+def _outcome(shape: Shape, key: Mention, plan: _Plan, answers: dict[Replica, Message]) -> Message:
     if plan.error:
         return shape.said(key[1], plan.error)
     for replica in plan.upto:

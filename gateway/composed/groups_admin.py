@@ -18,6 +18,7 @@ from gateway.composed.ask import (
     grouped,
 )
 from gateway.composed.handlers import Context, Handler, handles
+from gateway.composed.mentions import MAX_MENTIONS, numbered
 from ha_core.model.access import AclOperation, ResourceType
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -80,7 +81,7 @@ def _describe(context: Context, api_key: int, names: str, request: Message) -> A
     for (_, group), answer in elsewhere.items():
         if _is_missing(answers[group]) and not answer["error_code"] and not _is_missing(answer):
             answers[group] = answer
-    return list(answers.values())
+    return [answers[group] if nth < MAX_MENTIONS else _away(group) for group, nth in numbered(request[names])]
 
 
 def _is_missing(answer: Message) -> bool:

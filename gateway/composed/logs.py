@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from gateway.composed import places
 from gateway.composed.ask import Asking, Message
 from gateway.composed.by_partition import Shape, ask_leaders
 from gateway.composed.handlers import Context
 from gateway.composed.places import Replica
+from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.list_offsets import list_offsets
 
@@ -35,6 +37,8 @@ class Found(NamedTuple):
     timestamp: int = -1
     offset: int = -1
 
+
+_ABSENT, _AWAY = Found(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), Found(ErrorCode.LEADER_NOT_AVAILABLE)
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -65,6 +69,16 @@ def _ask(context: Context, queries: Mapping[Query, None]) -> Asking[dict[Query, 
 
     replicas = {query: query.replica for query in queries}
     # LIST_OFFSETS refuses a partition that it names twice, so each request asks one thing of a partition.
-    answers, _ = yield from ask_leaders(context, SHAPE, replicas, message, lambda q: (q.timestamp, q.isolation))
+    answers, absent = yield from ask_leaders(context, SHAPE, replicas, message, lambda q: (q.timestamp, q.isolation))
     found = {query: Found(said["error_code"], said["timestamp"], said["offset"]) for query, said in answers.items()}
-    return dict.fromkeys(queries, Found(ErrorCode.LEADER_NOT_AVAILABLE)) | found
+    return {query: found.get(query) or (_ABSENT if query.replica in absent else _AWAY) for query in queries}
+
+
+def failed(context: Context, key: Partition, error: int) -> int:
+    """What is said of a moved topic's partition of which a cluster's answer is an error.
+
+    A cluster that lacks what the map lists does not make it unknown. A partition that the map does not list is one of
+    the writer's, and unknown where the writer's cluster has none.
+    """
+    listed = key[1] in places.document(context, key[0]).partitions
+    return ErrorCode.LEADER_NOT_AVAILABLE if listed and error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error

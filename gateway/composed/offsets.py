@@ -6,13 +6,13 @@ offset that is guessed would make a consumer skip or repeat records.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gateway.composed import places
 from gateway.composed.ask import Message
-from gateway.composed.by_partition import Shape, split, to_leaders
+from gateway.composed.by_partition import Mention, Shape, split, to_leaders
 from gateway.composed.handlers import Context, Handler, handles
-from gateway.composed.logs import READ_UNCOMMITTED, SHAPE, Found, Inquiry, Query, rounds
+from gateway.composed.logs import READ_UNCOMMITTED, SHAPE, Found, Inquiry, Query, failed, rounds
 from gateway.composed.places import Replica
 from ha_core.model import Extent
 from ha_core.plan.facts import Partition
@@ -20,19 +20,37 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.list_offsets import CONSUMER, EARLIEST, LATEST, MAX_TIMESTAMP
 
 _NOTHING = Found(0)
+_TELLS_MAX_TIMESTAMP = 7
+"""The version of LIST_OFFSETS from which on `MAX_TIMESTAMP` may be asked for (KIP-734)."""
 
 
 @handles(ApiKey.LIST_OFFSETS)
 def list_offsets(context: Context, version: int, request: Message) -> Handler:
     isolation, wanted = request["isolation_level"], SHAPE.wanted(request)
-    mapped, others = split(context, wanted)
+    refused = {key: code for key, code in _refused(version, wanted).items() if code}
+    mapped, others = split(context, (key for key in wanted if key not in refused))
     more = {"replica_id": CONSUMER, "isolation_level": isolation}
     told = yield from to_leaders(context, SHAPE, others, wanted, more)
     outcomes = {key: outcome | places.NO_EPOCH for key, outcome in told.items()}
-    inquiries = {key: _client_offset(context, key, wanted[key]["timestamp"], isolation) for key in mapped}
+    inquiries = {key: _client_offset(context, key[:2], wanted[key]["timestamp"], isolation) for key in mapped}
     for key, (error, timestamp, offset) in (yield from rounds(context, inquiries)).items():
         outcomes[key] = SHAPE.said(key[1], error, timestamp=timestamp, offset=offset, **places.NO_EPOCH)
+    outcomes |= {key: SHAPE.said(key[1], code, **places.NO_EPOCH) for key, code in refused.items()}
     return {"topics": SHAPE.topics(wanted, outcomes)}
+
+
+def _refused(version: int, wanted: Mapping[Mention, Message]) -> dict[Mention, int]:
+    """Why a partition is not looked for, as a broker says it before it looks for any; 0: it is."""
+    twice = {key[:2] for key in wanted if key.nth}
+    lowest = MAX_TIMESTAMP if version >= _TELLS_MAX_TIMESTAMP else EARLIEST
+    return {
+        key: ErrorCode.INVALID_REQUEST
+        if key[:2] in twice
+        else ErrorCode.UNSUPPORTED_VERSION
+        if entry["timestamp"] < lowest
+        else 0
+        for key, entry in wanted.items()
+    }
 
 
 _EPOCHS = Shape(ApiKey.OFFSET_FOR_LEADER_EPOCH, topic="topic", partition="partition")
@@ -48,7 +66,7 @@ def offset_for_leader_epoch(context: Context, version: int, request: Message) ->
     wanted = _EPOCHS.wanted(request)
     mapped, others = split(context, wanted)
     outcomes = yield from to_leaders(context, _EPOCHS, others, wanted, {"replica_id": CONSUMER})
-    ends = {key: _client_offset(context, key, LATEST, READ_UNCOMMITTED, reads=False) for key in mapped}
+    ends = {key: _client_offset(context, key[:2], LATEST, READ_UNCOMMITTED, reads=False) for key in mapped}
     for key, (error, _, end) in (yield from rounds(context, ends)).items():
         epoch = -1 if error else wanted[key]["leader_epoch"]
         outcomes[key] = _EPOCHS.said(key[1], error, leader_epoch=epoch, end_offset=end)
@@ -73,12 +91,19 @@ def _client_offset(
     if timestamp == LATEST:
         if reads and (copy := places.read_copy(context, *key)) is not None:
             return _known(Found(0, -1, copy.end))
-        return _latest(stays[-2:] if ahead else stays[-1:], isolation)
-    if timestamp == EARLIEST:
-        return _earliest(stays, ahead)
-    if timestamp == MAX_TIMESTAMP:
-        return _largest_timestamp(stays)
-    return _known(Found(ErrorCode.INVALID_REQUEST)) if timestamp < 0 else _at_time(stays, timestamp, isolation)
+        found = _latest(stays[-2:] if ahead else stays[-1:], isolation)
+    elif timestamp == EARLIEST:
+        found = _earliest(stays, ahead)
+    elif timestamp == MAX_TIMESTAMP:
+        found = _largest_timestamp(stays)
+    else:
+        found = _at_time(stays, timestamp, isolation)
+    return _of_partition(context, key, found)
+
+
+def _of_partition(context: Context, key: Partition, found: Inquiry[Found]) -> Inquiry[Found]:
+    answer = yield from found
+    return Found(failed(context, key, answer.error)) if answer.error else answer
 
 
 def _known(answer: Found) -> Inquiry[Found]:
@@ -95,7 +120,7 @@ def _latest(stays: _Stays, isolation: int) -> Inquiry[Found]:
     """In the last one; of two, in the origin until its log has reached the cut, in the target from then on."""
     for extent, log_end in (yield from _each(stays, LATEST, isolation)):
         if log_end.error:
-            return _failed(log_end)
+            return log_end
         # Before the first record of this stay the log ends at its base, or below where a transaction was left open.
         latest, end = Found(0, -1, extent.clip(log_end.offset)), extent.physical_end
         if end is not None and log_end.offset < end:
@@ -109,19 +134,19 @@ def _earliest(stays: _Stays, ahead: bool) -> Inquiry[Found]:
     for older, place in closed:
         start, log_end, end = found[Query(place, EARLIEST)], found[Query(place, LATEST)], older.physical_end
         if start.error or log_end.error:
-            return _failed(start if start.error else log_end)
+            return start if start.error else log_end
         first = max(start.offset, older.base)
         grows = ahead and older is closed[-1][0]
         if end is not None and (first < min(end, log_end.offset) or (grows and first < end)):
             return Found(0, -1, older.to_client(first))
     start = found[Query(replica, EARLIEST)]
-    return _failed(start) if start.error else Found(0, -1, extent.clip(start.offset))
+    return start if start.error else Found(0, -1, extent.clip(start.offset))
 
 
 def _at_time(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[Found]:
     for extent, answer in (yield from _each(stays, timestamp, isolation)):
         if answer.error:
-            return _failed(answer)
+            return answer
         end = extent.physical_end
         if answer.offset >= 0 and (end is None or answer.offset < end):
             # Where the first match lies in an older part of this log that is not served, the first one inside the
@@ -134,13 +159,7 @@ def _largest_timestamp(stays: _Stays) -> Inquiry[Found]:
     best = _NOTHING
     for extent, answer in (yield from _each(stays, MAX_TIMESTAMP, READ_UNCOMMITTED)):
         if answer.error:
-            return _failed(answer)
+            return answer
         if extent.holds(answer.offset) and answer.timestamp >= best.timestamp:
             best = Found(0, answer.timestamp, extent.to_client(answer.offset))
     return best
-
-
-def _failed(found: Found) -> Found:
-    # An old cluster that lacks the topic does not make the topic unknown.
-    unknown = found.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return Found(ErrorCode.LEADER_NOT_AVAILABLE if unknown else found.error)

@@ -207,7 +207,8 @@ def leaders(context: Context, replicas: Iterable[Replica]) -> Asking[tuple[dict[
         if isinstance(reply, ClusterUnavailableError):
             continue
         topics = reply["topics"]
-        certain = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        # No topic has a name that is not valid.
+        certain = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
         said = {topic["name"] for topic in topics if topic["error_code"] in certain}
         found = {
             Replica(cluster, topic["name"], partition["partition_index"]): partition["leader_id"]

@@ -13,6 +13,7 @@ from gateway.composed.ask import (
 )
 from gateway.composed.by_partition import Shape, split, to_leaders
 from gateway.composed.handlers import Context, Handler, handles
+from gateway.composed.mentions import MAX_MENTIONS, numbered
 from ha_core.model.producer import client_id
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -48,7 +49,9 @@ def describe_transactions(context: Context, version: int, request: Message) -> H
         if cluster is not None
     }
     replies = yield from ask_each(asks)
-    return {"transaction_states": [_state(name, replies.get(name)) for name in names]}
+    mentions = numbered(request["transactional_ids"])
+    states = [_state(name, replies.get(name) if nth < MAX_MENTIONS else None) for name, nth in mentions]
+    return {"transaction_states": states}
 
 
 @handles(ApiKey.LIST_TRANSACTIONS)

@@ -63,7 +63,7 @@ from gateway.session.commands import (
 )
 from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
-from gateway.session.produce.producer_order import ProducerOrder
+from gateway.session.produce.producer_order import ProducerOrders
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms, changed_topics
 from gateway.session.rates import DiscoveryRates, Settings
@@ -188,7 +188,7 @@ class Gateway:
             next_producer_id=self.producer_ids.next,
             counts=self.counts,
             terms=self.terms,
-            producer_order=ProducerOrder(),
+            producer_orders=ProducerOrders(),
             recalled=self.recalled,
             nodes=self.nodes,
             transactions=transactions,

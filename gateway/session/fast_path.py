@@ -121,12 +121,12 @@ def _like_produce(
         return _NONE
     if not session.only_produce and (session.queue or session.unacknowledged):
         return _NONE
-    waited_for = session.shared.producer_order.topics
+    waited_for = session.producer_order.topics
     if waited_for and not waited_for.keys().isdisjoint(found.topics):
         return _NONE  # the long way knows whether any of them still counts
     if found.mapped is None:
         return found, None
-    change = found.mapped.settles(buf, places, end, session.shared, now)
+    change = found.mapped.settles(buf, places, end, session.shared, session.producer_order, now)
     return _NONE if change is None else (found, change)
 
 

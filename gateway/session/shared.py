@@ -14,7 +14,7 @@ from gateway.session.brake import Brake
 from gateway.session.commands import BrokerLane
 from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
-from gateway.session.produce.producer_order import ProducerOrder
+from gateway.session.produce.producer_order import ProducerOrders
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
 from gateway.session.rates import DiscoveryRates
@@ -76,7 +76,7 @@ class Shared(NamedTuple):
     """The next client producer id; None while the next block is being fetched."""
     counts: Counts
     terms: Terms
-    producer_order: ProducerOrder
+    producer_orders: ProducerOrders
     recalled: Recalled
     nodes: VirtualNodes
     transactions: Holders

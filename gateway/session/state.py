@@ -87,6 +87,7 @@ class ConnectionState:
         "out",
         "port",
         "preparing",
+        "producer_order",
         "queue",
         "reading",
         "routes_by_client",
@@ -153,6 +154,8 @@ class ConnectionState:
         """Answers in `out`."""
         self._waking = False
         self.transactions = OpenTransactions(shared.transactions, port.cluster)
+        self.producer_order = shared.producer_orders.of(None)
+        """Shared by all sessions of the user."""
         self.headers_read = 0
         """Requests of which so much has come that it is known what they are."""
         self.held_bytes = 0
@@ -184,6 +187,7 @@ class ConnectionState:
         """The client has proved who it is."""
         self.entry = entry.authenticated(user, expires_at)
         self.transactions.user = user
+        self.producer_order = self.shared.producer_orders.of(user, self.now)
         self.throttling.enter(user)
         self.forget_verdicts()
 
@@ -191,6 +195,7 @@ class ConnectionState:
         """The client has shown the user's certificate; before it has sent anything."""
         self.entry = Certified(user)
         self.transactions.user = user
+        self.producer_order = self.shared.producer_orders.of(user, self.now)
         self.throttling.enter(user)
 
     def forget_verdicts(self) -> None:
@@ -394,11 +399,11 @@ class ConnectionState:
         """The client is gone, or asks again by another connection, as if all that was refused had been told."""
         for pending in self.queue:
             if pending.refused:
-                self.shared.producer_order.told(pending.refused, now)
+                self.producer_order.told(pending.refused, now)
 
     def forget(self, pending: InFlight) -> None:
         """It is never answered. What brokers still say of it is dropped."""
-        self.shared.producer_order.told(pending.refused, self.now)
+        self.producer_order.told(pending.refused, self.now)
         if pending in self.queue:
             self.queue.remove(pending)
         if isinstance(pending, Gathered):
@@ -434,7 +439,7 @@ class ConnectionState:
                 return
             queue.popleft()
             if ready.refused:
-                self.shared.producer_order.told(ready.refused, self.now)
+                self.producer_order.told(ready.refused, self.now)
             if ready.frame and self.life.connected:
                 self.given_bytes += len(ready.frame)
                 self.out.append(ToClient(ready.frame))

@@ -35,7 +35,7 @@ def produce(session: ConnectionState, request: Request) -> None:
     if scan.transactional_id is not None and not _may_write_in(session, request, scan, scan.transactional_id):
         return
     topics = {entry[0] for entry in scan.partitions}
-    ordinary = leased(session) and not transactional and not session.shared.producer_order.watches(topics, session.now)
+    ordinary = leased(session) and not transactional and not session.producer_order.watches(topics, session.now)
     if ordinary and routes.writes(topics):
         _pass(session, request, scan, topics)
         return
@@ -80,7 +80,7 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
     if not scan.complete and session.throttling.tells_topics_apart(request, session.now):
         return False
     topics = {entry[0] for entry in scan.partitions}
-    in_order = not session.shared.producer_order.watches(topics if scan.complete else None, session.now)
+    in_order = not session.producer_order.watches(topics if scan.complete else None, session.now)
     if in_order and (routes.plain or scan.complete) and routes.writes(topics):
         pending = _pass(session, request, scan, topics)
     elif scan.complete and len(scan.partitions) == 1:
@@ -187,5 +187,5 @@ def _leave_unanswered(verdict: Judgement) -> None:
     """There is no answer to say a refusal in. A broker that is not the leader of a partition writes the others, and
     closes the connection: what came before is executed and answered."""
     session, why = verdict.session, verdict.refusals[0].words
-    session.shared.producer_order.told(verdict.refused, session.now)
+    session.producer_order.told(verdict.refused, session.now)
     streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, f"produce with acks=0 was refused: {why}")

@@ -1,4 +1,4 @@
-"""Batches of a producer that must not overtake one that was refused here: shared by all sessions of a gateway.
+"""Batches of a producer that must not overtake one that was refused here: shared by all sessions of a user.
 
 A client pipelines. When a batch is refused, the next ones are on their way already, and by the time they are read the
 reason may be gone. The broker would answer OUT_OF_ORDER_SEQUENCE_NUMBER; librdkafka then raises its epoch and sends
@@ -12,6 +12,9 @@ or one before it. The rule ends `FORGET_S` after its client was told last: it ha
 waits behind others that are late, the client goes on sending what follows.) What was refused meanwhile, because it had
 to wait for that one, is then waited for in its turn. It ends at once where the client hears that a later one is
 written: it takes the refused one for written, too.
+
+Each user has a `ProducerOrder` of its own: a client writes producer ids and sequences as it likes, and a refused batch
+of one user must not hold up the producer of another one.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from ha_core.plan.remembered import MAX_NAME
 from ha_core.wire.records import Batch
@@ -33,7 +37,7 @@ LOST_S = 30.0
 UNTOLD_S = 120.0
 """Longer than clients wait for an answer. A connection that ends tells its client as well."""
 MAX_REMEMBERED = 100_000
-"""Producers and partitions come from the wire."""
+"""Producers and partitions of one user: they come from the wire."""
 MAX_UNDER_WAY = 100
 """Of one producer and partition: more than a client has on its way there by several connections."""
 MAX_WAITED_FOR = 8
@@ -65,9 +69,11 @@ class Way:
 
 
 class ProducerOrder:
-    """The batches that each producer has to send again, by partition."""
+    """The batches that each producer of one user has to send again, by partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, waiting: set[ProducerOrder]) -> None:
+        """:param waiting: keeps this one while it knows of a batch."""
+        self._waiting = waiting
         self.waited_for: dict[tuple[Key, int], list[Refused]] = {}
         """Those that were refused, of one epoch, the earliest first. One that is refused again ends the wait for none
         of those behind it: each of them has to come again, too, and may do so by another connection."""
@@ -150,6 +156,7 @@ class ProducerOrder:
     def _wait_for(self, place: tuple[Key, int], refused: list[Refused]) -> None:
         topic, known = place[0][0], self.waited_for.pop(place, None)
         if refused:
+            self._waiting.add(self)
             self.topics[topic] += known is None
             self.waited_for[place] = refused
         elif known is not None:
@@ -161,10 +168,19 @@ class ProducerOrder:
         self.waited_for = {place: kept for place, refused in self.waited_for.items() if (kept := _kept(refused, now))}
         self.topics = Counter(topic for (topic, _), _ in self.waited_for)
 
+    def forgets_all(self, now: float) -> bool:
+        """Forgets what is not waited for any more. Whether nothing is left."""
+        self._forget(now)
+        for place, ways in tuple(self.under_way.items()):
+            if all(now - way.departed_at > LOST_S for way in ways.values()):
+                del self.under_way[place]
+        return not self.waited_for and not self.under_way
+
     def departed(self, key: Key, batch: Batch, now: float) -> Way:
         """The batch goes to one cluster, and maybe to another one afterwards."""
         way = Way(now)
         if _ordered(batch):
+            self._waiting.add(self)
             where, sent = (key, batch.producer_id), (batch.producer_epoch, batch.base_sequence)
             place = self.under_way.pop(where, {})
             place.pop(sent, None)
@@ -218,6 +234,27 @@ class ProducerOrder:
         if not place:
             del self.under_way[key, batch.producer_id]
         return place
+
+
+class ProducerOrders:
+    """The order of each user's producers."""
+
+    def __init__(self) -> None:
+        self._of_user: WeakValueDictionary[str | None, ProducerOrder] = WeakValueDictionary()
+        """Held by the sessions of each user."""
+        self._waiting: set[ProducerOrder] = set()
+        """Those that know of a batch: it may come again by a connection that its client is yet to open."""
+        self._look_at = 0.0
+
+    def of(self, user: str | None, now: float = 0.0) -> ProducerOrder:
+        """The order of a user's producers. Clients that have not logged in (None) share one."""
+        if now >= self._look_at:
+            self._waiting -= {order for order in self._waiting if order.forgets_all(now)}
+            self._look_at = now + FORGET_S
+        order = self._of_user.get(user)
+        if order is None:
+            order = self._of_user[user] = ProducerOrder(self._waiting)
+        return order
 
 
 def _earlier(crossing: Iterable[tuple[int, int]], batch: Batch) -> bool:

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from gateway.session.pending import Shifted
-from gateway.session.produce.producer_order import Key
+from gateway.session.produce.producer_order import Key, ProducerOrder
 from gateway.session.produce.recalled import find_held, last_of
 from gateway.session.request import Request
 from gateway.session.routes import Routes
@@ -105,7 +105,7 @@ class SettledTopic:
         self.like = ProduceAnswerLike.of(name, version)
 
     def settles(
-        self, buf: bytearray, places: Sequence[Place], end: int, shared: Shared, now: float
+        self, buf: bytearray, places: Sequence[Place], end: int, shared: Shared, order: ProducerOrder, now: float
     ) -> Goes | GoTogether | None:
         """How the batches of all these partitions go; before `end` they have come. None: they have to be judged."""
         each: dict[int, tuple[Settled, Batch, int]] = {}
@@ -118,7 +118,7 @@ class SettledTopic:
             batch = first_batch(buf, at, end if end < stop else stop, stop)
             if batch is None or batch.records_count < 0 or batch.last_offset_delta < 0:
                 return None
-            if (settled.key, batch.producer_id) in shared.producer_order.under_way:
+            if (settled.key, batch.producer_id) in order.under_way:
                 return None
             producer_id = settled.producer_id(batch, shared, now)
             if producer_id is None:

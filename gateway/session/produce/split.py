@@ -71,7 +71,7 @@ def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, route
 def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
     """Sends to the port's broker what is not answered here, and to the targets what turns out to belong there."""
     session, request = verdict.session, verdict.request
-    order = session.shared.producer_order
+    order = session.producer_order
     buffered_bytes = sum(len(sent.records) for sent in crossing.values())
     session.buffered_bytes += buffered_bytes
     ways = {key: order.departed(key, sent.batch, session.now) for key, sent in crossing.items()}
@@ -122,7 +122,7 @@ class _Targets:
         what comes behind such a batch is refused like it, also while that one is on its way again, or has come
         meanwhile: both are sent again, the first one first.
         """
-        order, now = self.session.shared.producer_order, self.session.now
+        order, now = self.session.producer_order, self.session.now
         for key, sent in self.open_writes.items():
             if not self._counts(key):
                 continue
@@ -141,7 +141,7 @@ class _Targets:
     def _counts(self, key: Key) -> bool:
         """Whether its client hears what becomes of it here. If not, it has sent it again by another connection, and
         heard there what became of it."""
-        order = self.session.shared.producer_order
+        order = self.session.producer_order
         return self.session.life.connected or order.is_under_way(key, self.open_writes[key].batch)
 
     def dispositions(self) -> dict[Key, Disposition | Extent]:
@@ -192,7 +192,7 @@ class _Targets:
     ) -> dict[BrokerLane, dict[Key, Extent]]:
         """What is to be written, by broker; what can neither be written nor is taken is refused."""
         writes: dict[BrokerLane, dict[Key, Extent]] = {}
-        order, now = self.session.shared.producer_order, self.session.now
+        order, now = self.session.producer_order, self.session.now
         for key, disposition in decided.items():
             if disposition is Disposition.TAKEN:
                 continue

@@ -112,9 +112,11 @@ class Judgement:
         """
         under_lease = leased(self.session)
         for key, batch in self.batches.items():
-            # Before all else: of a topic that is denied nothing is told, and its batches count for nothing.
-            if routes.topic(key[0]).no_produce is Refusal.DENIED:
-                self.local[key] = Refusal.DENIED
+            # Before all else: nothing is told of a topic that is denied. Its batches count for nothing. Those that come
+            # by a port without a broker, from which nothing is ever forwarded, count for nothing either.
+            refusal = routes.topic(key[0]).no_produce
+            if refusal is Refusal.DENIED or (refusal is not None and self.session.here is None):
+                self.local[key] = refusal
                 continue
             outcome = self._judge(routes, key, batch) if under_lease else Refusal.LEASE
             if batch is not None and isinstance(outcome, Refusal):
@@ -128,7 +130,7 @@ class Judgement:
 
     def has_to_come_first(self, key: Key, batch: Batch) -> None:
         """A batch is refused: its client is told when the answer of the request has gone."""
-        order, now = self.session.shared.producer_order, self.session.now
+        order, now = self.session.producer_order, self.session.now
         refused = order.refused(key, batch, now)
         if refused is not None:
             self.refused.append(refused)
@@ -138,7 +140,7 @@ class Judgement:
     def _judge(self, routes: Routes, key: Key, batch: Batch | None) -> Refusal | Duplicate | None:
         """Why the partition is not forwarded; None: it is."""
         shared, now = self.session.shared, self.session.now
-        order, recalled = shared.producer_order, shared.recalled
+        order, recalled = self.session.producer_order, shared.recalled
         name, partition = key
         route = routes.topic(name)
         topic, sequences = route.topic, route.sequences

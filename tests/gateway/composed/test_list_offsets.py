@@ -17,6 +17,8 @@ from tests.gateway.composed.playbook import Playbook, away, moved, only_partitio
 
 KEY = ApiKey.LIST_OFFSETS
 UNKNOWN, NO_LEADER, NOT_LEADER = 3, 5, 6
+GROWN = moved().changed(partitions={0: moved().extents(0)})
+"""A topic whose other partitions were added in the writer's cluster after it was moved."""
 
 
 def test_the_latest_offset_is_the_writers_end_in_client_offsets() -> None:
@@ -107,6 +109,70 @@ def test_offsets_of_a_damaged_map_are_refused() -> None:
     play = Playbook(list_offsets(world(west=HOLDS, topics=(topic,)), 7, ask(LATEST)))
 
     assert only_partition(play.result)["error_code"] == NO_LEADER
+
+
+def described(*partitions: int) -> Any:
+    """What a cluster says that does not know the leaders of a topic: it has these partitions."""
+
+    def answer(ask: Ask) -> dict[str, Any]:
+        if ask.api_key != ApiKey.METADATA:
+            return log(0, 5)(ask)  # type: ignore[no-any-return]
+        found = [{"partition_index": partition, "leader_id": 1} for partition in partitions]
+        return {"topics": [{"name": topic["name"], "partitions": found} for topic in ask.message["topics"]]}
+
+    return answer
+
+
+@pytest.mark.parametrize(("partition", "error"), [(77, UNKNOWN), (-1, UNKNOWN), (1, 0), (0, NO_LEADER)])
+def test_a_partition_that_neither_the_map_nor_the_writer_knows_is_unknown(partition: int, error: int) -> None:
+    # Given a moved topic whose map lists partition 0; the writer's cluster has partition 1, and lacks the listed one
+    context = world(east={"orders": {0: 1}}, west={"orders": {}}, topics=(GROWN,), port=("west", 1))
+    east, west = described(0), described(1)
+    # Then of the listed one nothing is concluded
+    for timestamp in (LATEST, *((EARLIEST, MAX, 1000) if partition else ())):  # the old log answers the others, too
+        play = Playbook(list_offsets(context, 7, ask(timestamp, partition=partition)))
+        play.answers_all({"east": east, "west": west})
+        assert only_partition(play.encodes(KEY, 7))["error_code"] == error
+    entry = {"partition": partition, "current_leader_epoch": -1, "leader_epoch": 0}
+    key = ApiKey.OFFSET_FOR_LEADER_EPOCH
+    request = requested(key, 4, topics=[{"topic": "orders", "partitions": [entry]}])
+    play = Playbook(offset_for_leader_epoch(context, 4, request))
+    play.answers_all({"east": east, "west": west})
+    assert only_partition(play.encodes(key, 4))["error_code"] == error
+    if error:
+        key, entry = ApiKey.DELETE_RECORDS, {"partition_index": partition, "offset": 105}
+        request = requested(key, 2, topics=[{"name": "orders", "partitions": [entry]}])
+        play = Playbook(delete_records(context, 2, request))
+        play.answers_all({"east": east, "west": west})
+        assert only_partition(play.encodes(key, 2))["error_code"] == error
+
+
+def test_a_partition_is_not_unknown_while_the_writers_cluster_is_away() -> None:
+    context = world(east={"orders": {0: 1}}, west={"orders": {}}, topics=(GROWN,), port=("west", 1))
+    play = Playbook(list_offsets(context, 7, ask(LATEST, partition=77)))
+    play.answers_all({"west": away("west")})
+    assert only_partition(play.encodes(KEY, 7))["error_code"] == NO_LEADER
+
+
+@pytest.mark.parametrize(
+    ("version", "timestamp", "error"),
+    [(7, -3, 0), (6, -3, 35), (1, -3, 35), (7, -4, 35), (7, -5, 35), (7, -100, 35), (6, -2, 0), (1, -1, 0)],
+)
+def test_a_timestamp_that_the_version_does_not_know_is_unsupported(version: int, timestamp: int, error: int) -> None:
+    # Given a moved topic, one that is not, and one that does not exist: a broker says so before it looks for it
+    context = world(east=HOLDS | {"other": {0: 1}}, west=HOLDS, topics=(moved(),), port=("east", 1))
+    for topic in ("orders", "other", "nowhere"):
+        play = Playbook(list_offsets(context, version, ask(timestamp, topic)))
+        assert play.waits is not bool(error)
+        if not play.waits:
+            assert only_partition(play.encodes(KEY, version))["error_code"] == error
+
+
+def test_a_topic_whose_name_is_not_valid_is_unknown() -> None:
+    play = Playbook(list_offsets(world(port=("east", 1)), 7, ask(LATEST, "a b/")))
+    invalid = {"topics": [{"name": "a b/", "error_code": 17, "partitions": []}]}
+    play.answers({"east": invalid})
+    assert only_partition(play.encodes(KEY, 7))["error_code"] == UNKNOWN
 
 
 def test_partitions_of_topics_that_were_never_moved_go_to_their_leaders_in_one_batch_each() -> None:

@@ -16,7 +16,7 @@ from gateway.session.brake import Brake
 from gateway.session.commands import BrokerLane, Close, Command, Judge, ToClient, ToUpstream, Wake, Work
 from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
-from gateway.session.produce.producer_order import ProducerOrder
+from gateway.session.produce.producer_order import ProducerOrders
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
 from gateway.session.rates import DiscoveryRates
@@ -116,7 +116,7 @@ class Talk:
         chunks: Callable[[bytes], list[bytes]] = lambda data: [data],
         lease: bool = True,
         limits: Limits | None = None,
-        producer_order: ProducerOrder | None = None,
+        producer_orders: ProducerOrders | None = None,
         holders: Holders | None = None,
         discovery: DiscoveryRates | None = None,
         max_held: int = 1 << 30,
@@ -146,7 +146,7 @@ class Talk:
             lambda: next(self.ids),
             Counts(),
             self.terms,
-            producer_order or ProducerOrder(),
+            ProducerOrders() if producer_orders is None else producer_orders,
             self.recalled,
             NODES,
             Holders() if holders is None else holders,

@@ -171,7 +171,7 @@ def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_on
     ((asked, _),) = arrived(talk, EAST)
     talk.follow(settled())
     # When the client has learnt of the new leader, and sends the next batch there by another connection
-    other = Talk(settled(), Port("west", 1), producer_order=talk.session.shared.producer_order)
+    other = Talk(settled(), Port("west", 1), producer_orders=talk.session.shared.producer_orders)
     ask(other, records(1))
     assert outcome(other) == [(REFUSED, -1)]
     answer(talk, EAST, asked, 100)
@@ -187,7 +187,7 @@ def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_on
 def test_a_batch_whose_connection_broke_is_not_waited_for_for_ever() -> None:
     talk = Talk(state(topic()))
     ask(talk, records(0))
-    other = Talk(settled(), Port("west", 1), producer_order=talk.session.shared.producer_order)
+    other = Talk(settled(), Port("west", 1), producer_orders=talk.session.shared.producer_orders)
     other.now += LOST_S + 1
     ask(other, records(1))
     assert len(arrived(other, WEST)) == 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.session.produce.producer_order import FORGET_S, ProducerOrder
+from gateway.session.produce.producer_order import FORGET_S, ProducerOrders
 from ha_core.wire import ErrorCode
 from tests.gateway.session.crossings import (
     BASE,
@@ -27,8 +27,8 @@ from tests.gateway.session.talk import EAST, Talk
 
 def connections(count: int) -> Iterator[Talk]:
     """As many to one gateway, by which a producer writes to a topic whose cut lies ahead."""
-    order = ProducerOrder()
-    return (Talk(state(crossing_topic()), producer_order=order) for _ in range(count))
+    orders = ProducerOrders()
+    return (Talk(state(crossing_topic()), producer_orders=orders) for _ in range(count))
 
 
 def test_a_batch_does_not_cross_before_an_earlier_one_that_was_refused_at_the_cut() -> None:

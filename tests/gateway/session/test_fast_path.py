@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gateway.session import fast_path
 from gateway.session.commands import BrokerLane
 from gateway.session.pending import InFlight, Passed
-from gateway.session.produce.producer_order import ProducerOrder
+from gateway.session.produce.producer_order import ProducerOrders
 from gateway.session.produce.settled import GoTogether, SettledTopic
 from gateway.session.reading import HalfSent
 from gateway.session.requests import MAX_REQUESTS
@@ -564,12 +564,12 @@ def settled(talk: Talk, monkeypatch: pytest.MonkeyPatch, *sent: tuple[int, int])
 
 def test_what_was_lost_on_its_way_across_a_cut_makes_nobody_else_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given a batch on its way across a cut whose connection broke, and that never came again
-    order = ProducerOrder()
-    lost = Talk(state(crossing()), producer_order=order)
+    orders = ProducerOrders()
+    lost = Talk(state(crossing()), producer_orders=orders)
     lost.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=0))))
     lost.lose(EAST)
     # When others write where the cut has been settled
-    talk = Talk(come(revision=2), producer_order=order)
+    talk = Talk(come(revision=2), producer_orders=orders)
     passed = settled(talk, monkeypatch, (0, CLIENT_PID + 1), (0, CLIENT_PID + 1), (0, CLIENT_PID + 2), (0, CLIENT_PID))
     # Then they go where the first of them went, and the producer of the lost one is judged
     assert passed == 2

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gateway.session.produce.producer_order import ProducerOrder
+from gateway.session.produce.producer_order import ProducerOrders
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import batches
 from tests.gateway.session.batch import batch
@@ -27,7 +27,7 @@ REFUSED, OUT_OF_ORDER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.OUT
 
 @dataclass
 class Gateway:
-    order: ProducerOrder = field(default_factory=ProducerOrder)
+    orders: ProducerOrders = field(default_factory=ProducerOrders)
     runs_at: float = 0.0
     """It stands still until then."""
     leased_at: float = 0.0
@@ -66,7 +66,7 @@ class Play:
         if self.connections:
             self.connections[-1].left = True
         gateway = self.chance.choice(self.gateways)
-        talk = Talk(state(), producer_order=gateway.order)
+        talk = Talk(state(), producer_orders=gateway.orders)
         self.connections.append(Connection(gateway, talk))
         self.in_flight, self.sent, self.drains = [], self.acknowledged, False
         self.again_at = self.now + self.chance.uniform(0.01, 0.5)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from gateway.session.produce.producer_order import FORGET_S, MAX_UNDER_WAY, ProducerOrder
+from gateway.session.produce.producer_order import FORGET_S, MAX_UNDER_WAY, ProducerOrder, ProducerOrders
 from gateway.session.produce.verdict import Judgement
 from gateway.session.snapshot import Port
 from ha_core.model import Fence, Topic
@@ -160,9 +163,9 @@ def test_a_client_that_came_back_from_elsewhere_never_leaves_a_gap_and_is_let_in
     assert talk.now < 102 + FORGET_S
 
 
-def behind_a_late_answer(order: ProducerOrder | None = None) -> Talk:
+def behind_a_late_answer(orders: ProducerOrders | None = None) -> Talk:
     """The refusal of 5 waits for its turn behind an answer that its broker owes; its fence is gone, and time too."""
-    talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))), producer_order=order)
+    talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))), producer_orders=orders)
     ask(talk, 30, topic="other")
     ask(talk, 5)
     talk.follow(state(revision=2))
@@ -189,15 +192,15 @@ def test_a_batch_is_waited_for_as_long_as_its_client_cannot_know_that_it_was_ref
 
 @pytest.mark.parametrize("end", ["client left", "connection closed", "cut off"])
 def test_what_can_be_told_to_nobody_any_more_is_waited_for_some_seconds_only(end: str) -> None:
-    order = ProducerOrder()
-    talk = behind_a_late_answer(order)
+    orders = ProducerOrders()
+    talk = behind_a_late_answer(orders)
     if end == "client left":
         talk.take(talk.session.client_left(talk.now))
     elif end == "connection closed":
         talk.session.tell_nobody(talk.now)
     else:
         talk.take(talk.session.give_up("east", talk.now))
-    other = Talk(state(revision=2), producer_order=order)
+    other = Talk(state(revision=2), producer_orders=orders)
     other.now = talk.now + FORGET_S + 0.1
     ask(other, 9)
     assert codes(other) == [0]
@@ -205,8 +208,8 @@ def test_what_can_be_told_to_nobody_any_more_is_waited_for_some_seconds_only(end
 
 def test_a_refusal_whose_answer_was_lost_with_a_broker_is_waited_for_some_seconds_only() -> None:
     # Given a request of which a part is refused, and another part is with a broker that dies
-    order = ProducerOrder()
-    talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))), producer_order=order)
+    orders = ProducerOrders()
+    talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))), producer_orders=orders)
     body = produce(
         ("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=5)),
         ("other", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=3)),
@@ -214,7 +217,7 @@ def test_a_refusal_whose_answer_was_lost_with_a_broker_is_waited_for_some_second
     talk.ask(PRODUCE, 9, body)
     talk.lose(EAST)
     # Then what follows by another connection waits, but not for long
-    other = Talk(state(revision=2), producer_order=order)
+    other = Talk(state(revision=2), producer_orders=orders)
     ask(other, 9)
     assert codes(other) == [REFUSED]
     other.now += FORGET_S
@@ -317,7 +320,7 @@ def test_what_was_crossing_a_cut_when_its_connection_broke_is_taken_at_once_when
     for sequence in (0, 1):
         cross(talk, records(sequence))
     talk.lose(EAST)
-    other = Talk(settled(), Port("west", 1), producer_order=talk.session.shared.producer_order)
+    other = Talk(settled(), Port("west", 1), producer_orders=talk.session.shared.producer_orders)
     # When the second comes first, it waits: the target would take it for the beginning
     cross(other, records(1))
     assert outcome(other) == [(REFUSED, -1)]
@@ -325,6 +328,94 @@ def test_what_was_crossing_a_cut_when_its_connection_broke_is_taken_at_once_when
     for sequence in (0, 1):
         cross(other, records(sequence))
     assert [batch.base_sequence for _, batch in arrived(other, WEST)] == [0, 1]
+
+
+def talks_of(*users: str, orders: ProducerOrders, known: Any = None, at: str = "east") -> Iterator[Talk]:
+    """A connection of each user to one gateway, at the port of a cluster's broker."""
+    for user in users:
+        talk = Talk(known or state(), Port(at, 1), producer_orders=orders)
+        talk.session.recognise(user)
+        yield talk
+
+
+def test_a_refused_batch_of_one_user_holds_up_no_producer_of_another() -> None:
+    # Given a batch that was refused, which carries the producer id of another user
+    orders = ProducerOrders()
+    stranger, again, victim = talks_of("stranger", "stranger", "victim", orders=orders)
+    stranger.lease.valid_until = 0.0
+    ask(stranger, 0)
+    assert codes(stranger) == [REFUSED]
+    # Then later batches of that id wait for it at each connection of the same user, and at none of the other user
+    ask(again, 5)
+    ask(victim, 5)
+    assert codes(again) == [REFUSED]
+    assert codes(victim) == [0]
+    # Nor does the other user's batch end the wait for it
+    ask(victim, 0)
+    ask(again, 6)
+    assert codes(victim) == [0]
+    assert codes(again) == [REFUSED]
+
+
+def test_a_batch_of_one_user_on_its_way_across_a_cut_holds_up_no_producer_of_another() -> None:
+    orders = ProducerOrders()
+    (stranger,) = talks_of("stranger", orders=orders, known=state(crossing_topic()))
+    cross(stranger, records(0))
+    other, victim = talks_of("stranger", "victim", orders=orders, known=settled(), at="west")
+    for talk in (other, victim):
+        cross(talk, records(1))
+    assert outcome(other) == [(REFUSED, -1)]
+    assert [batch.base_sequence for _, batch in arrived(victim, WEST)] == [1]
+
+
+def test_a_batch_that_is_refused_by_a_port_without_a_broker_is_not_waited_for() -> None:
+    orders = ProducerOrders()
+    lost, producer = Talk(state(), Port(), producer_orders=orders), Talk(state(), producer_orders=orders)
+    ask(lost, 0)
+    assert codes(lost) == [REFUSED]
+    ask(producer, 5)
+    assert codes(producer) == [0]
+    # Nor does one that comes by such a port end the wait for it
+    (refused,) = talks_of("app", orders=orders)
+    lost.session.recognise("app")
+    refused.lease.valid_until = 0.0
+    ask(refused, 5)
+    assert codes(refused) == [REFUSED]
+    ask(lost, 5)
+    assert codes(lost) == [REFUSED]
+    refused.lease.valid_until = 1e9
+    ask(refused, 6)
+    assert codes(refused) == [REFUSED]
+
+
+def test_a_refused_batch_is_waited_for_when_its_user_has_no_connection_left() -> None:
+    orders = ProducerOrders()
+    (talk,) = talks_of("app", orders=orders)
+    talk.lease.valid_until = 0.0
+    ask(talk, 5)
+    assert codes(talk) == [REFUSED]
+    del talk
+    gc.collect()
+    (talk,) = talks_of("app", orders=orders)
+    ask(talk, 6)
+    assert codes(talk) == [REFUSED]
+
+
+def test_users_whose_batches_have_all_come_are_forgotten() -> None:
+    orders = ProducerOrders()
+    for number in range(10):
+        (talk,) = talks_of(f"user-{number}", orders=orders)
+        talk.lease.valid_until = 0.0
+        ask(talk, 5)
+        assert codes(talk) == [REFUSED]
+        cross(talk, records(0))
+    # When their time is over and another one comes
+    later, seen = talk.now + 1000.0, weakref.WeakSet(orders._waiting)
+    assert len(seen) == 10
+    del talk
+    orders.of("late", later)
+    gc.collect()
+    assert not seen
 
 
 def test_what_is_waited_for_in_one_topic_makes_nobody_look_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,13 +438,13 @@ def test_what_is_waited_for_in_one_topic_makes_nobody_look_at_another(monkeypatc
         ask(talk, sequence)
     assert codes(talk) == [REFUSED, 0, 0]
     assert len(judged) == 3
-    assert not talk.session.shared.producer_order.topics
+    assert not talk.session.producer_order.topics
 
 
 def test_the_topics_in_which_something_is_waited_for_are_those_of_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given what is refused, comes again and is forgotten in any order, and little room for it
     monkeypatch.setattr("gateway.session.produce.producer_order.MAX_REMEMBERED", 6)
-    order, chance, now = ProducerOrder(), random.Random(1), 0.0
+    order, chance, now = ProducerOrder(set()), random.Random(1), 0.0
     for _ in range(3000):
         key, now = (chance.choice([b"a", b"b", b"c"]), chance.randrange(3)), now + chance.choice([0.0, 0.1, 3.0])
         data = batch(producer_id=chance.randrange(3), epoch=chance.randrange(2), sequence=chance.randrange(9))
@@ -372,7 +463,7 @@ def test_nothing_is_kept_of_topics_with_names_that_none_can_have() -> None:
     talk = Talk(state(), lease=False)
     for number in range(20):
         talk.ask(PRODUCE, 9, produce((f"{number}" + "x" * 30_000, 0, batch(producer_id=CLIENT_PID, sequence=number))))
-    assert not talk.session.shared.producer_order.waited_for
+    assert not talk.session.producer_order.waited_for
 
 
 def test_only_the_process_that_refused_a_batch_knows_what_has_to_come_first() -> None:
@@ -388,8 +479,8 @@ def test_only_the_process_that_refused_a_batch_knows_what_has_to_come_first() ->
     # Then it overtakes the one that was refused at the first
     assert codes(other) == [0]
     # While at one process it waits, whichever connection it comes by
-    known = ProducerOrder()
-    refusing, other = Talk(fenced, producer_order=known), Talk(fenced, producer_order=known)
+    known = ProducerOrders()
+    refusing, other = Talk(fenced, producer_orders=known), Talk(fenced, producer_orders=known)
     ask(refusing, 5)
     for talk in (refusing, other):
         talk.follow(state(revision=2))
@@ -401,7 +492,7 @@ def test_of_what_very_many_producers_have_to_send_again_the_latest_is_waited_for
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("gateway.session.produce.producer_order.MAX_REMEMBERED", 6)
-    order, key = ProducerOrder(), (b"orders", 0)
+    order, key = ProducerOrder(set()), (b"orders", 0)
     # Given more producers than are remembered, of whom each has a batch refused
     for producer_id in range(50):
         (one,) = batches(data := batch(producer_id=producer_id, epoch=0, sequence=5), 0, len(data))
@@ -417,7 +508,7 @@ def test_of_what_very_many_producers_have_to_send_again_the_latest_is_waited_for
 
 def test_of_what_departs_and_never_arrives_only_the_latest_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.session.produce.producer_order.MAX_REMEMBERED", 6)
-    order, key = ProducerOrder(), (b"orders", 0)
+    order, key = ProducerOrder(set()), (b"orders", 0)
 
     def depart(producer_id: int, sequence: int) -> Batch:
         data = batch(producer_id=producer_id, epoch=0, sequence=sequence)

@@ -96,7 +96,7 @@ def test_a_batch_of_an_epoch_that_was_left_in_an_earlier_term_is_refused_as_its_
     # Nor is one by the fast path, once nothing is left to decide of its producer
     assert send(talk, 339, epoch=1)
     assert send_old(talk, sequence) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert not talk.session.shared.producer_order.waited_for
+    assert not talk.session.producer_order.waited_for
 
 
 def send_old(talk: Talk, sequence: int) -> int:
