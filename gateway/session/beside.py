@@ -15,6 +15,7 @@ from typing import Any
 from gateway.copies import Copies
 from gateway.heavy import Bulk
 from gateway.rights import Gate
+from gateway.session import streaming
 from gateway.session.commands import BrokerLane, Cause, Work
 from gateway.session.fetch.long import look_at
 from gateway.session.fetch.plan import Gap
@@ -32,7 +33,7 @@ from ha_core.wire.apis import Api
 
 def prepare(session: ConnectionState, request: Request) -> None:
     """Has a request read and judged. It is handled when that is done; what its client sends behind it waits."""
-    if not session.hold(request.end - request.start):
+    if not streaming.hold(session, request.end - request.start):
         return
     kept = request.kept()
     session.preparing = kept

@@ -87,7 +87,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         streams = header.api_key == ApiKey.PRODUCE and entry.entered and low <= header.api_version <= high
         if not (streams and stream_produce(session, request)):
             session.reading = Beginning(bytearray(request.frame), 4 + size)
-            _hold(session, stop - pos)
+            streaming.hold(session, stop - pos)
         request.forget()
         return
     if session.life.goes_on and pos < end:
@@ -97,7 +97,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
 def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -> int:
     frame = beginning.frame
     taken = min(beginning.size - len(frame), len(chunk))
-    if not _hold(session, taken):
+    if not streaming.hold(session, taken):
         return taken
     frame += chunk[:taken]
     if len(frame) == beginning.size:
@@ -112,16 +112,6 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
             handle(session, request)
             request.forget()
     return taken
-
-
-def _hold(session: ConnectionState, count: int) -> bool:
-    """Keeps so many more bytes of a request that is not whole yet. False: there is no room, and the session ends."""
-    if session.hold(count):
-        return True
-    held = session.shared.held
-    why = f"with {session.held_bytes} bytes of a request {held.bytes} bytes would be held of all clients"
-    streaming.leave(session, Cause.HELD_TOO_MUCH, f"{why}, above {held.most} (limits.max_held_bytes)")
-    return False
 
 
 def handle(session: ConnectionState, request: Request) -> None:

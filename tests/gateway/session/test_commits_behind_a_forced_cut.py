@@ -29,7 +29,7 @@ from tests.gateway.session.coordination import (
 )
 from tests.gateway.session.messages import produced
 from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_transactions import REQUESTS, produce, written
+from tests.gateway.session.transactional import REQUESTS, produce, written
 
 LEFT = LastSequences(name="orders", left_by_force={"east": {0: {}}})
 DIES = Topic(name="orders", writer="east", fence=Fence(operation="op", taken_for_dead="east"))

@@ -38,6 +38,7 @@ from tests.gateway.session.coordination import (
     quiet,
 )
 from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.transactional import REQUESTS, commit, produce, written
 
 BEGIN_ANEW, ILLEGAL_GENERATION = ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.ILLEGAL_GENERATION
 ABORT_IT = ErrorCode.INVALID_TXN_STATE
@@ -59,39 +60,6 @@ def init(producer_id: int = -1, epoch: int = -1) -> dict[str, Any]:
         "producer_id": producer_id,
         "producer_epoch": epoch,
     }
-
-
-def commit(producer_id: int) -> dict[str, Any]:
-    return {
-        "transactional_id": "tx",
-        "group_id": "billing",
-        "producer_id": producer_id,
-        "producer_epoch": 0,
-        "generation_id": 4,
-        "member_id": "m-1",
-        "topics": [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 7}]}],
-    }
-
-
-REQUESTS: dict[int, dict[str, Any]] = {
-    ADD_PARTITIONS: add(EASTS),
-    ADD_OFFSETS: {"transactional_id": "tx", "producer_id": EASTS, "producer_epoch": 0, "group_id": "billing"},
-    TXN_COMMIT: commit(EASTS),
-    END: end(EASTS),
-}
-
-
-def produce(*partitions: tuple[str, int, bytes]) -> dict[str, Any]:
-    return {
-        "transactional_id": "tx",
-        "acks": -1,
-        "timeout_ms": 1000,
-        "topic_data": [{"name": t, "partition_data": [{"index": p, "records": r}]} for t, p, r in partitions],
-    }
-
-
-def written(producer_id: int, topic: str = "orders", size: int = 20) -> tuple[str, int, bytes]:
-    return topic, 0, batch(producer_id=producer_id, epoch=0, sequence=3, payload=b"x" * size)
 
 
 def test_a_coordinators_id_is_shown_with_the_node_that_issued_it_and_sent_back_without() -> None:
