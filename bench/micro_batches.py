@@ -41,7 +41,7 @@ def copy(task: Task, slots: int, mine: Iterable[int]) -> Iterator[int]:
                 standing = copying.standing()
                 if not begun and all(one.state == "copying" for one in standing.values()):
                     until, begun = time.monotonic() + EVERY_S, True
-                if all(standing[id_].source >= end for id_, end in ends.items()):
+                if all(standing[id_].has(end) for id_, end in ends.items()):
                     break
                 for _ in range(10):
                     copying.step(0.005)

@@ -161,7 +161,7 @@ def _mirrored(store: Store, target: str) -> None:
     while True:
         reports = [one for report in store.mirror_reports().values() for one in report.partitions]
         found = [one for one in reports if one.mirror == f"{TOPIC}@{target}"]
-        if len(found) == PARTITIONS and all(one.state == "copying" and one.lag_records < RATE for one in found):
+        if len(found) == PARTITIONS and all(one.state == "copying" and one.within(int(RATE)) for one in found):
             return
         if time.monotonic() > until:
             raise BenchError(f"{TOPIC} is not mirrored to {target} after {PATIENCE_S:.0f} s: {found}")

@@ -25,6 +25,7 @@ from gateway.workers.parent import Parent
 from gateway.workers.ports import inherited
 from ha_core.datacache.core.errors import DataCacheError
 from ha_core.metrics.http import HttpServer
+from ha_core.model.shown import ShownFormatter
 from ha_core.store.errors import StoreError
 from ha_core.store.security import OPEN_WARNING
 from ha_core.store.store import Store
@@ -66,9 +67,9 @@ def main() -> int:
     if options.worker is not None:
         config = config.as_worker(options.worker)
     who = f" {config.id}" if config.worker_of else ""
-    logging.basicConfig(
-        level=config.log.level.upper(), format=f"%(asctime)s %(levelname)s{who} %(name)s %(message)s", stream=sys.stderr
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(ShownFormatter(f"%(asctime)s %(levelname)s{who} %(name)s %(message)s"))
+    logging.basicConfig(level=config.log.level.upper(), handlers=[handler])
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     _audit_apart()
     if unsafe is not None and not options.worker:
@@ -125,7 +126,7 @@ async def _serve(config: Config, shared: Sequence[socket.socket]) -> int:
         return 1
     finally:
         http.stop()
-        await gateway.stop()
+        await gateway.stop(told_to=stopping.is_set())
     return 0
 
 

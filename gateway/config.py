@@ -9,12 +9,22 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    IPvAnyNetwork,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from gateway.authenticating.accounts import Account
 from gateway.authenticating.jwks import Jwks, JwksError, demand_allowed
 from gateway.authenticating.phantoms import Phantoms
 from gateway.authenticating.users import UsersError, accounts, with_keys
+from gateway.client_zones import NOWHERE, ClientZones
 from gateway.platform.section import Platform, PlatformError
 from gateway.rules_file import RulesFile, RulesFileError, parse
 from gateway.session.certificate import parse_rule
@@ -47,6 +57,7 @@ MechanismName = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 MAX_WORKERS = 64
+MAX_NETWORKS = 1000
 _LAST_PORT = 65_535
 _DIVIDED = ("max_connections", "max_handshakes", "max_logins")
 """Limits of all clients together."""
@@ -370,6 +381,8 @@ class Limits(_Section):
     """Of one request: all that its lists have, together."""
     max_partitions: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
     """Of one produce, and as many topics; of a fetch twice as many of both together."""
+    max_created_partitions: Annotated[int, Field(ge=1, le=2_147_483_647)] = 10_000
+    """That one request may have made: all together of the topics that it creates or grows."""
     max_held_bytes: Annotated[int, Field(ge=1024)] = 1 << 30
     """Of requests of all clients that are not whole yet."""
 
@@ -389,11 +402,34 @@ class Limits(_Section):
             max_login_bytes=self.max_login_bytes,
             max_partitions=self.max_partitions,
             max_inline=self.max_elements,
+            max_created_partitions=self.max_created_partitions,
         )
 
 
 class Log(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class ClientZonesSection(_Section):
+    """In which zone clients are; the same at all gateways."""
+
+    networks: Annotated[
+        dict[Annotated[str, Field(min_length=1, max_length=255)], list[IPvAnyNetwork]], Field(max_length=1000)
+    ] = {}
+    """Zone → networks (CIDR); the narrowest that has the client's address counts."""
+    others: Literal["any", "asked"] = "any"
+    """Clients of no such network: led to gateways of all zones, or of the zone of the gateway that they ask."""
+
+    @model_validator(mode="after")
+    def _each_network_is_in_one_zone(self) -> Self:
+        seen: dict[object, str] = {}
+        for zone, networks in self.networks.items():
+            for network in networks:
+                if seen.setdefault(network, zone) != zone:
+                    raise ValueError(f"networks: {network} is in {seen[network]} and in {zone}; give it to one of them")
+        if len(seen) > MAX_NETWORKS:
+            raise ValueError(f"networks: {len(seen)}, at most {MAX_NETWORKS}; merge some of them")
+        return self
 
 
 class Config(_Section):
@@ -420,6 +456,7 @@ class Config(_Section):
     limits: Limits = Limits()
     discovery: Discovery = Discovery()
     zone: Annotated[str, Field(max_length=255)] = ""
+    client_zones: ClientZonesSection = ClientZonesSection()
     record_facts_s: Annotated[int, Field(ge=0, le=86_400)] = 60
     """How often one of the gateways records what each cluster holds; 0: never this one."""
     log: Log = Log()
@@ -465,6 +502,11 @@ class Config(_Section):
 
     def _part(self, whole: int) -> int:
         return -(-whole // self.workers)
+
+    @property
+    def zones_of_clients(self) -> ClientZones:
+        section = self.client_zones
+        return ClientZones.of(section.networks, self.zone if section.others == "asked" else NOWHERE)
 
     @property
     def profiles(self) -> Mapping[str, SecurityProfile]:

@@ -31,6 +31,8 @@ class Counts:
     """By the label of their `Refusal`: partitions of produce and fetch, and other requests."""
     mirror_fetch_bytes: Counter[str] = field(default_factory=Counter)
     """Of records that readers were given from copies, by the cluster of the copy."""
+    mirror_fetch_near_bytes: Counter[str] = field(default_factory=Counter)
+    """Of these, what did not leave its zone: client, gateway and the copy's cluster are known to be in the same one."""
     throttled: Counter[str] = field(default_factory=Counter)
     """Requests whose client had to wait behind them, by what it had used too much of: `produce`, `fetch`, `request`."""
     throttled_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))

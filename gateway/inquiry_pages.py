@@ -17,6 +17,7 @@ from gateway.driver.gateway import Gateway
 from ha_core.metrics.http import Asked, JsonPage
 from ha_core.model import identify
 from ha_core.model.access import address
+from ha_core.model.numeral import whole_number
 from ha_core.plan.explaining import RESOURCES, Kind, explain
 
 DEFAULT_ROWS: Final = 1_000
@@ -47,11 +48,12 @@ def _guarded(http: Http, page: JsonPage) -> JsonPage:
 def _connections(gateway: Gateway, asked: Asked) -> _Answer:
     wanted = dict(asked.fields)
     said = wanted.pop("limit", str(DEFAULT_ROWS))
-    if not said.isdecimal() or not 1 <= int(said) <= MAX_ROWS:
+    limit = whole_number(said, MAX_ROWS)
+    if not limit:
         return 400, {"error": f"limit={said[:20]!r}: give a number from 1 to {MAX_ROWS}"}
     if unknown := sorted(wanted.keys() - set(FILTERS)):
         return 400, {"error": f"{unknown[0][:40]!r}: no such field; there are limit, {', '.join(FILTERS)}"}
-    rows, total = selected(list(gateway.clients.open), wanted, int(said))
+    rows, total = selected(list(gateway.clients.open), wanted, limit)
     return 200, {"gateway": gateway.config.id, "total": total, "connections": [asdict(row) for row in rows]}
 
 

@@ -58,11 +58,12 @@ class Metrics:
         reachable = {name: snapshot.topology.reachable(name) for name in clusters}
         masked = {name: cluster.masked is not None for name, cluster in clusters.items()}
         dials: dict[tuple[str, str], int] = {}
+        hang_ups: dict[tuple[str, str], int] = {}
         for name, upstream in dict(gateway.upstream.clusters).items():
             dialling = upstream.dialling
             dials |= {(name, "connected"): dialling.begun - dialling.failed, (name, "failed"): dialling.failed}
+            hang_ups |= {(name, api_label(key)): count for key, count in dict(upstream.hang_ups).items()}
         recorded = {name: ended_s for name, ended_s in dict(recorder.looked_at).items() if name in clusters}
-        text = "When this gateway has last recorded what is known of a cluster."
         yield _gauge("cluster_reachable", "Whether the cluster answers.", reachable, "cluster")
         waiting = {name: gateway.upstream.waiting[name] for name in clusters}
         yield _gauge(
@@ -75,7 +76,10 @@ class Metrics:
         yield _gauge("cluster_out_of_date_seconds", text, ages, "cluster")
         yield _gauge("cluster_masked", "Whether operators took it away.", masked, "cluster")
         yield _counter("upstream_dials", "Connections dialled.", dials, "cluster", "outcome")
+        text = "Questions of the gateway on which a broker closed the connection."
+        yield _counter("upstream_hang_ups", text, hang_ups, "cluster", "api")
         yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.running)
+        text = "When this gateway has last recorded what is known of a cluster."
         yield _gauge("facts_recorded_timestamp_seconds", text, recorded, "cluster")
 
         rights, rules = snapshot.rights, gateway.rules
@@ -103,8 +107,12 @@ class Metrics:
         yield _counter("requests", "Requests of clients.", requests, "api", "outcome")
         yield _counter("refusals", "Partitions and requests refused.", dict(counts.refusals), "cause")
         yield _counter("bytes", "Bytes of the data path.", data, "side", "direction")
-        text = "Records read from copies of mirrors instead of their source, by the cluster of the copy."
+        text = "Bytes of records read from copies of mirrors instead of their source, by the cluster of the copy."
         yield _counter("mirror_fetch_bytes", text, dict(counts.mirror_fetch_bytes), "cluster")
+        text = (
+            "Bytes read from copies in the zone of the gateway and of the client: they crossed no line between zones."
+        )
+        yield _counter("mirror_fetch_near_bytes", text, dict(counts.mirror_fetch_near_bytes), "cluster")
         meters = gateway.meters
         used = {kind.label: tally.amount for kind, tally in meters.used.items()}
         text = "Bytes, and percents of a second of the gateway's time, that have counted for a quota."

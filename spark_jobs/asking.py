@@ -25,6 +25,7 @@ from ha_core.kafka.errors import (
 from ha_core.kafka.facts import RecordTimes
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster
+from ha_core.model.mirror import COPY_LOG
 from ha_core.model.portions import portions
 from ha_core.plan.facts import Partition, is_live
 from ha_core.wire.sasl import SecurityProfile
@@ -159,7 +160,7 @@ def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
     def ask(admin: Admin, asked: Sequence[ToList]) -> Iterator[Listed]:
         for one in asked:
             for name, topic in admin.topics(None, offsets=False).items():
-                yield Listed(one.cluster, "topic", name, topic.partitions, topic.internal)
+                yield Listed(one.cluster, "topic", name, topic.partitions, topic.internal or name == COPY_LOG)
             try:
                 for name, state in admin.list_groups().items():
                     yield Listed(one.cluster, "group", name, state=state)
@@ -211,7 +212,7 @@ def _read(nothing: TopicRead, found: TopicDescription, times: Mapping[Partition,
         partitions=found.partitions,
         replication=found.replication,
         config=json.dumps(dict(found.config), sort_keys=True),
-        internal=found.internal,
+        internal=found.internal or found.name == COPY_LOG,
         starts=[one and one.start for one in told],  # type: ignore[misc]
         ends=[one and one.log_end for one in told],  # type: ignore[misc]
         first_record_ms=[one and one.first_ms for one in records],  # type: ignore[misc]

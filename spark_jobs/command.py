@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ha_core.model.job_summary import FAILED, REFUSED
+from ha_core.model.shown import shown_lines
 from spark_jobs.cuts import Demand
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def main(arguments: list[str]) -> int:
 
 def _failed(options: argparse.Namespace, error: Exception, code: int, key: str) -> int:
     """Says why, to people and to whoever started the job: of a program that has ended he knows nothing but its code."""
-    print(f"error: {error}", file=sys.stderr)
+    print(f"error: {shown_lines(str(error))}", file=sys.stderr)
     if getattr(options, "summary", None):  # `mirror` has none
         with contextlib.suppress(OSError):
             _write(options.summary, {"job": options.job, key: str(error)})

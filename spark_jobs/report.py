@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from ha_core.model.shown import shown
+
 MAX_ROWS = 40
 MAX_CELL = 60
 
@@ -19,16 +21,16 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     cells = [[_cell(value) for value in row] for _, row in zip(range(MAX_ROWS), rows, strict=False)]
     lines = [list(columns), *cells]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
-    shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    told = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     more = f"… and {total - len(cells):,} more" if total > len(cells) else ""
-    return "\n".join(filter(None, [title, *shown, more]))
+    return "\n".join(filter(None, [title, *told, more]))
 
 
 def _cell(value: object) -> str:
     if value is None:
         return "-"
     text = f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
-    text = " ".join(text.split())
+    text = shown(" ".join(text.split()))
     return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
 
 

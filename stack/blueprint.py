@@ -264,4 +264,5 @@ def _gateway(number: int, blueprint: Blueprint) -> GatewayPart:
         record_facts_s=spec.record_facts_s,
         platform=blueprint.platform,
         workers=spec.workers,
+        keep_in_zones=spec.keep_in_zones,
     )

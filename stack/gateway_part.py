@@ -41,6 +41,7 @@ class GatewayPart:
     platform: PlatformPart | None = None
     """None: users are in a file, and may do everything."""
     workers: int = 1
+    keep_in_zones: bool = False
     after: tuple[str, ...] = ("zookeeper", "cluster", REGISTRATION, "platform")
     end_signal: signal.Signals = signal.SIGTERM
     ready_timeout_s: float = 60.0
@@ -91,6 +92,7 @@ class GatewayPart:
             },
             "security_profiles": profiles,
             "zone": f"zone-{self.number}",
+            "client_zones": {"others": "asked" if self.keep_in_zones else "any"},
             "record_facts_s": self.record_facts_s,
             "log": {"level": "info"},
         }

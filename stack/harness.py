@@ -62,6 +62,7 @@ class Stack:
         full_speed: bool = False,
         platform: bool = False,
         workers: int = 1,
+        keep_in_zones: bool = False,
         directory: Path | None = None,
         say: Callable[[str], None] = _silent,
     ) -> Self:
@@ -73,6 +74,7 @@ class Stack:
         spec = stack_spec(
             *(specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror, full_speed, platform),
             workers=workers,
+            keep_in_zones=keep_in_zones,
         )
         started = start(spec, directory, os.getpid(), say)
         started.detach()

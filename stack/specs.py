@@ -49,6 +49,8 @@ class StackSpec:
     """Of the brokers, in the long run. Without it they start with a third less work, and get no faster after that."""
     workers: int = 1
     """Of each gateway."""
+    keep_in_zones: bool = False
+    """Clients stay in the zone of the gateway that they ask: zone-1 is that of the first gateway, and so on."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -101,6 +103,7 @@ def stack_spec(
     full_speed: bool = True,
     platform: bool = False,
     workers: int = 1,
+    keep_in_zones: bool = False,
 ) -> StackSpec:
     """The checked whole; raises StackError."""
     spark = spark or spark_connect
@@ -123,5 +126,7 @@ def stack_spec(
         raise StackError("a platform says who may log in: give --security sasl or tls with it")
     known: Security = next(one for one in get_args(Security) if one == security)
     return StackSpec(
-        chosen, gateways, airflow, known, spark, spark_connect, mirror, record_facts_s, platform, full_speed, workers
+        *(chosen, gateways, airflow, known, spark, spark_connect, mirror, record_facts_s, platform, full_speed),
+        workers=workers,
+        keep_in_zones=keep_in_zones,
     )

@@ -38,7 +38,14 @@ class Rule:
 
 _PURE = (
     *("ha_core.wire", "ha_core.model", "ha_core.plan"),
-    *("gateway.topology", "gateway.copies", "gateway.declared", "gateway.rights", "gateway.quotas"),
+    *(
+        "gateway.topology",
+        "gateway.client_zones",
+        "gateway.copies",
+        "gateway.declared",
+        "gateway.rights",
+        "gateway.quotas",
+    ),
 )
 _STATE = ("ha_core.model", "ha_core.plan", "ha_core.store")
 _BELOW = (*_STATE, "ha_core.wire", "ha_core.kafka", "ha_core.mirror", "ha_core.bindings_file")
@@ -88,11 +95,16 @@ RULES = (
     ),
     Rule("ha_core/metrics", (), ("prometheus_client",)),
     Rule("gateway/quotas", ("ha_core.model", "ha_core.plan"), (), IMPURE, clock=False),
-    Rule("gateway/session", (*_PURE, "gateway.counts"), None, SESSION_IMPURE, clock=False),
-    # What a session asks for and refuses has one name: the batch that is looked for, and the reason.
+    Rule("gateway/session", (*_PURE, "gateway.counts", "gateway.heavy.Bulk"), None, SESSION_IMPURE, clock=False),
+    # What a session asks for, knows and refuses has one name: the batch that is looked for, the writes, the reason.
     Rule(
         "gateway/composed",
-        (*_PURE, "gateway.session.produce.recalled.Held", "gateway.session.refusal.Refusal"),
+        (
+            *_PURE,
+            "gateway.session.produce.recalled.Held",
+            "gateway.session.refusal.Refusal",
+            "gateway.session.written.Evidence",
+        ),
         None,
         SESSION_IMPURE,
         clock=False,

@@ -50,12 +50,15 @@ class KnownAccounts:
         phantoms: Phantoms,
         verify: Callable[[str], Verdict] | None = None,
         in_the_open: bool = False,
+        claimed: Callable[[str], str] = lambda _: "",
     ) -> None:
         """
         :param find: the account of a user.
         :param verify: whose a token is; None: no tokens are taken.
         :param in_the_open: whether every account has its password as it is.
+        :param claimed: whom a token names, whoever has signed it; empty: nobody.
         """
+        self._claimed = claimed
         self._find, self._phantoms, self._verify, self._in_the_open = find, phantoms, verify, in_the_open
         self._right = _Right()
 
@@ -71,6 +74,10 @@ class KnownAccounts:
                 return self._at_once(question)
             case Bearer():
                 return None
+
+    def named(self, question: Question) -> str:
+        """Whom a claim names, proved or not; empty: nobody."""
+        return self._claimed(question.token) if isinstance(question, Bearer) else question.user
 
     def find_out(self, question: Plain | Bearer) -> Verdict:
         """Takes milliseconds, by intent, for a password that is kept as a key."""

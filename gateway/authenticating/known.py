@@ -39,7 +39,8 @@ def known_accounts(
         user_claim=oauth.user_claim,
         skew_s=oauth.clock_skew_s,
     )
-    return KnownAccounts(find, phantoms, Tokens(expected, jwks.find).verify, in_the_open), jwks
+    tokens = Tokens(expected, jwks.find)
+    return KnownAccounts(find, phantoms, tokens.verify, in_the_open, tokens.claimed), jwks
 
 
 def authentication(said: config.Authentication, accounts: KnownAccounts) -> Authentication:

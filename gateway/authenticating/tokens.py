@@ -7,7 +7,9 @@ of one is ever taken from the token.
 
 from __future__ import annotations
 
+import json
 import time
+from base64 import urlsafe_b64decode
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,6 +19,8 @@ from gateway.authenticating.jwks import Key, UnknownKeyError
 from ha_core.wire.sasl_steps import Verdict
 
 MAX_USER = 255
+MAX_CLAIMS = 8192
+"""Characters of the claims that are looked at before the signature is."""
 _WRONG: tuple[tuple[type[Exception], str], ...] = (
     (jwt.ExpiredSignatureError, "it has expired"),
     (jwt.ImmatureSignatureError, "it is not valid yet"),
@@ -59,7 +63,22 @@ class Tokens:
         user = claims.get(self._expected.user_claim)
         if not isinstance(user, str) or not 0 < len(user) <= MAX_USER or not user.isprintable():
             return Verdict(None, f"a token: {self._expected.user_claim} names no user")
-        return Verdict(user, good_for_s=float(claims["exp"]) + self._expected.skew_s - time.time())
+        try:
+            good_for_s = float(claims["exp"]) + self._expected.skew_s - time.time()
+        except OverflowError:
+            return Verdict(None, "a token: its end is no time")
+        return Verdict(user, good_for_s=good_for_s)
+
+    def claimed(self, token: str) -> str:
+        """Whom a token names, without a look at its signature; empty: nobody. Quick: for the event loop."""
+        payload = token.split(".", 2)[1:2]
+        if not payload or len(payload[0]) > MAX_CLAIMS:
+            return ""
+        try:
+            user = json.loads(urlsafe_b64decode(payload[0] + "=" * (-len(payload[0]) % 4)))[self._expected.user_claim]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return ""
+        return user if isinstance(user, str) and len(user) <= MAX_USER else ""
 
     def _claims(self, token: str) -> dict[str, Any]:
         expected, header = self._expected, jwt.get_unverified_header(token)

@@ -6,12 +6,12 @@ brokers see the gateway's service account, so its rules hold for clients that co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import TypeVar
 
 from gateway.composed import places
-from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError, Controller, Message, Target, ask_once
+from gateway.composed.ask import AnyBroker, Ask, Asking, ClusterUnavailableError, Controller, Message, Target, ask_once
 from gateway.composed.handlers import (
     OK,
     Context,
@@ -41,6 +41,8 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 N = TypeVar("N", bound=IntEnum)
 _ANY, _MATCH = 1, 2
+_OF_RULES = ("resource_type", "resource_pattern_type", "operation", "permission_type")
+_OF_FILTERS = ("resource_type_filter", "pattern_type_filter", "operation", "permission_type")
 MAX_RULES = 50_000
 """That are gone through for one request, if it names no principal."""
 MANY_RULES = 300
@@ -51,7 +53,7 @@ MANY_RULES = 300
 def describe_acls(context: Context, version: int, request: Message) -> Handler:
     if context.rights is not None:
         return _described(context.rights, request)
-    return _ask(context, ApiKey.DESCRIBE_ACLS, AnyBroker(), request, lambda error: error | {"resources": []})
+    return _passed_on(context, request)
 
 
 @handles(ApiKey.CREATE_ACLS)
@@ -60,7 +62,7 @@ def create_acls(context: Context, version: int, request: Message) -> Handler:
         return {"results": [error for _ in request["creations"]]}
 
     if context.rights is None:
-        return _ask(context, ApiKey.CREATE_ACLS, Controller(), request, refused)
+        return _passed_on_each(context, ApiKey.CREATE_ACLS, request, "creations", "results", _OF_RULES, {})
     return _told(refused(_kept_in(context.rules_file))) if context.rules_file else _created(context, request)
 
 
@@ -70,7 +72,8 @@ def delete_acls(context: Context, version: int, request: Message) -> Handler:
         return {"filter_results": [error | {"matching_acls": []} for _ in request["filters"]]}
 
     if context.rights is None:
-        return _ask(context, ApiKey.DELETE_ACLS, Controller(), request, refused)
+        more: Message = {"matching_acls": []}
+        return _passed_on_each(context, ApiKey.DELETE_ACLS, request, "filters", "filter_results", _OF_FILTERS, more)
     return _told(refused(_kept_in(context.rules_file))) if context.rules_file else _deleted(context, request)
 
 
@@ -184,9 +187,7 @@ def _filter(asked: Message) -> RuleFilter | None:
 
     :raises AccessRuleError: it has an element that Kafka does not know either.
     """
-    for field in ("resource_type_filter", "pattern_type_filter", "operation", "permission_type"):
-        if asked[field] < _ANY:
-            raise AccessRuleError(f"{field} {asked[field]}: unknown; {_ANY} is whatever it is")
+    _demand_known(asked, _OF_FILTERS)
     pattern = asked["pattern_type_filter"]
     try:
         return RuleFilter(
@@ -207,13 +208,64 @@ def _asked(kind: type[N], number: int) -> N | None:
     return None if number == _ANY else kind(number)
 
 
-def _ask(
-    context: Context, api_key: int, target: Target, request: Message, refused: Callable[[Message], Message]
+def _demand_known(said: Message, fields: Iterable[str]) -> None:
+    """:raises AccessRuleError: one of the numbers means *unknown*. A broker closes the connection on such a request."""
+    for field in fields:
+        if said[field] < _ANY:
+            raise AccessRuleError(f"{field} {said[field]}: unknown; {_ANY} is whatever it is")
+
+
+def _passed_on(context: Context, request: Message) -> Handler:
+    try:
+        _demand_known(request, _OF_FILTERS)
+    except AccessRuleError as error:
+        return _invalid(error) | {"resources": []}
+    reply = yield from _ask(context, ApiKey.DESCRIBE_ACLS, AnyBroker(), request)
+    return reply if isinstance(reply, dict) else _unasked(reply) | {"resources": []}
+
+
+def _passed_on_each(
+    context: Context,
+    api_key: int,
+    request: Message,
+    asked: str,
+    answered: str,
+    fields: tuple[str, ...],
+    more: Message,
 ) -> Handler:
-    cluster, why = places.user_cluster(context), places.UNBOUND
-    if cluster is not None:
-        reply = yield from ask_once(Ask(cluster, target, api_key, request))
-        if not isinstance(reply, ClusterUnavailableError):
-            return reply
-        why = str(reply)
-    return refused(failed(ErrorCode.REQUEST_TIMED_OUT, why))
+    """Asks the user's cluster for all elements but those on which its brokers close the connection.
+
+    :param asked: the list of the request. :param answered: the list of the answer.
+    :param more: what the answer has beside the error.
+    """
+    results: dict[int, Message] = {}
+    sent: list[int] = []
+    for place, one in enumerate(request[asked]):
+        try:
+            _demand_known(one, fields)
+            sent.append(place)
+        except AccessRuleError as error:
+            results[place] = _invalid(error) | more
+    answer: Message = {}
+    if sent or not results:
+        passed = request | {asked: [request[asked][place] for place in sent]}
+        reply = yield from _ask(context, api_key, Controller(), passed)
+        if isinstance(reply, dict):
+            answer = reply
+            results.update(zip(sent, reply[answered], strict=False))
+        else:
+            results.update((place, _unasked(reply) | more) for place in sent)
+    return answer | {answered: [results[place] for place in sorted(results)]}
+
+
+def _ask(context: Context, api_key: int, target: Target, request: Message) -> Asking[Message | str]:
+    """What the user's cluster says, or why it is not asked."""
+    cluster = places.user_cluster(context)
+    if cluster is None:
+        return places.UNBOUND
+    reply = yield from ask_once(Ask(cluster, target, api_key, request))
+    return str(reply) if isinstance(reply, ClusterUnavailableError) else reply
+
+
+def _unasked(why: str) -> Message:
+    return failed(ErrorCode.REQUEST_TIMED_OUT, why)

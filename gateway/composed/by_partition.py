@@ -105,6 +105,9 @@ def to_leaders(
     outcomes: Outcomes = {}
     replicas: dict[Mention, Replica] = {}
     for key in asked:
+        if context.view.concealed(key[0]):
+            outcomes[key] = shape.said(key[1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            continue
         cluster = _cluster(context, key[0]) if by_port else places.resolve(context, key[0]).cluster
         if cluster is None:
             outcomes[key] = shape.said(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)

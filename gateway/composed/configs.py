@@ -10,8 +10,12 @@ from gateway.composed import places
 from gateway.composed.ask import AnyBroker, Ask, Broker, ClusterUnavailableError, Controller, Message, Target, ask_each
 from gateway.composed.handlers import Context, Handler, handles
 from gateway.composed.mentions import MAX_MENTIONS, numbered
+from ha_core.model.numeral import whole_number
 from ha_core.wire.codes import ApiKey, ErrorCode
 
+_MAX_NODE_ID = (1 << 31) - 1
+_SHOWN = 40
+"""Characters of a name in an error: names may have 32,767."""
 _TOPIC, _BROKER, _BROKER_LOGGER = 2, 4, 8
 _AWAY = ErrorCode.REQUEST_TIMED_OUT
 
@@ -87,6 +91,9 @@ def _by_resource(
         if (answer := refused(key, nth, times[key])) is not None:
             outcomes[mention] = answer
             continue
+        if key[0] == _TOPIC and context.view.concealed(key[1]):
+            outcomes[mention] = _error(*key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, places.concealed(context, key[1]))
+            continue
         place = _place(context, *key, target)
         if place is None:
             outcomes[mention] = gateway(*key)
@@ -117,7 +124,9 @@ def _by_resource(
 def _place(context: Context, kind: int, name: str, target: Target) -> _Place | str | None:
     """None: the resource is a gateway. A text: what is wrong with it."""
     if kind in (_BROKER, _BROKER_LOGGER) and name:
-        node_id = int(name) if name.isascii() and name.isdigit() else -1
+        node_id = whole_number(name, _MAX_NODE_ID)
+        if node_id is None:
+            return f"node {name[:_SHOWN]!r} is neither a broker nor a gateway"
         broker = places.real_broker(context, node_id)
         if broker is not None:
             # With the client's leading zeros: brokers take 1 and 01 for two resources, and answer both.

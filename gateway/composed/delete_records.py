@@ -49,8 +49,10 @@ def _refused(error: int) -> _Plan:
 
 def _plan(context: Context, key: Partition, offset: int) -> Inquiry[_Plan]:
     extents = places.extents(context, *key)
-    # While a cut lies ahead, it is not decided yet what has to be deleted where: the client has to ask again.
-    if not extents or places.document(context, key[0]).crosses(key[1]):
+    document = places.document(context, key[0])
+    # While a cut lies ahead, it is not decided yet what has to be deleted where: the client has to ask again. Behind a
+    # fence a copy may become the log, which has the records that would be deleted in the origin.
+    if not extents or document.crosses(key[1]) or document.fence is not None:
         return _refused(ErrorCode.LEADER_NOT_AVAILABLE)
     if offset < _ALL:
         return _refused(ErrorCode.OFFSET_OUT_OF_RANGE)

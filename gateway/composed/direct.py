@@ -34,11 +34,13 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
         return {"brokers": [], "controller_id": -1, "topics": [_error(name, _LATER) for name in names or ()]}
     here = names if names is None else [name for name in dict.fromkeys(names) if _served(context, name, cluster)]
     answer = yield from _ask(context, request, cluster, here)
-    found: list[Message] = answer["topics"]
+    found = [
+        topic | {"partitions": [one | places.NO_EPOCH for one in topic["partitions"]]} for topic in answer["topics"]
+    ]
     if names is None:
         return answer | {"topics": [topic for topic in found if _served(context, topic["name"], cluster)]}
     refused = (name for name in dict.fromkeys(names) if name not in (here or ()))
-    return answer | {"topics": [*found, *(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in refused)]}
+    return answer | {"topics": [*found, *(_error(name, _not_served(context, name)) for name in refused)]}
 
 
 def find_coordinator(context: Context, version: int, request: Message) -> Handler:
@@ -62,9 +64,14 @@ def find_coordinator(context: Context, version: int, request: Message) -> Handle
     return {name: found[name] for name in named if name in found}
 
 
+def _not_served(context: Context, topic: str) -> ErrorCode:
+    deleted = context.view.concealed(topic)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if deleted else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 def _served(context: Context, topic: str, cluster: str) -> bool:
     """Whether real brokers of the cluster serve all of the topic to whoever asks."""
-    if places.document(context, topic).mapped:
+    if places.document(context, topic).mapped or context.view.concealed(topic):
         return False
     return places.resolve(context, topic).cluster == cluster
 
@@ -99,7 +106,7 @@ def _last_topic(name: str, found: ClusterTopology) -> Message:
     partitions = []
     for index, leader in sorted(leaders.items()):
         led = [leader] if leader >= 0 else []
-        partition: Message = {"partition_index": index, "leader_id": leader, "leader_epoch": -1}
+        partition: Message = {"partition_index": index, "leader_id": leader}
         partition |= {"replica_nodes": led, "isr_nodes": led, "offline_replicas": []}
         partitions.append(partition | {"error_code": 0 if led else _LATER})
     return {"error_code": 0, "name": name, "is_internal": name in _INTERNAL, "partitions": partitions}

@@ -93,7 +93,17 @@ class DeletedRules(NamedTuple):
     rules: tuple[AccessRule, ...] = ()
 
 
-Change = ChangeQuotas | CreateRules | DeleteRules
+@dataclass(frozen=True)
+class DeleteMoved:
+    """Wants moved topics deleted in all clusters; answered as `ChangeQuotas`."""
+
+    user: str
+    """Who wants it, and may delete them."""
+    topics: tuple[str, ...]
+    wait_ms: int
+
+
+Change = ChangeQuotas | CreateRules | DeleteRules | DeleteMoved
 Step = tuple[Ask, ...] | NeedNodes | Change | Long
 Handler = Generator[Step, Any, Message]
 """Yields a tuple of asks, which run in parallel and are answered with a list of `Reply` in their order, or another

@@ -7,7 +7,7 @@ partitions are back before its coordinator is, it forgets that it does, and rema
 
 Invariants: a topic is never said to be unknown while a cluster that may hold it is out of reach; a topic with a map has
 the partitions of its map whatever its cluster says, unless it is gone; it is never created while any cluster holds it;
-no broker id or address of a cluster leaves this module untranslated.
+no broker id or address of a cluster leaves this module untranslated; no leader epoch is told (`places.NO_EPOCH`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, No
 from ha_core.model.access import AclOperation, ResourceType
 from ha_core.wire.codes import ApiKey, ErrorCode
 
-_NO_EPOCH = -1
 _NO_LEADER = -1
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 _REPLICAS = ("replica_nodes", "isr_nodes", "offline_replicas")
@@ -84,7 +83,8 @@ def _all_topics(context: Context, request: Message) -> Asking[tuple[list[_Chosen
         # lost it would give its partitions away.
         if cluster.name in context.view.clusters and cluster.name not in seen.topics:
             names |= dict.fromkeys(cluster.topics)
-    return [_choose(context, name, places.resolve(context, name, found).cluster, seen) for name in names], seen.racks
+    there = [name for name in names if not context.view.concealed(name)]
+    return [_choose(context, name, places.resolve(context, name, found).cluster, seen) for name in there], seen.racks
 
 
 def _named_topics(context: Context, request: Message, names: list[str]) -> Asking[tuple[list[_Chosen], _Racks]]:
@@ -122,6 +122,8 @@ def _uncreated(chosen: _Chosen) -> _Chosen:
 
 def _describing(context: Context, name: str) -> Collection[str | None] | None:
     """The clusters that are to describe a topic; None of one that is in no cluster, as far as is known."""
+    if context.view.concealed(name):
+        return ()
     if places.document(context, name).mapped:
         writers, mirror = places.document(context, name).writers, places.read_mirror(context, name)
         away = mirror is not None and not writers.issubset(places.usable(context))
@@ -161,7 +163,7 @@ def _see(replies: Mapping[str, Reply]) -> _Seen:
 
 
 def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubtful: bool = True) -> _Chosen:
-    if cluster is None:
+    if cluster is None or context.view.concealed(name):
         return _Chosen("", _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     mapped = places.document(context, name).mapped
     described = {c for c, topics in seen.topics.items() if topics.get(name, {}).get("partitions")}
@@ -178,11 +180,6 @@ def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubt
         return _Chosen(cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE))
     if mapped:
         return _moved(context, topic, cluster, seen)
-    if len(holders) > 1:
-        # A binding may lead this client to the other copy later, whose epochs may be lower: Java and librdkafka
-        # ignore metadata with a lower epoch than the last one that they have seen.
-        partitions = [partition | {"leader_epoch": _NO_EPOCH} for partition in topic["partitions"]]
-        return _Chosen(cluster, topic | {"partitions": partitions})
     return _Chosen(cluster, topic)
 
 
@@ -197,7 +194,7 @@ def _last_known(context: Context, cluster: str, name: str) -> Message | None:
     partitions = []
     for index, leader in sorted(leaders.items()):
         led = [leader] if leader >= 0 else []
-        partition: Message = {"partition_index": index, "leader_id": _NO_LEADER, "leader_epoch": _NO_EPOCH}
+        partition: Message = {"partition_index": index, "leader_id": _NO_LEADER}
         partition |= {"replica_nodes": led, "isr_nodes": [], "offline_replicas": led}
         partitions.append(partition | {"error_code": ErrorCode.LEADER_NOT_AVAILABLE})
     return {"error_code": 0, "name": name, "is_internal": name in _INTERNAL, "partitions": partitions}
@@ -225,7 +222,7 @@ def _moved(context: Context, topic: Message, cluster: str, seen: _Seen) -> _Chos
             found = partition | {"error_code": ErrorCode.LEADER_NOT_AVAILABLE, "leader_id": _NO_LEADER}
         elif writer != cluster:
             elsewhere[index] = writer
-        partitions.append(found | {"leader_epoch": _NO_EPOCH})
+        partitions.append(found)
     return _Chosen(cluster, topic | {"partitions": partitions}, elsewhere)
 
 
@@ -261,6 +258,6 @@ def _translated(chosen: _Chosen, nodes: Mapping[BrokerKey, NodeAddress]) -> Mess
         leader = partition["leader_id"]
         translated: Message = {name: ids(partition[name]) for name in _REPLICAS}
         translated["leader_id"] = nodes[cluster, leader].node_id if leader >= 0 else _NO_LEADER
-        partitions.append(partition | translated)
+        partitions.append(partition | translated | places.NO_EPOCH)
     # Ids differ between clusters, and nothing here maps them yet: a client takes zero as "has none" (KIP-516).
     return chosen.topic | {"partitions": partitions, "topic_id": bytes(16)}

@@ -30,12 +30,12 @@ def list_offsets(context: Context, version: int, request: Message) -> Handler:
     refused = {key: code for key, code in _refused(version, wanted).items() if code}
     mapped, others = split(context, (key for key in wanted if key not in refused))
     more = {"replica_id": CONSUMER, "isolation_level": isolation}
-    outcomes = yield from to_leaders(context, SHAPE, others, wanted, more)
+    told = yield from to_leaders(context, SHAPE, others, wanted, more)
+    outcomes = {key: outcome | places.NO_EPOCH for key, outcome in told.items()}
     inquiries = {key: _client_offset(context, key[:2], wanted[key]["timestamp"], isolation) for key in mapped}
     for key, (error, timestamp, offset) in (yield from rounds(context, inquiries)).items():
-        # No leader epoch: those of two clusters cannot be compared.
-        outcomes[key] = SHAPE.said(key[1], error, leader_epoch=-1, timestamp=timestamp, offset=offset)
-    outcomes |= {key: SHAPE.said(key[1], code, leader_epoch=-1) for key, code in refused.items()}
+        outcomes[key] = SHAPE.said(key[1], error, timestamp=timestamp, offset=offset, **places.NO_EPOCH)
+    outcomes |= {key: SHAPE.said(key[1], code, **places.NO_EPOCH) for key, code in refused.items()}
     return {"topics": SHAPE.topics(wanted, outcomes)}
 
 

@@ -31,8 +31,16 @@ SURVEY_MS = 3_000
 _MAX_WAIT_MS = 60_000
 UNBOUND = "nothing says which cluster serves this user: bind the user or set a default"
 
-
 _UNTOUCHED = Topic(name="untouched")
+NO_EPOCH: Message = {"leader_epoch": -1}
+"""Clients are told no leader epoch as long as they are told no topic id.
+
+An epoch counts within one log. A topic that was deleted and created again, a cluster that was rebuilt and another
+cluster's copy each begin at 0. A client that compares epochs without ids takes the lower one for old news: Java ignores
+such metadata for ever (KAFKA-12257), librdkafka does until it has seen the topic gone. Both take -1 for a broker
+without epochs (before KIP-320): they forget the epoch that they knew, and go by the newest metadata. Then Java takes no
+epoch from commits or records either, so what these carry starts no comparison.
+"""
 
 
 class Replica(NamedTuple):
@@ -41,6 +49,13 @@ class Replica(NamedTuple):
     cluster: str
     topic: str
     partition: int
+
+
+def concealed(context: Context, topic: str) -> str:
+    """Why clients see no topic of that name (`View.concealed`), in words."""
+    if context.view.deleted(topic):
+        return f"topic {topic} is being deleted in all clusters"
+    return f"topic {topic} holds the notes of copiers, and is no topic of users"
 
 
 def masked(context: Context, cluster: str) -> bool:

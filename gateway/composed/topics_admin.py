@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Controller, Message, ask_each, grouped
-from gateway.composed.handlers import Context, Handler, handles
+from gateway.composed.handlers import Context, DeleteMoved, Handler, handles
 from gateway.rights import Denied
 from ha_core.model import Crossing, Fence, Topic
 from ha_core.model.access import AclOperation, ResourceType
@@ -31,22 +31,35 @@ class _Placed(NamedTuple):
 
 # Admin clients try again after it until their own time is up.
 AWAY = ErrorCode.REQUEST_TIMED_OUT
+MAX_MOVED = 20
+"""Moved topics of one request that are deleted: each is an operation of its own."""
 
 
 @handles(ApiKey.CREATE_TOPICS)
 def create_topics(context: Context, version: int, request: Message) -> Handler:
-    names = [name for name, times in _times(request["topics"]).items() if times == 1]
+    too_many = _too_many(context, sum(map(_partitions, request["topics"])))
+    names = [] if too_many else [name for name, times in _times(request["topics"]).items() if times == 1]
     # The topology may be some seconds old, and a topic must not come to be in two clusters.
     asks = {cluster: places.ask_topics(cluster, names) for cluster in places.usable(context)} if names else {}
-    found = places.holders((yield from ask_each(asks)))
+    replies = yield from ask_each(asks)
+    found = places.holders(replies)
     unseen = _unseen(context)
+    answered = {cluster for cluster, reply in replies.items() if not isinstance(reply, ClusterUnavailableError)}
+    doubtful = bool(context.view.clusters.keys() - answered)
 
     def place(topic: Message) -> _Placed | _Refused:
+        if too_many:
+            return too_many
         name = topic["name"]
         cluster = places.resolve(context, name, found).cluster
         there = {*found.get(name, ()), *context.topology.existing(name)}
+        if context.view.deleted(name):
+            # Admin clients ask again after it. To say that it exists would contradict METADATA.
+            return _Refused(AWAY, f"{places.concealed(context, name)}; the name is free when that has ended")
+        if context.view.concealed(name):
+            return _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, places.concealed(context, name))
         if places.document(context, name).mapped:
-            return _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} is served by cluster {cluster}")
+            return _mapped_already(context, name, there, doubtful)
         if cluster is None:
             return _Refused(ErrorCode.INVALID_REQUEST, "nothing says in which cluster: bind the user or set a default")
         if there:
@@ -60,6 +73,41 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
     answers = yield from _ask(request, ApiKey.CREATE_TOPICS, request["topics"], "topics", place)
     # A refused topic has no configurations to show, which is null and not none.
     return {"topics": [_shown(context, {"configs": None} | answer) for answer in answers]}
+
+
+def _partitions(topic: Message) -> int:
+    """How many a topic is created with; where the brokers' default says it, one at least."""
+    count: int = topic["num_partitions"]
+    return len(topic["assignments"]) or max(1, count)
+
+
+def _growth(context: Context, topic: Message) -> int:
+    """By how many partitions a topic is to grow, as far as the gateway knows it: where it has the fewest."""
+    name = topic["name"]
+    there = [len(cluster.topics[name]) for cluster in context.topology.clusters.values() if name in cluster.topics]
+    count, assigned = int(topic["count"]), len(topic["assignments"] or ())
+    return max(0, count - min(there, default=0), assigned)
+
+
+def _too_many(context: Context, partitions: int) -> _Refused | None:
+    """Why no cluster is asked for so many. Controllers before Kafka 4 try it, also where they only validate, and run
+    out of memory."""
+    most = context.limits.max_created_partitions
+    if partitions <= most:
+        return None
+    why = f"{partitions} new partitions in one request, {most} at most: ask for fewer at once"
+    return _Refused(ErrorCode.INVALID_PARTITIONS, why)
+
+
+def _mapped_already(context: Context, name: str, there: Collection[str], doubtful: bool) -> _Refused:
+    """:param doubtful: a cluster was not asked just now, or did not answer."""
+    if there or doubtful:
+        return _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} was moved, and is served by its map")
+    why = (
+        f"topic {name} was moved, and then deleted in all clusters past the gateways: its map leads to records that "
+        f"are gone. `switchyard topics delete {name}` forgets the map, and frees the name"
+    )
+    return _Refused(ErrorCode.POLICY_VIOLATION, why)
 
 
 def _shown(context: Context, created: Message) -> Message:
@@ -77,14 +125,22 @@ def delete_topics(context: Context, version: int, request: Message) -> Handler:
         if not _may_delete(context, name):
             return _undeleted(context, name)
         document = places.document(context, name)
-        if document.mapped:
-            why = f"topic {name} was moved and its map leads to records in several clusters; delete it as an operator"
-            return _Refused(ErrorCode.POLICY_VIOLATION, why)
-        cluster = _cluster(context, name, document.fence)
+        if document.mapped and (mover := _mover(document)) is None:
+            moved.append(name)
+            return _Refused(AWAY, None)
+        cluster = _cluster(context, name, mover if document.mapped else document.fence)
         return _Placed(cluster, topic) if isinstance(cluster, str) else cluster
 
+    moved: list[str] = []
     topics = [{"name": name} for name in request["topic_names"]]
-    return {"responses": (yield from _ask(request, ApiKey.DELETE_TOPICS, topics, "responses", place))}
+    responses = yield from _ask(request, ApiKey.DELETE_TOPICS, topics, "responses", place)
+    if moved:
+        # An operation deletes them, because their records lie in several clusters and their map leads there.
+        told = yield DeleteMoved(context.user, tuple(moved[:MAX_MOVED]), request["timeout_ms"])
+        outcomes = dict(zip(moved, told, strict=False))
+        late = {"error_code": AWAY, "error_message": f"{MAX_MOVED} moved topics are deleted at a time; ask again"}
+        responses = [one | outcomes.get(one["name"], late) if one["name"] in moved else one for one in responses]
+    return {"responses": responses}
 
 
 def _may_delete(context: Context, name: str) -> bool:
@@ -94,7 +150,8 @@ def _may_delete(context: Context, name: str) -> bool:
 
 def _undeleted(context: Context, name: str) -> _Refused:
     """A topic that may be seen, and not deleted: controllers say first whether it is there."""
-    there = places.document(context, name).mapped or context.topology.existing(name)
+    there = not context.view.concealed(name)
+    there = there and (places.document(context, name).mapped or bool(context.topology.existing(name)))
     if not there and not places.in_doubt(context):
         return _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     context.deny([Denied("DELETE", "TOPIC", name)])
@@ -109,9 +166,12 @@ def create_partitions(context: Context, version: int, request: Message) -> Handl
     none may come while the writer changes. Of a mirrored topic they are made in the standbys first: what is written to
     a partition that a standby does not have is on none.
     """
-    behind = yield from _grow_standbys(context, request)
+    too_many = _too_many(context, sum(_growth(context, topic) for topic in request["topics"]))
+    behind = {} if too_many else (yield from _grow_standbys(context, request))
 
     def place(topic: Message) -> _Placed | _Refused:
+        if too_many:
+            return too_many
         if topic["name"] in behind:
             return behind[topic["name"]]
         document = places.document(context, topic["name"])
@@ -220,7 +280,9 @@ def _unseen(context: Context) -> list[str]:
 
 
 def _cluster(context: Context, topic: str, mover: Fence | Crossing | None) -> str | _Refused:
-    """The cluster of a topic that is there, unless it is being moved."""
+    """The cluster of a topic that is there and that clients see, unless it is being moved."""
+    if context.view.concealed(topic):
+        return _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, places.concealed(context, topic))
     if mover:
         why = f"topic {topic} is being moved by operation {mover.operation}; try again when it has ended"
         return _Refused(ErrorCode.POLICY_VIOLATION, why)

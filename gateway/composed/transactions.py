@@ -1,4 +1,4 @@
-"""DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, and END_TXN after its user was moved."""
+"""DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS and LIST_TRANSACTIONS."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from gateway.composed.ask import (
     Message,
     Reply,
     ask_each,
-    ask_once,
 )
 from gateway.composed.by_partition import Shape, split, to_leaders
 from gateway.composed.handlers import Context, Handler, handles
 from gateway.composed.mentions import MAX_MENTIONS, numbered
-from ha_core.model.producer import client_id, issuer
+from ha_core.model.producer import client_id
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 # Java ends what it does not know: of all errors about leaders it knows this one here.
@@ -70,35 +69,3 @@ def _state(name: str, reply: Reply | None) -> Message:
         return {"error_code": _AWAY, "transactional_id": name, "topics": []}
     state: Message = reply["transaction_states"][0]
     return state
-
-
-@handles(ApiKey.END_TXN)
-def end_transaction(context: Context, version: int, request: Message) -> Handler:
-    """Asks the coordinator that issued the producer's id.
-
-    Of a transaction that was to begin after the cut it knows nothing, which librdkafka takes for fatal when it aborts:
-    such a producer is told to begin anew.
-    Where it is away, an abort is granted to who goes on in another cluster: the coordinator will do it by itself when
-    the transaction's time is over, and has nothing that anybody reads until then. Who may go on under the same id when
-    it is back asks again: the next transaction would be one with this one, and commit what was given up. Whether a
-    commit has happened only the coordinator knows: the client asks again, unless operators have taken the cluster out
-    of service; then it is told to begin anew.
-    """
-    node, own = issuer(request["producer_id"])
-    broker = places.real_broker(context, node)
-    if broker is None:
-        return _error(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    commits, masked = request["committed"], places.masked(context, broker[0])
-    if not masked:
-        target = Coordinator("transaction", request["transactional_id"])
-        reply = yield from ask_once(Ask(broker[0], target, ApiKey.END_TXN, {**request, "producer_id": own}))
-        if not isinstance(reply, ClusterUnavailableError):
-            nothing_to_abort = reply["error_code"] == ErrorCode.INVALID_TXN_STATE and not commits
-            return _error(ErrorCode.INVALID_PRODUCER_ID_MAPPING if nothing_to_abort else reply["error_code"])
-    if not commits:
-        return _error(_AWAY if places.user_cluster(context) == broker[0] else ErrorCode.NONE)
-    return _error(ErrorCode.INVALID_PRODUCER_ID_MAPPING if masked else _AWAY)
-
-
-def _error(code: int) -> Message:
-    return {"error_code": code}

@@ -1,4 +1,4 @@
-"""What clients change with Kafka's own tools besides clusters: access rules on the platform, and quotas.
+"""What clients change with Kafka's own tools besides clusters: access rules on the platform, quotas, moved topics.
 
 The platform is asked in threads of its own, a few at a time: one that hangs takes none that others wait for. An answer
 waits until what was changed is in force here, and with it at all gateways that agree, but not for long: it stands on
@@ -13,7 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from gateway.composed.ask import Message
-from gateway.composed.handlers import OK, Change, ChangeQuotas, CreateRules, DeletedRules, DeleteRules, failed
+from gateway.composed.handlers import (
+    OK,
+    Change,
+    ChangeQuotas,
+    CreateRules,
+    DeletedRules,
+    DeleteMoved,
+    DeleteRules,
+    failed,
+)
+from gateway.driver.deleting_moved import DeletingMoved
 from gateway.driver.quotas import FollowingQuotas
 from gateway.platform.section import PlatformError
 from ha_core.registry.errors import PlatformAwayError, RefusedError
@@ -31,8 +41,8 @@ IN_FORCE_S = 3.0
 
 
 class Changing:
-    def __init__(self, platform: FollowingPlatform | None, quotas: FollowingQuotas) -> None:
-        self._platform, self._quotas = platform, quotas
+    def __init__(self, platform: FollowingPlatform | None, quotas: FollowingQuotas, deletions: DeletingMoved) -> None:
+        self._platform, self._quotas, self._deletions = platform, quotas, deletions
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._threads = ThreadPoolExecutor(AT_ONCE, "platform-changes")
 
@@ -50,6 +60,8 @@ class Changing:
                 return await self._create(wanted)
             case DeleteRules():
                 return await self._delete(wanted)
+            case DeleteMoved():
+                return await self._deletions.carry_out(wanted)
 
     async def _create(self, wanted: CreateRules) -> list[Message]:
         made = await self._on_platform(wanted.user, lambda there: there.create_rules(wanted.rules))

@@ -164,9 +164,11 @@ class Caretaker(Companion):
     ability, most = "takes_care", 2
 
     def heard(self, said: Mapping[str, Any]) -> bool:
-        """`{"operation": …, "outcome": …}`, or nothing but that it still looks."""
+        """`{"operation": …, "outcome": …}`, or "topic" (a client wants it deleted), or only that it looks."""
         if "operation" in said:
             _log.warning("operation %s was left behind by its executor: %s", said["operation"], said["outcome"])
+        if "topic" in said:
+            _log.info("a client wants topic %s deleted: %s", said["topic"], said["outcome"])
         return True
 
 

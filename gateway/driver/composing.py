@@ -112,7 +112,7 @@ class Composer:
         :raises RemoteProtocolError: the request is not what it should be.
         """
         if isinstance(command.request, bytes):
-            async with self._turn(command):
+            async with self._users_turn(command.identity.user):
                 key, version, limits = command.api_key, command.api_version, inline(context.limits)
                 request = await beside(decode, key, version, "request", command.request, limits=limits)
             command = command._replace(request=request)
@@ -135,6 +135,11 @@ class Composer:
             step = _advance(work, answer)
         return step.body
 
+    async def beside(self, user: str, work: Callable[[], T]) -> T:
+        """What a long request of a user needs besides, in that user's turn."""
+        async with self._users_turn(user):
+            return await beside(work)
+
     async def _answer(self, step: Any, placing: Placing) -> Any:
         if isinstance(step, NeedNodes):
             return placing(await self._nodes.ensure(step.brokers))
@@ -151,14 +156,14 @@ class Composer:
         return reply
 
     @asynccontextmanager
-    async def _turn(self, command: Compose) -> AsyncIterator[None]:
-        mine = self._of_user.setdefault(command.identity.user, asyncio.Lock())
+    async def _users_turn(self, user: str) -> AsyncIterator[None]:
+        mine = self._of_user.setdefault(user, asyncio.Lock())
         async with mine, self._one_at_a_time:
             yield
 
     async def _long(self, command: Compose, work: Handler, answer: Any, placing: Placing) -> bytes:
         while True:
-            async with self._turn(command):
+            async with self._users_turn(command.identity.user):
                 step = await beside(_advance_and_encode, work, answer, command.api_key, command.api_version)
             if isinstance(step, bytes):
                 return step

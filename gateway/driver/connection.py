@@ -367,6 +367,9 @@ class ClientConnection:
     def unanswerable(self, token: Hashable, cause: Cause, detail: str) -> None:
         self._feed(self.session.unanswerable, token, cause, detail)
 
+    def worked(self, token: Hashable, result: Any) -> None:
+        self._feed(self.session.worked, token, result)
+
     def judged(self, reply: Reply) -> None:
         self._feed(self.session.judged, reply)
         self._look_who()

@@ -25,6 +25,7 @@ from gateway.driver.clients import Clients
 from gateway.driver.composing import Composer, Errands
 from gateway.driver.connection import ClientConnection
 from gateway.driver.copies import FollowingCopies
+from gateway.driver.deleting_moved import DeletingMoved
 from gateway.driver.drains import Drains
 from gateway.driver.handshakes import Arrived
 from gateway.driver.inquiries import Inquiries
@@ -40,6 +41,7 @@ from gateway.driver.settings import FollowingSettings
 from gateway.driver.shares import Sharing
 from gateway.driver.sightings import Sightings
 from gateway.driver.splicing import Pipe
+from gateway.driver.targets import Targets, leaderless_targets
 from gateway.nodes import NodeBook, gateway_key
 from gateway.quotas.charges import Meters
 from gateway.quotas.sharing import Shares
@@ -51,11 +53,13 @@ from gateway.session.commands import (
     Cause,
     Compose,
     Delays,
+    FindLeaders,
     Judge,
     NotServed,
     Refresh,
     Saw,
     Wish,
+    Work,
 )
 from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
@@ -67,6 +71,7 @@ from gateway.session.refusal import Refusal
 from gateway.session.session import Session
 from gateway.session.shared import Shared
 from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
+from gateway.session.written import Written
 from gateway.settings_file import readable
 from gateway.topology import Topology
 from gateway.upstream.clusters import MOST_WAITING, Clusters
@@ -126,6 +131,7 @@ class Gateway:
         self.terms = Terms()
         self.recalled = Recalled()
         self.copies = Copies()
+        self._zones = config.zones_of_clients
         shares = Shares(config.id)
         self.meters = Meters(shares)
         self.discovery = DiscoveryRates(config.discovery.read)
@@ -158,7 +164,8 @@ class Gateway:
         on_platform = (lambda _user: False) if self.platform is None else self.platform.knows
         known_users = KnownUsers(config, lambda: self.snapshot, on_platform)
         self.quotas = FollowingQuotas(store, known_users, self.meters, self.audit, self.follow_quotas)
-        self.changing = Changing(self.platform, self.quotas)
+        deletions = DeletingMoved(store, config.id, lambda: self.snapshot.view, self.upstream.refresh)
+        self.changing = Changing(self.platform, self.quotas, deletions)
         self.composer = Composer(self.upstream, self.nodes, self.changing.carry_out)
         self.errands = Errands(self.loop)
         self._without_lease = leases.Waiting[ClientConnection](self.loop, ClientConnection.lease_is_back)
@@ -170,6 +177,7 @@ class Gateway:
         self.members = Membership(config, store, self.sightings, self._record)
         self.sharing = Sharing(config.id, store, self.meters, shares, lambda: len(self.members.peers), self._limited)
         self.drains = Drains(self.loop, self.members.report)
+        self.targets = Targets(self.upstream, self.members.report)
         users = None if self.platform is None else self.platform.accounts
         accounts, self.jwks = known_accounts(config.authentication, None if users is None else users.find)
         self.judges = Judges(self.loop, accounts)
@@ -185,10 +193,12 @@ class Gateway:
             nodes=self.nodes,
             transactions=transactions,
             copies=self.copies,
+            zones=self._zones,
             meters=self.meters,
             discovery=self.discovery,
             held=HeldBytes(config.limits.max_held_bytes),
             remembered=Room(),
+            written=Written(),
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         # What connections need (`ConnectionHost`) and a part does by itself:
@@ -260,13 +270,17 @@ class Gateway:
         else:
             self.clients.listeners.listen(host, port, place)
 
-    async def stop(self) -> None:
-        """Takes nothing more from clients, answers what is in flight, then ends everything."""
+    async def stop(self, told_to: bool = True) -> None:
+        """Takes nothing more from clients, answers what is in flight, then ends everything.
+
+        :param told_to: by a signal. A gateway that ends by a fault of its own is still expected.
+        """
         await self.clients.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, self.errands.close(), return_exceptions=True)
         self.members.close()
+        self.targets.close()
         self.judges.close()
         self.changing.close()
         if self.platform is not None:
@@ -277,6 +291,8 @@ class Gateway:
         await asyncio.to_thread(self.quotas.close)
         await self.upstream.close()
         self.pipe.close()
+        if told_to:
+            await self.members.leave()
         for closing in (self._watcher, self.members.registration, self.store):
             if closing is not None:
                 await asyncio.to_thread(closing.close)
@@ -312,7 +328,9 @@ class Gateway:
     def _viewed(self, view: View, _: frozenset[str]) -> None:
         """In the follower's thread: what goes through all topics is done here, the loop is told what was found."""
         before, self._viewed_last = self._viewed_last, view
-        self.loop.call_soon_threadsafe(self._follow, view, fences(view), changed_topics(before, view))
+        changed = changed_topics(before, view)
+        leaderless = leaderless_targets(view, self.snapshot.topology, changed)
+        self.loop.call_soon_threadsafe(self._follow, view, fences(view), changed, leaderless)
 
     def _zookeeper(self, state: State) -> None:
         _log.info("ZooKeeper: %s", state)
@@ -320,11 +338,16 @@ class Gateway:
             # Another session is another gateway: others may have gone on already.
             self.loop.call_soon_threadsafe(self.lease.revoke)
 
-    def _follow(self, view: View, standing: Fences, changed: Sequence[str]) -> None:
+    def _follow(
+        self, view: View, standing: Fences, changed: Sequence[str], leaderless: Mapping[str, Sequence[str]]
+    ) -> None:
         started = clock.now()
         self.upstream.apply(view.clusters)
         self._catching_up.begin(self.terms.follow(view, started, changed))
         unreadable = frozenset(self.unreadable)
+        if gone := self.snapshot.fences.deleted - standing.deleted:
+            self.sightings.forget(gone)
+            self.upstream.refresh_soon()  # whoever creates a topic under such a name is not to be told that it exists
         self.snapshot = Snapshot(
             view,
             self.upstream.topology,
@@ -337,6 +360,7 @@ class Gateway:
         )
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.begin(self.clients.open)
+        self.targets.follow(view.revision, leaderless)
         self.members.report()
         self._loaded.set()
         _log.debug("revision %d in %.1f ms", view.revision, (clock.now() - started) * 1000)
@@ -406,7 +430,7 @@ class Gateway:
             node_id=own.node_id,
             version=self.version,
             zone=config.zone,
-            revision=self.snapshot.view.revision,
+            revision=self.targets.served(self.snapshot.view.revision),
             drained=self.drains.drained,
             crossings=True,
             records_facts=self.members.recorder.able,
@@ -457,8 +481,10 @@ class Gateway:
         match wish:
             case Compose():
                 self.errands.begin(connection, self._compose(connection, wish), APIS[wish.api_key].changes)
+            case Work():
+                self.errands.begin(connection, self._work(connection, wish), False)
             case Judge(question):
-                self.judges.ask(connection, question)
+                self.judges.ask(connection, question, connection.session.address)
             case AwaitLease():
                 self._without_lease.add(connection)
             case Delays():
@@ -475,6 +501,8 @@ class Gateway:
                 self._audit(connection, wish.api_key, wish.denied)
             case Refresh():
                 self.upstream.refresh_soon()
+            case FindLeaders(cluster, topics):
+                self.upstream.find_leaders_soon(cluster, topics)
             case _:
                 self.inquiries.ask(wish)
 
@@ -493,7 +521,9 @@ class Gateway:
     async def _compose(self, connection: ClientConnection, command: Compose) -> None:
         started = clock.now()
         try:
-            placing = partial(addresses, self.members.peers, self.config.id, command.identity, connection.address)
+            zone = self._zones.zone_of(connection.address)
+            whose = self.config.id, command.identity, connection.address
+            placing = partial(addresses, self.members.peers, *whose, zone=zone)
             body = await self.composer.compose(self._context(connection, command), command, placing)
         except RemoteProtocolError as error:
             connection.unanswerable(command.token, Cause.MALFORMED, str(error))
@@ -504,6 +534,18 @@ class Gateway:
             connection.answered(command.token, body)
         self.counts.composed.labels(api_label(command.api_key)).observe(clock.now() - started)
 
+    async def _work(self, connection: ClientConnection, command: Work) -> None:
+        user = connection.session.entry.user or ANONYMOUS
+        try:
+            done = await self.composer.beside(user, command.work)
+        except RemoteProtocolError as error:
+            connection.unanswerable(command.token, command.cause, str(error))
+        except Exception:
+            _log.exception("a long request of %r could not be worked on", connection.session)
+            connection.unanswerable(command.token, Cause.FAULT, "a long request could not be worked on")
+        else:
+            connection.worked(command.token, done)
+
     def _context(self, connection: ClientConnection, command: Compose) -> Context:
         port = connection.session.port
         return Context(
@@ -512,7 +554,7 @@ class Gateway:
             identity=command.identity,
             port_cluster=port.cluster,
             port_broker=port.broker,
-            gateways=self.members.listed,
+            gateways=self.members.listed(self._zones.zone_of(connection.address)),
             self_node=self.self_node,
             cluster_id=self.cluster_id,
             nodes=self.nodes.ids,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
 
 from gateway import clock
 from gateway.composed.handlers import NodeAddress
@@ -18,7 +19,7 @@ from gateway.driver.companions import Caretaker, Recorder
 from gateway.driver.peers import Answering, Lately
 from gateway.driver.sightings import FLUSH_S, Sightings
 from gateway.nodes import NodePortError
-from ha_core.model import GatewayRecord
+from ha_core.model import ExpectedGateway, GatewayRecord
 from ha_core.store.errors import StoreError
 from ha_core.store.gateways import Registration
 from ha_core.store.store import Store
@@ -75,8 +76,6 @@ class Membership:
         """How many are registered beside this one."""
         self.peers: tuple[GatewayRecord, ...] = ()
         """Of the registered gateways those that answer."""
-        self.listed: tuple[NodeAddress, ...] = ()
-        """Gateways that clients may try when they know nobody else."""
         self.registration: Registration[GatewayRecord] | None = None
         self.recorder = Recorder(config, self.report)
         self.caretaker = Caretaker(config, self.report)
@@ -105,11 +104,30 @@ class Membership:
                 f"gateway {record.gateway} is registered as {other.id} and not as {record.id}, still after "
                 f"{clock.now() - started:.1f} s: another process runs under this name; give each one of its own"
             )
+        since = datetime.fromtimestamp(clock.wall(), UTC).isoformat(timespec="seconds")
+        expected = ExpectedGateway(gateway=record.gateway, host=record.host, port=record.port, since=since)
+        await asyncio.to_thread(self._store.expect_gateway, expected)
+
+    async def leave(self) -> None:
+        """Take the gateway out of those that are expected: it was told to end.
+
+        Its record goes after this, so `switchyard status --check` never misses a gateway that stops in order.
+        """
+        if self.registration is None:
+            return
+        try:
+            await asyncio.to_thread(self._store.forget_gateway, self._record().gateway)
+        except StoreError as error:
+            _log.warning("`switchyard status --check` will miss this gateway: %s", error)
 
     @staticmethod
     def _namesake(own: GatewayRecord, records: Iterable[GatewayRecord]) -> GatewayRecord | None:
         """A gateway of the same name that has workers where this one has none, or the other way round."""
         return next((one for one in records if one.gateway == own.gateway and one.worker_of != own.worker_of), None)
+
+    def listed(self, zone: str) -> tuple[NodeAddress, ...]:
+        """Gateways that clients of a zone may try when they know nobody else: those there while one of them lives."""
+        return self._lately.listed(zone if any(peer.zone == zone for peer in self.peers) else "")
 
     def report(self) -> None:
         if self.registration is not None:
@@ -129,7 +147,7 @@ class Membership:
                 before, self.peers = self.peers, await self._answering.of(records)
                 if {peer.id for peer in before} - {peer.id for peer in self.peers}:
                     self.letting_go.gone(clock.now())
-                self.listed = self._lately.of(records, asyncio.get_running_loop().time())
+                self._lately.see(records, asyncio.get_running_loop().time())
                 await looked()
             except (StoreError, NodePortError, OSError) as error:
                 _log.warning("the last known gateways and virtual nodes stay: %s", error)

@@ -8,6 +8,10 @@ hashing). When it dies, the next one in that order takes over for its clients an
 A client is its user, its client.id and the address that it comes from: whole fleets share the first two. Behind a pool
 of translated addresses it may be shown several gateways, one after the other.
 
+Where the client's zone is known (`gateway/client_zones`), gateways of that zone come first in its order: produce,
+groups and fetches do not cross the line between zones, and copies that are near the gateway are near the client. Where
+none of them lives the others serve it.
+
 A worker of a gateway is one of them: all that a client sends to brokers comes to one process, which remembers what it
 has refused and what is under way (`session/produce/producer_order`). At a port that workers share the kernel would
 give each of a client's connections to another one.
@@ -44,18 +48,35 @@ from ha_core.wire.sasl import SecurityProfile
 from ha_core.wire.tls_files import TlsFiles
 
 
-def ranked(peers: Iterable[GatewayRecord], identity: Identity, host: str) -> list[GatewayRecord]:
-    """The gateways in the order in which they serve this client, which comes from `host`."""
+def weight(gateway_id: str, identity: Identity, host: str) -> bytes:
+    """The gateway with the greatest one serves this client, which comes from `host`."""
     client = f"{identity.user}\0{identity.instance}\0{host}\0".encode()
-    return sorted(peers, key=lambda p: blake2b(client + p.id.encode(), digest_size=8).digest(), reverse=True)
+    return blake2b(client + gateway_id.encode(), digest_size=8).digest()
+
+
+def ranked(peers: Iterable[GatewayRecord], identity: Identity, host: str, zone: str = "") -> list[GatewayRecord]:
+    """The gateways in the order in which they serve this client, which comes from `host`.
+
+    :param zone: of the client: gateways there come first, by their weights, and the others after them; "": not known.
+    """
+
+    def order(peer: GatewayRecord) -> tuple[bool, bytes]:
+        return bool(zone) and peer.zone == zone, weight(peer.id, identity, host)
+
+    return sorted(peers, key=order, reverse=True)
 
 
 def addresses(
-    peers: Iterable[GatewayRecord], own_id: str, identity: Identity, host: str, own: Mapping[BrokerKey, NodeAddress]
+    peers: Iterable[GatewayRecord],
+    own_id: str,
+    identity: Identity,
+    host: str,
+    own: Mapping[BrokerKey, NodeAddress],
+    zone: str = "",
 ) -> dict[BrokerKey, NodeAddress]:
     """The nodes `own`, at the ports of the first gateway in the client's order that has bound all of them."""
     wanted = {node.node_id for node in own.values()}
-    for candidate in ranked(peers, identity, host):
+    for candidate in ranked(peers, identity, host, zone):
         if candidate.id == own_id:
             break
         if wanted.issubset(candidate.nodes):
@@ -185,10 +206,15 @@ class Lately:
 
     def __init__(self, kept_s: float = KEPT_S) -> None:
         self._kept_s = kept_s
-        self._seen: dict[str, tuple[NodeAddress, float]] = {}
+        self._seen: dict[str, tuple[NodeAddress, str, float]] = {}
+        """Gateway or worker → its address, its zone, and when it was registered last."""
 
-    def of(self, peers: Collection[GatewayRecord], now: float) -> tuple[NodeAddress, ...]:
-        """The addresses of all that are registered now, or were lately."""
-        self._seen |= {peer.id: (NodeAddress(peer.node_id, peer.host, peer.port), now) for peer in peers}
-        self._seen = {name: seen for name, seen in self._seen.items() if now - seen[1] <= self._kept_s}
-        return tuple(sorted({address for address, _ in self._seen.values()}))  # workers have one together
+    def see(self, peers: Collection[GatewayRecord], now: float) -> None:
+        """:param peers: all that are registered now."""
+        self._seen |= {peer.id: (NodeAddress(peer.node_id, peer.host, peer.port), peer.zone, now) for peer in peers}
+        self._seen = {name: seen for name, seen in self._seen.items() if now - seen[2] <= self._kept_s}
+
+    def listed(self, zone: str = "") -> tuple[NodeAddress, ...]:
+        """The addresses of all that are registered now, or were lately; with a zone, of those there."""
+        found = {address for address, where, _ in self._seen.values() if zone in ("", where)}
+        return tuple(sorted(found))  # workers have one together

@@ -19,7 +19,7 @@ from gateway.session.state import ConnectionState
 from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, SaslServer
 from ha_core.wire.frames import frame_size
 from ha_core.wire.limits import DEFAULT_LIMITS
-from ha_core.wire.sasl_steps import Challenge, Proved, Question, Reply, UnjudgedError
+from ha_core.wire.sasl_steps import Challenge, KeyOf, Proved, Question, Reply, UnjudgedError
 
 TELLS_SOFTWARE = 3
 """The version of API_VERSIONS from which on clients say what they are (KIP-511)."""
@@ -120,11 +120,17 @@ def _go_on(
     :param request: which is to be answered; None: a bare token was.
     """
     sasl, authentication = entry.sasl, session.shared.authentication
+    brake = authentication.brake
     try:
+        if isinstance(came, bytes) and sasl.challenged and not brake.lets(session.address, sasl.claimed or "", since):
+            _brake(session, since)
+            return
         step = sasl.receive(came) if isinstance(came, bytes) else sasl.reply(came)
         while isinstance(step, Question):
-            if step.user is not None and not authentication.brake.lets(session.address, step.user, session.now):
-                _leave(session, Cause.BRAKED, f"too many logins from {session.address} have failed", since)
+            sasl.claimed = authentication.accounts.named(step)
+            # Every name gets a challenge, or a braked address would learn which names it knows: the proof is braked.
+            if not isinstance(step, KeyOf) and not brake.lets(session.address, sasl.claimed, session.now):
+                _brake(session, since)
                 return
             reply = authentication.accounts.reply(step)
             if reply is None:
@@ -136,11 +142,14 @@ def _go_on(
         _leave(session, Cause.UNJUDGED, str(unsure), since)
         return
     except RemoteProtocolError as wrong:
-        if sasl.claimed is not None:  # what names nobody, as a forged token, guesses no password
-            authentication.brake.failed(session.address, sasl.claimed, session.now)
-        _end(session, request, _FAILED, str(wrong), since)
+        if _failed(session, sasl):
+            _leave(session, Cause.AUTHENTICATION_FAILED, str(wrong), since)
+        else:
+            _end(session, request, _FAILED, str(wrong), since)
         return
-    if isinstance(step, Challenge):
+    if isinstance(step, Challenge) and step.refuses and _failed(session, sasl):
+        _leave(session, Cause.AUTHENTICATION_FAILED, "a token was refused", since)
+    elif isinstance(step, Challenge):
         _say(session, request, step.data)
     else:
         _prove(session, entry, step, request, since)
@@ -162,6 +171,20 @@ def _prove(session: ConnectionState, entry: Proving, proved: Proved, request: Re
     authentication.brake.succeeded(session.address, proved.user)
     session.enter(entry, proved.user, session.now + good_for_s)
     _say(session, request, proved.data, 0 if math.isinf(good_for_s) else int(good_for_s * 1000))
+
+
+def _failed(session: ConnectionState, sasl: SaslServer) -> bool:
+    """Counts a claim that was wrong, once. Returns whether the client is told nothing of it."""
+    brake = session.shared.authentication.brake
+    silent = brake.silent(session.address, session.now)
+    if sasl.claimed is not None:  # what is no claim guesses nothing, and costs nothing
+        brake.failed(session.address, sasl.claimed, session.now)
+        sasl.claimed = None
+    return silent
+
+
+def _brake(session: ConnectionState, since: float) -> None:
+    _leave(session, Cause.BRAKED, f"too many logins from {session.address} have failed", since)
 
 
 def _say(session: ConnectionState, request: Request | None, data: bytes, lifetime_ms: int = 0) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -63,6 +63,15 @@ class Judge(NamedTuple):
     question: Question
 
 
+class Work(NamedTuple):
+    """Do this beside the event loop; what it returns goes to `Session.worked`."""
+
+    token: Hashable
+    work: Callable[[], Any]
+    cause: Cause
+    """With which the session ends where the bytes are not what they should be."""
+
+
 class AwaitLease(NamedTuple):
     """Call `Session.tick` when the lease holds again."""
 
@@ -108,6 +117,13 @@ class Audit(NamedTuple):
 
 class Refresh(NamedTuple):
     """What was known of a cluster's leaders did not hold: ask anew soon."""
+
+
+class FindLeaders(NamedTuple):
+    """Who leads these topics in the cluster is not known, and no client will ask for it: ask the cluster."""
+
+    cluster: str
+    topics: frozenset[str]
 
 
 class Inquire(NamedTuple):
@@ -193,6 +209,6 @@ class Close(NamedTuple):
 
 Inquiry = Inquire | LookUp | LookFor | LookAfter
 """To clusters, about what all sessions share."""
-Wish = Compose | Judge | AwaitLease | Delays | NotServed | Saw | Audit | Refresh | Inquiry
+Wish = Compose | Work | Judge | AwaitLease | Delays | NotServed | Saw | Audit | Refresh | FindLeaders | Inquiry
 """What the gateway around a connection does; all else the connection does itself."""
 Command = ToClient | ToUpstream | Shut | Drop | Wake | Close | Wish

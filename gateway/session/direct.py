@@ -35,6 +35,6 @@ def refuse(session: ConnectionState, request: Request) -> bool:
     if shape is None or len(request.body) > LONG_BYTES:
         streaming.leave(session, Cause.UNSUPPORTED, f"API key {request.api_key}: {refusal.words}")
         return True
-    answer = api.denied(request.api_version, request.decode(), refusal.code(api), refusal.words)
+    answer = api.denied(request.api_version, request.read(), refusal.code(api), refusal.words)
     answer_refused(session, request, answer, (refusal,), (request.api_key,))
     return True

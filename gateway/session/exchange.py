@@ -6,10 +6,11 @@ Invariant: of those that stand in line only the first is resumed, so they are do
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from gateway.session import streaming
-from gateway.session.commands import BrokerLane
-from gateway.session.pending import Exchange, Frames, Gathered, Send, StandInLine
+from gateway.session.commands import BrokerLane, Cause, Work
+from gateway.session.pending import Beside, Exchange, Gathered, Send, StandInLine
 from gateway.session.produce.producer_order import Refused
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
@@ -55,6 +56,12 @@ def collect(session: ConnectionState, pending: Gathered, lane: BrokerLane, frame
         proceed(session)
 
 
+def worked(session: ConnectionState, pending: Gathered, result: Any) -> None:
+    """What an exchange had done beside the event loop is done."""
+    if pending in session.queue:
+        _resume(session, pending, result)
+
+
 def proceed(session: ConnectionState) -> None:
     """Resumes what stands in line, in its order: there is a new state, or time has passed."""
     line = session.line
@@ -69,9 +76,9 @@ def proceed(session: ConnectionState) -> None:
             pending.revision = session.snapshot.view.revision
 
 
-def _resume(session: ConnectionState, pending: Gathered, frames: Frames | None) -> None:
+def _resume(session: ConnectionState, pending: Gathered, found: Any) -> None:
     try:
-        step = pending.exchange.send(frames)
+        step = pending.exchange.send(found)
     except StopIteration as done:
         if pending in session.line:
             session.line.remove(pending)
@@ -85,6 +92,8 @@ def _resume(session: ConnectionState, pending: Gathered, frames: Frames | None) 
             pending.due_at = session.now + step.patience_s
             session.wake()
         streaming.forward(session, pending, step.frames)
+    elif isinstance(step, Beside):
+        session.emit(Work(pending, step.work, Cause.UPSTREAM_MALFORMED))
     elif isinstance(step, StandInLine):
         session.line.append(pending)
         proceed(session)

@@ -41,7 +41,7 @@ _IN_ORDER = frozenset((Passed, Patched, Shifted))
 
 def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> int:
     """Client bytes `buf[:end]`, of which the session carries none: how many go to the port's broker as they are."""
-    if type(session.life) is not Open or session.waits_for is not None:
+    if type(session.life) is not Open or session.waits_for is not None or now >= session.seen_until:
         return 0
     pos, reading = 0, session.reading
     if reading is not None:
@@ -215,7 +215,7 @@ def _pass(
             )
     else:
         session.only_produce = False
-        pending.in_session = flow.fetch_session is not None
+        pending.in_session, pending.waits_ms = flow.fetch_session is not None, flow.waits_ms
         if flow.begins is not None:
             begun = change.session if type(change) is PatchedFetch else None
             session.leave_fetch_session()

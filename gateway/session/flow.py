@@ -54,6 +54,8 @@ class Flow(NamedTuple):
     """Of what it reads, where that is mapped."""
     rack: tuple[int, int] = (0, 0)
     """Where its rack id begins, from its end, and how long it is."""
+    waits_ms: int = 0
+    """How long a fetch lets its broker wait for records."""
 
     def naming(self, topics: tuple[bytes, ...]) -> Flow:
         """What becomes of a fetch that names these topics, of which all that was decided is known."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from gateway.rights import allows
-from gateway.session import answers, exchange, rights, streaming
+from gateway.session import answers, beside, exchange, group_offsets, rights, streaming
 from gateway.session.commands import BrokerLane, Cause, Refresh
-from gateway.session.pending import Passed
+from gateway.session.pending import Answer, Beside, Exchange, Passed
 from gateway.session.refusal import Refusal
-from gateway.session.refusing import refuse
+from gateway.session.refusing import refusal_frame, refuse
 from gateway.session.request import Message, Request, text
 from gateway.session.state import ConnectionState
 from gateway.session.vouching import leased
@@ -25,7 +26,7 @@ def group(session: ConnectionState, request: Request) -> None:
     name = request.group()
     gate = None
     if request.api.asks.each:
-        gate = rights.gate(session, request, request.decode()) if session.verdicts is not None else None
+        gate = rights.gate(session, request, request.read()) if session.verdicts is not None else None
         if gate is not None and gate.answer is not None:
             return
     elif not rights.member(session, request, name):
@@ -36,25 +37,41 @@ def group(session: ConnectionState, request: Request) -> None:
         session.emit(Refresh())
     if refusal is Refusal.FENCE and request.api.fenced is ErrorCode.NONE:
         # A heartbeat is answered at once, or the member would think its coordinator dead.
-        session.reply(request, request.api.refusal(request.decode(), ErrorCode.NONE))
+        session.reply(request, request.api.refusal(request.read(), ErrorCode.NONE))
         return
     if refusal is not None:
-        refuse(session, request, request.decode(), refusal, route.fence)
+        refuse(session, request, request.read(), refusal, route.fence)
         return
     assert route.coordinator is not None
     if request.api.use is not None:
         session.notice(request, "group", name, request.api.use)
+    if request.api_key == ApiKey.OFFSET_FETCH and group_offsets.may_be_elsewhere(session, request, name):
+        group_offsets.read(session, request, name, route, gate)
+        return
     if gate is not None:
         if route.carried is not None:
             route.carried.rename(request.api_key, gate.request)
-        exchange.begin(session, request, rights.amended(request, gate, route.coordinator), group=name)
+        exchange.begin(session, request, rights.amended(session, request, gate, route.coordinator), group=name)
         return
     frame: bytes | memoryview = request.frame
     if route.carried is not None:
-        message = request.decode()
+        message = request.read()
         if route.carried.rename(request.api_key, message):
+            if request.prepared is not None:
+                sent = _sent(session, request, message, route.coordinator)
+                exchange.begin(session, request, sent, group=name)
+                return
             frame = request.rewritten(message)
     session.pass_on(Passed(request, group=name), route.coordinator, frame)
+
+
+def _sent(session: ConnectionState, request: Request, message: Message, lane: BrokerLane) -> Exchange:
+    """A long request with another body; its answer is the client's."""
+    answered = yield from beside.ask(session, request, message, lane)
+    if answered is not None:
+        return Answer(answered)
+    session.count_refused((Refusal.LEASE,))
+    return Answer((yield Beside(partial(refusal_frame, request, message, Refusal.LEASE, None))), promises=False)
 
 
 _NAMED: dict[int, Callable[[Message], Iterable[str]]] = {
@@ -112,7 +129,7 @@ def wake_joiners(session: ConnectionState) -> None:
 def node(session: ConnectionState, request: Request) -> None:
     """A request about the broker itself: a virtual node's is passed on, a gateway's node has one empty log directory
     (none at all is to Java a right that is missing)."""
-    if session.verdicts is not None and rights.gate(session, request, request.decode()) is not None:
+    if session.verdicts is not None and rights.gate(session, request, request.read()) is not None:
         return
     if session.here is None:
         session.reply(request, {"error_code": 0, "results": [{"error_code": 0, "log_dir": "gateway"}]})

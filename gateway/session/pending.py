@@ -16,7 +16,7 @@ its broker's, and nobody waits for ever.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -36,8 +36,19 @@ NO_LEASE = -1
 SEVERAL = BrokerLane("", -1)
 """In the place of its broker, where a request goes to more than one."""
 
-Ended = tuple[str, str]
-"""A transaction: the cluster in which it began, its transactional id."""
+
+class Ended(NamedTuple):
+    """The end of a transaction that is asked for."""
+
+    cluster: str
+    """In which it began."""
+    transactional_id: str
+    producer_id: int
+    """That its client knows."""
+    commits: bool
+    doubted: bool
+    """When it was asked for a topic had left the cluster by force, or was about to."""
+
 
 # -- exchanges with brokers: generators that yield steps and return an answer ---------------------------------------
 
@@ -55,6 +66,12 @@ class Send(NamedTuple):
     """Brokers that are not waited for when the topology says that they are gone (`answers`)."""
     patience_s: float = 0.0
     """After so long without their answer the topology is asked for."""
+
+
+class Beside(NamedTuple):
+    """Do this beside the event loop; resumed with what it returns."""
+
+    work: Callable[[], Any]
 
 
 class StandInLine(NamedTuple):
@@ -75,7 +92,7 @@ class Answer(NamedTuple):
     """Whether it says that something is in a log."""
 
 
-Exchange = Generator[Send | StandInLine | Wait, Any, Answer | None]
+Exchange = Generator[Send | Beside | StandInLine | Wait, Any, Answer | None]
 """Returns None where nobody waits for an answer."""
 
 
@@ -181,6 +198,7 @@ class Passed(InFlight):
 
     :ivar reads: topics that a fetch waits for, as far as it names them.
     :ivar in_session: whether the fetch belongs to a fetch session (KIP-227).
+    :ivar waits_ms: how long a fetch lets its broker wait for records.
     """
 
     outcome = "passed"
@@ -191,6 +209,7 @@ class Passed(InFlight):
 
     reads: Sequence[bytes] = ()
     in_session: bool = False
+    waits_ms: int = 0
 
     def answered(self, frame: bytearray) -> bytearray:
         """Its whole answer, as the client gets it."""

@@ -63,6 +63,12 @@ class Full(Enum):
     FULL = "full"
 
 
+class Preparation(Enum):
+    """It is long, and is read and judged beside the event loop (`beside`)."""
+
+    AWAITED = "awaited"
+
+
 class Verdict(Enum):
     """It waits because it is not known yet who its client is."""
 

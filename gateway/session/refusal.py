@@ -12,6 +12,9 @@ MAX_HOLD_S = 0.2
 """Longest time that a refusal waits for its fence to be lifted. Far below every request timeout: a long hold runs into
 the client's own timers, and its batches into CVE-2026-35554."""
 
+BEGIN_ANEW = ErrorCode.UNKNOWN_PRODUCER_ID
+"""Has a transactional producer abort its transaction and ask for a new id, in every library that knows KIP-360. Java
+since 4.0 takes INVALID_PRODUCER_ID_MAPPING for fatal (KIP-890, KIP-1050): docs/gateway.md has the table."""
 _Codes = Mapping[Route | ApiKey, ErrorCode]
 _LOOK_ANEW: _Codes = {
     Route.TOPIC: ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -35,6 +38,11 @@ class Refusal(Enum):
     UNREADABLE = "unreadable", "a document that decides about it cannot be read"
     DAMAGED = "damaged", "the topic's map is damaged"
     ELSEWHERE = "elsewhere", "a map or a binding leads to another cluster"
+    CONCEALED = (
+        "concealed",
+        "the topic is being deleted, or holds the notes of copiers",
+        dict.fromkeys((Route.TOPIC, Route.TRANSACTION), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    )
     NO_LEADER = "no_leader", "its leader or coordinator is not known"
     CROSSING = "crossing", "it crosses over, and neither the origin nor the target can take it yet"
     ORDER = "order", "an earlier batch of its producer comes first"
@@ -49,9 +57,10 @@ class Refusal(Enum):
         "foreign_producer",
         "another cluster issued the producer id, or nobody knows which",
         {
-            # As by a coordinator that does not know the producer.
-            Route.TOPIC: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-            Route.TRANSACTION: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            # A 4.x broker says this of a batch whose transaction its coordinator does not know. Java takes
+            # INVALID_PRODUCER_ID_MAPPING for fatal there since 4.0, and repeats a batch after UNKNOWN_PRODUCER_ID.
+            Route.TOPIC: ErrorCode.INVALID_TXN_STATE,
+            Route.TRANSACTION: BEGIN_ANEW,
             # There that is fatal, and after this all clients can abort.
             ApiKey.TXN_OFFSET_COMMIT: ErrorCode.ILLEGAL_GENERATION,
         },
@@ -59,7 +68,7 @@ class Refusal(Enum):
     WRITTEN_ELSEWHERE = (
         "written_elsewhere",
         "a partition that the transaction takes in is written in another cluster",
-        {Route.TRANSACTION: ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+        {Route.TRANSACTION: BEGIN_ANEW},
     )
     NO_PRODUCER_ID = (
         "no_producer_id",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 
 from gateway.session.produce.producer_order import Refused
 from gateway.session.refusal import Refusal
@@ -24,17 +25,29 @@ def refuse(
     :param amend: adds what is said of what was taken out of `message`, because it was denied.
     """
     session.count_refused((refusal,))
-    answer = request.api.refusal(message, refusal.code(request.api))
-    if amend is not None:
-        answer = amend(answer)
+    make = partial(_refusal, request, message, refusal, amend)
     lifts_with = fence if refusal is Refusal.FENCE else None
-    answer_refused(session, request, answer, (refusal,), (request.api_key,), lifts_with)
+    answer_refused(session, request, make, (refusal,), (request.api_key,), lifts_with)
+
+
+def refusal_frame(
+    request: Request, message: Message, refusal: Refusal, amend: Callable[[Message], Message] | None
+) -> bytes:
+    """The whole answer that refuses a request."""
+    return request.answer(_refusal(request, message, refusal, amend))
+
+
+def _refusal(
+    request: Request, message: Message, refusal: Refusal, amend: Callable[[Message], Message] | None
+) -> Message:
+    answer = request.api.refusal(message, refusal.code(request.api))
+    return answer if amend is None else amend(answer)
 
 
 def answer_refused(
     session: ConnectionState,
     request: Request,
-    answer: Message,
+    answer: Message | Callable[[], Message],
     refusals: Iterable[Refusal],
     what: Iterable[Hashable],
     fence: str | None = None,
@@ -42,8 +55,13 @@ def answer_refused(
 ) -> None:
     """Says refusals that are counted already.
 
+    :param answer: or what makes it, which is done beside the event loop where the request is a long one.
     :param what: was refused: partitions, or a kind of request.
     :param batches: that have to come again.
     """
     hold_s = max(refusal.hold_s for refusal in refusals) or session.damping.refused(what)
-    session.reply(request, answer, "refused", session.now + hold_s, fence, batches)
+    due_at = session.now + hold_s
+    if request.prepared is not None:
+        session.reply_later(request, answer if callable(answer) else lambda: answer, "refused", due_at, fence)
+    else:
+        session.reply(request, answer() if callable(answer) else answer, "refused", due_at, fence, batches)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from gateway.rights import Gate
+from ha_core.plan.rights import Verdicts
 from ha_core.wire import (
     APIS,
     ApiKey,
@@ -18,10 +20,32 @@ from ha_core.wire import (
     response_body_at,
 )
 from ha_core.wire.apis import Api
+from ha_core.wire.errors import TooManyElementsError
+from ha_core.wire.limits import few
 from ha_core.wire.throttle import say_throttle
 
 Message = dict[str, Any]
 """A decoded body."""
+LONG_ANSWER_BYTES = 32 << 10
+"""A broker's answer that is longer is read beside the event loop."""
+
+
+class NeedsPreparingError(Exception):
+    """A request has more elements than are gone through on the event loop, or was judged by other rights than there are
+    now: it is prepared beside the loop, and handled then (`beside`)."""
+
+
+class Prepared(NamedTuple):
+    """A long request that was read and judged beside the event loop."""
+
+    message: Message
+    verdicts: Verdicts | None
+    """By which it was judged."""
+    gate: Gate | None
+    """None: nothing of it is judged by itself."""
+    fetch: object = None
+    """Of a fetch, what becomes of it (`LongFetch`)."""
+
 
 OWN_CORRELATION_ID = 0x7FFF_FFFF
 """Of the gateway's own questions on a client's connection to a broker."""
@@ -41,7 +65,7 @@ class Request:
 
     __slots__ = (
         "api_key", "api_version", "body_at", "buf", "charged", "client_id", "correlation_id", "delayed_ms", "end",
-        "held_until", "limits", "missing", "start", "throttle_ms",
+        "held_until", "limits", "missing", "prepared", "start", "throttle_ms",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +77,7 @@ class Request:
         self.end = end
         self.limits = limits
         self.missing = missing
+        self.prepared: Prepared | None = None
         self.throttle_ms = 0
         """For how long its client is to wait behind it."""
         self.held_until = 0.0
@@ -69,13 +94,27 @@ class Request:
         one.correlation_id = correlation_id
         one.body_at = one.start = one.end = one.missing = one.throttle_ms = one.delayed_ms = 0
         one.held_until, one.charged = 0.0, False
-        one.buf, one.limits = _NO_BYTES, self.limits
+        one.buf, one.limits, one.prepared = _NO_BYTES, self.limits, None
+        return one
+
+    def kept(self) -> Request:
+        """The same with bytes of its own."""
+        one = self.again(self.correlation_id)
+        one.buf = bytearray(self.frame)
+        one.body_at, one.end = self.body_at - self.start, len(one.buf)
+        one.throttle_ms, one.delayed_ms = self.throttle_ms, self.delayed_ms
+        one.held_until, one.charged = self.held_until, self.charged
         return one
 
     @classmethod
     def own(cls, api_key: ApiKey, api_version: int, limits: Limits) -> Request:
         """A question of the gateway itself."""
         return cls(RequestHeader(api_key, api_version, OWN_CORRELATION_ID, None, 0), _NO_BYTES, 0, 0, limits)
+
+    def asking(self, api_key: ApiKey, api_version: int) -> Request:
+        """A question that its exchange asks for it: brokers' answers are told by the correlation id of the request."""
+        header = RequestHeader(api_key, api_version, self.correlation_id, None, 0)
+        return Request(header, _NO_BYTES, 0, 0, self.limits)
 
     def forget(self) -> None:
         self.buf = _NO_BYTES
@@ -95,8 +134,20 @@ class Request:
     def group(self) -> bytes:
         return peek_group(self.api_key, self.api_version, self.buf, self.body_at, self.end)
 
+    def read(self) -> Message:
+        """The body, where it has few elements or was read beside the event loop.
+
+        :raises NeedsPreparingError: it has more.
+        """
+        if self.prepared is not None:
+            return self.prepared.message
+        try:
+            return decode(self.api_key, self.api_version, "request", self.body, limits=few(self.limits))
+        except TooManyElementsError:
+            raise NeedsPreparingError from None
+
     def decode(self) -> Message:
-        """The body, within the bounds of what is decoded on the event loop."""
+        """The body, however many elements it has: for what bounds them by itself (`scan_produce`)."""
         return decode(self.api_key, self.api_version, "request", self.body, limits=inline(self.limits))
 
     def rewritten(self, message: Message) -> bytes:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.session import authentication, direct, discovery, groups, streaming, transactions, turns
+from gateway.session import authentication, beside, direct, discovery, groups, streaming, transactions, turns
 from gateway.session.commands import Cause
 from gateway.session.entry import Judging, Proving
 from gateway.session.fetch.handle import fetch
 from gateway.session.produce.handle import produce, stream_produce
 from gateway.session.reading import Beginning, Full, HalfSent, Verdict
 from gateway.session.refusal import Refusal
-from gateway.session.request import Request
+from gateway.session.request import NeedsPreparingError, Request
 from gateway.session.state import MAX_GIVEN_BYTES, ConnectionState
 from gateway.session.throttling import Throttled
 from gateway.session.vouching import leased
@@ -23,7 +23,7 @@ MAX_REQUESTS = 100
 MIN_REQUEST_BYTES = 10
 """API key, version, correlation id and the length of the client id."""
 LONG_BYTES = 32 << 10
-"""A longer composed request is decoded by the driver, beside its event loop."""
+"""A longer composed request, or one with many elements, is decoded by the driver beside its event loop."""
 _NONE = (0, -1)
 """Versions of what is not offered."""
 
@@ -34,6 +34,8 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
     """The client's bytes `buf[:end]`. What cannot be used yet stays in `session.carry`."""
     if not session.life.receives:
         return
+    if session.now >= session.seen_until:
+        session.look_again()
     pos, reading = 0, session.reading
     if isinstance(reading, HalfSent):
         # A broker judges a request when it is whole: what comes after the login has ended is not written.
@@ -75,7 +77,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         if not request.missing:
             if not (turns.admit(session, request) and discovery.admit(session, request)):
                 break
-            _handle(session, request)
+            handle(session, request)
             request.forget()
             pos = frame_end
             continue
@@ -85,7 +87,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         streams = header.api_key == ApiKey.PRODUCE and entry.entered and low <= header.api_version <= high
         if not (streams and stream_produce(session, request)):
             session.reading = Beginning(bytearray(request.frame), 4 + size)
-            _hold(session, stop - pos)
+            streaming.hold(session, stop - pos)
         request.forget()
         return
     if session.life.goes_on and pos < end:
@@ -95,7 +97,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
 def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -> int:
     frame = beginning.frame
     taken = min(beginning.size - len(frame), len(chunk))
-    if not _hold(session, taken):
+    if not streaming.hold(session, taken):
         return taken
     frame += chunk[:taken]
     if len(frame) == beginning.size:
@@ -107,22 +109,13 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
         if turns.admit(session, request) and discovery.admit(session, request):
             session.reading = None
             session.let_go()
-            _handle(session, request)
+            handle(session, request)
             request.forget()
     return taken
 
 
-def _hold(session: ConnectionState, count: int) -> bool:
-    """Keeps so many more bytes of a request that is not whole yet. False: there is no room, and the session ends."""
-    if session.hold(count):
-        return True
-    held = session.shared.held
-    why = f"with {session.held_bytes} bytes of a request {held.bytes} bytes would be held of all clients"
-    streaming.leave(session, Cause.HELD_TOO_MUCH, f"{why}, above {held.most} (limits.max_held_bytes)")
-    return False
-
-
-def _handle(session: ConnectionState, request: Request) -> None:
+def handle(session: ConnectionState, request: Request) -> None:
+    """A whole request whose turn has come."""
     key, version = request.api_key, request.api_version
     api = APIS.get(key)
     if key == ApiKey.API_VERSIONS:
@@ -146,7 +139,10 @@ def _handle(session: ConnectionState, request: Request) -> None:
         return
     if direct.refuse(session, request):
         return
-    (HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose))(session, request)
+    try:
+        (HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose))(session, request)
+    except NeedsPreparingError:
+        beside.prepare(session, request)
 
 
 def _compose(session: ConnectionState, request: Request) -> None:
@@ -155,10 +151,13 @@ def _compose(session: ConnectionState, request: Request) -> None:
         streaming.leave(session, Cause.LEASE_LOST, "a change of topics or groups came while the lease was lost")
         return
     body = request.body
-    if len(body) >= LONG_BYTES:
+    try:
+        message = None if len(body) >= LONG_BYTES else request.read()
+    except NeedsPreparingError:
+        message = None
+    if message is None:
         session.compose(request, bytes(body))
         return
-    message = request.decode()
     fences = groups.fences(session, request, message)
     session.count_refused(Refusal.FENCE for _ in fences)
     session.compose(request, message, fence=min(fences, default=None))

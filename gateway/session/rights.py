@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
+from functools import partial
 from typing import TypeVar
 
 from gateway.rights import MAX_TOLD, Denied, Gate, allows
-from gateway.session import answers, streaming
+from gateway.session import answers, beside, streaming
 from gateway.session.commands import Audit, BrokerLane, Cause
 from gateway.session.fetch.fetch_session import SESSION_ENDS, once_each
-from gateway.session.pending import Answer, Exchange, Passed, Send
+from gateway.session.pending import Answer, Beside, Exchange, Passed
 from gateway.session.reading import HalfSent
 from gateway.session.refusal import Refusal
-from gateway.session.refusing import answer_refused
-from gateway.session.request import Message, Request, text
+from gateway.session.refusing import answer_refused, refusal_frame
+from gateway.session.request import Message, NeedsPreparingError, Request, text
 from gateway.session.state import ConnectionState
 from ha_core.plan.rights import Rights, Verdicts
 from ha_core.wire import APIS, ApiKey, ErrorCode
@@ -29,10 +29,14 @@ K = TypeVar("K", tuple[bytes, int], tuple[str, int])
 def gate(session: ConnectionState, request: Request, message: Message) -> Gate | None:
     """What of a request may go on; None: all of it, and its answer is the client's. Where nothing may, the client has
     its answer."""
-    verdicts = session.verdicts
+    verdicts, prepared = session.verdicts, request.prepared
     if verdicts is None or verdicts.everything:
         return None
-    found = Gate(verdicts, request.api, request.api_version, message)
+    if prepared is not None and prepared.verdicts is not verdicts:
+        raise NeedsPreparingError
+    found = prepared.gate if prepared is not None else Gate(verdicts, request.api, request.api_version, message)
+    if found is None:
+        return None
     if found.denied:
         tell(session, request, found.denied)
         session.count_refused(Refusal.DENIED for _ in found.denied)
@@ -46,14 +50,24 @@ def member(session: ConnectionState, request: Request, group: bytes) -> bool:
     verdicts, needs = session.verdicts, request.api.asks.needs
     if verdicts is None or all(allows(verdicts, need.operation, need.resource, text(group)) for need in needs):
         return True
-    gate(session, request, request.decode())
+    gate(session, request, request.read())
     return False
 
 
-def amended(request: Request, found: Gate, lane: BrokerLane) -> Exchange:
+def amended(session: ConnectionState, request: Request, found: Gate, lane: BrokerLane) -> Exchange:
     """Sends what may go on of a request, and makes its answer whole."""
-    frames = yield Send({lane: request.rewritten(found.request)})
-    return Answer(request.answer(found.amend(request.decode_answer(frames[lane]))))
+    answered = yield from beside.ask(session, request, found.request, lane)
+    if answered is None:
+        session.count_refused((Refusal.LEASE,))
+        refused = yield Beside(partial(refusal_frame, request, found.request, Refusal.LEASE, found.amend))
+        return Answer(refused, promises=False)
+    if beside.is_long(request, answered):
+        return Answer((yield Beside(partial(_amended, request, found, answered))))
+    return Answer(_amended(request, found, answered))
+
+
+def _amended(request: Request, found: Gate, answered: bytearray) -> bytes:
+    return request.answer(found.amend(request.decode_answer(answered)))
 
 
 def tell(session: ConnectionState, request: Request, denied: Iterable[Denied]) -> None:
@@ -62,10 +76,15 @@ def tell(session: ConnectionState, request: Request, denied: Iterable[Denied]) -
 
 def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, object]) -> None:
     """Of the partitions of a produce or a fetch those that were denied."""
-    topics = dict.fromkeys(key[0] for key, why in refused.items() if why is Refusal.DENIED)
+    topics: dict[bytes | str, None] = {}
+    for key, why in refused.items():
+        if why is Refusal.DENIED:
+            topics[key[0]] = None
+            if len(topics) == MAX_TOLD:
+                break
     if topics:
         (each,) = request.api.asks.each
-        names = (topic if isinstance(topic, str) else text(topic) for topic in islice(topics, MAX_TOLD))
+        names = (topic if isinstance(topic, str) else text(topic) for topic in topics)
         tell(session, request, [Denied(each.operation, each.resource, name) for name in names])
 
 

@@ -40,6 +40,7 @@ class TopicRoute(NamedTuple):
 _PASSED = TopicRoute()
 """Forwarded as it is to the port's broker."""
 _DENIED = TopicRoute(Refusal.DENIED, Refusal.DENIED)
+_CONCEALED = TopicRoute(Refusal.CONCEALED, Refusal.CONCEALED)
 _WRITES, _READS = (
     (each.operation, each.resource) for key in (ApiKey.PRODUCE, ApiKey.FETCH) for each in APIS[key].asks.each
 )
@@ -119,7 +120,9 @@ class Routes:
 
     def _is_plain(self) -> bool:
         view = self.snapshot.view
-        if self.closed or view.topics or self.snapshot.unreadable or self.verdicts is not None:
+        if self.closed or view.topics or view.mirrors or self.snapshot.unreadable or self.verdicts is not None:
+            return False
+        if any(map(self.snapshot.topology.existing, view.copy_logs)):
             return False
         bindings = view.bindings.get(self.identity.user, _UNBOUND)
         bound = bindings.instances.get(self.identity.instance, bindings.cluster)
@@ -178,6 +181,8 @@ class Routes:
             paths = (f"/topics/{quote(name, safe='')}", f"/bindings/{quote(self.identity.user, safe='')}")
             if not self.snapshot.unreadable.isdisjoint(paths):
                 return TopicRoute(Refusal.UNREADABLE, Refusal.UNREADABLE)
+        if view.concealed(name):
+            return _CONCEALED
         if topic is not None and topic.mapped:
             fence = topic.fence.operation if topic.fence else None
             mirror = read_from(view, self.identity.user, name, self.snapshot.zone)

@@ -16,7 +16,8 @@ from gateway.session.entry import Judging
 from gateway.session.fetch.handle import forget_gaps, wake_readers
 from gateway.session.life import Leaving
 from gateway.session.pending import Composed, Discarded, Gathered, InFlight, Passed, Ready, concerns
-from gateway.session.reading import Delayed, Full, HalfSent, Verdict
+from gateway.session.reading import Delayed, Full, HalfSent, Preparation, Verdict
+from gateway.session.request import Request
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
 from gateway.session.throttling import Throttled
@@ -89,20 +90,46 @@ class Session(ConnectionState):
         self.now = now
         if isinstance(token, Composed) and token in self.composed:
             self.composed.remove(token)
-            if token.ends is not None and isinstance(body, dict) and not transactions.stays_open(body):
-                self.transactions.ended_in(*token.ends)
+            if token.ends is not None and isinstance(body, dict):
+                transactions.told(self, token.ends, body)
+                if not transactions.stays_open(body):
+                    self.transactions.ended_in(token.ends.cluster, token.ends.transactional_id)
             self.complete(token, token.ready(token.request.answer(body)))
         return self._decided()
 
     def unanswerable(self, token: Hashable, cause: Cause, detail: str, now: float) -> list[Command]:
-        """A `Compose` failed in a way that has no answer. The session ends there: earlier requests get their answers,
-        as from a broker, and later ones get none."""
+        """A `Compose` or a `Work` failed in a way that has no answer. The session ends there: earlier requests get
+        their answers, as from a broker, and later ones get none."""
         self.now = now
-        if isinstance(token, Composed) and token in self.composed:
-            self.composed.remove(token)
+        if isinstance(token, Request) and token is self.preparing:
+            self.preparing = None
+            self.let_go()
             streaming.leave(self, cause, detail)
-            self.queue[self.queue.index(token)] = Ready(token.request, b"", last=True)
+        elif isinstance(token, Composed | Gathered) and token in self.queue:
+            if isinstance(token, Composed):
+                self.composed.remove(token)
+            elif token in self.line:
+                self.line.remove(token)
+            streaming.leave(self, cause, detail)
+            self.queue[self.queue.index(token)] = Ready(token.request, b"", refused=token.refused, last=True)
             self.flush()
+        return self._decided()
+
+    def worked(self, token: Hashable, result: Any, now: float) -> list[Command]:
+        """What a `Work` was to do."""
+        self.now = now
+        if isinstance(token, Request) and token is self.preparing:
+            self.preparing = None
+            self.let_go()
+            if self.life.receives:
+                token.prepared = result
+                requests.handle(self, token)
+                token.forget()
+        elif isinstance(token, Composed) and token in self.composed:
+            self.composed.remove(token)
+            self.complete(token, token.ready(result))
+        elif isinstance(token, Gathered):
+            exchange.worked(self, token, result)
         return self._decided()
 
     def judged(self, reply: Reply, now: float) -> list[Command]:
@@ -121,6 +148,8 @@ class Session(ConnectionState):
         if before.view is not snapshot.view:
             self.damping.begin_anew()
             self._lift()
+            if before.fences.deleted - snapshot.fences.deleted:
+                self.seen.clear()  # a topic that is created under such a name is another one, and its use is told anew
             forget_gaps(self, before.view)
             wake_readers(self, before.view)
             groups.wake_joiners(self)
@@ -204,6 +233,8 @@ class Session(ConnectionState):
             return not isinstance(self.entry, Judging)
         if self.waits_for is Throttled.THROTTLED:
             return not self.muted
+        if self.waits_for is Preparation.AWAITED:
+            return self.preparing is None
         if isinstance(self.waits_for, Delayed):
             return self.now >= self.waits_for.until
         return not self.full(share=2) if self.waits_for is Full.FULL else turns.has_come(self, self.waits_for)

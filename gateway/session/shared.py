@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
+from gateway.client_zones import ClientZones
 from gateway.copies import Copies
 from gateway.counts import Counts
 from gateway.quotas.charges import Meters
@@ -18,6 +19,7 @@ from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
 from gateway.session.rates import DiscoveryRates
 from gateway.session.snapshot import Lease
+from gateway.session.written import Written
 from ha_core.model.producer import issued_id, issuer
 from ha_core.plan.remembered import Room
 from ha_core.wire import Limits
@@ -29,6 +31,9 @@ class Accounts(Protocol):
 
     def reply(self, question: Question) -> Reply | None:
         """What is known at once of a claim; None: finding it out takes longer than others can wait."""
+
+    def named(self, question: Question) -> str:
+        """Whom a claim names, proved or not; empty: nobody."""
 
 
 class Authentication(NamedTuple):
@@ -81,7 +86,10 @@ class Shared(NamedTuple):
     held: HeldBytes
     remembered: Room
     """For what sessions keep by names that clients send."""
+    written: Written
     max_in_flight: int = 100
+    zones: ClientZones = ClientZones()
+    """Where clients are."""
 
     def issued(self, client_id: int) -> Issued:
         """Whose producer a client speaks of."""

@@ -32,6 +32,10 @@ class Fences(NamedTuple):
     """Under a fence, or with a cut ahead."""
     scopes: Mapping[str, Scope] = {}
     """By operation: what it has fenced, or proposed a cut for."""
+    deleted: frozenset[str] = frozenset()
+    """Topics that are being deleted."""
+    doubted: frozenset[str] = frozenset()
+    """Clusters that a topic has left by force, or is about to: a commit there may be of records that nobody reads."""
 
 
 def fences(view: View) -> Fences:
@@ -40,7 +44,10 @@ def fences(view: View) -> Fences:
     topics: set[bytes] = set()
     scopes: defaultdict[str, tuple[set[bytes], ...]] = defaultdict(lambda: (set(), set(), set()))
     dead: dict[str, str | None] = {}
+    deleted: set[str] = set()
     for topic in view.topics.values():
+        if topic.deletion is not None:
+            deleted.add(topic.name)
         fence, transactions, crossing = topic.fence, topic.transaction_fence, topic.crossing
         if fence is None and transactions is None and crossing is None:
             continue
@@ -62,11 +69,13 @@ def fences(view: View) -> Fences:
             operations.add(group.fence.operation)
             dead[group.fence.operation] = group.fence.taken_for_dead
             scopes[group.fence.operation][1].add(group.name.encode())
+    doubted = {cluster for known in view.sequences.values() for cluster in known.left_by_force}
+    doubted.update(cluster for cluster in dead.values() if cluster is not None)
     by_operation = {
         operation: Scope(frozenset(names), frozenset(members), frozenset(quiet), dead.get(operation))
         for operation, (names, members, quiet) in scopes.items()
     }
-    return Fences(frozenset(operations), frozenset(topics), by_operation)
+    return Fences(frozenset(operations), frozenset(topics), by_operation, frozenset(deleted), frozenset(doubted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +99,18 @@ class Snapshot:
     quotas: Quotas | None = None
     """Who may use how much; None: nobody is limited."""
 
+    stays: dict[tuple[int, int, str, str], bool] = field(default_factory=dict, compare=False, repr=False)
+    """Revisions before and of the view, cluster, topic: whether what waits there for its records waits at the right
+    place. Found out by the first connection that asks."""
+
     def __post_init__(self) -> None:
         offered = {line["api_key"]: (line["min_version"], line["max_version"]) for line in self.apis}
         object.__setattr__(self, "offered", offered)
+
+    def has_topic(self, name: str) -> bool:
+        """Whether the topic exists, as far as this gateway knows."""
+        clusters = self.topology.clusters.values()
+        return self.view.mapped(name) is not None or any(name in cluster.topics for cluster in clusters)
 
 
 @dataclass(frozen=True, slots=True)

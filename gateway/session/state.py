@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from gateway.session.client_ids import ByClientId
 from gateway.session.commands import (
@@ -16,6 +16,7 @@ from gateway.session.commands import (
     ToClient,
     ToUpstream,
     Wake,
+    Work,
 )
 from gateway.session.damping import Damping
 from gateway.session.entry import Certified, Entry, Proving, Unknown
@@ -26,7 +27,7 @@ from gateway.session.life import OPEN, Leaving, Life, Over
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import SEVERAL, Composed, Ended, Gathered, InFlight, Pending, Ready
 from gateway.session.produce.producer_order import Refused
-from gateway.session.reading import Beginning, Delayed, Full, HalfSent, Turn, Verdict
+from gateway.session.reading import Beginning, Delayed, Full, HalfSent, Preparation, Turn, Verdict
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
@@ -36,6 +37,7 @@ from gateway.session.throttling import Throttled, Throttling
 from gateway.session.upstream import Upstream
 from gateway.session.vouching import basis, stands, vouch
 from ha_core.model import ANONYMOUS, identify
+from ha_core.model.usage import SEEN_AGAIN
 from ha_core.plan.facts import Partition
 from ha_core.plan.rights import Verdicts
 from ha_core.wire import APIS
@@ -48,6 +50,9 @@ MAX_GIVEN_BYTES = 256 << 10
 """Answers made here within one event: more are made when the client's socket has taken these."""
 MAX_SEEN = 10_000
 """Topics and groups whose use is told, of one connection."""
+SEEN_AGAIN_S = SEEN_AGAIN.total_seconds()
+MADE_WITHIN_S = 60.0
+"""A topic that is not known here may have been made a moment ago: clusters are looked at twice as often."""
 
 
 class ConnectionState:
@@ -81,11 +86,14 @@ class ConnectionState:
         "only_produce",
         "out",
         "port",
+        "preparing",
         "producer_order",
         "queue",
         "reading",
         "routes_by_client",
         "seen",
+        "seen_again",
+        "seen_until",
         "shared",
         "snapshot",
         "software",
@@ -113,6 +121,10 @@ class ConnectionState:
         self.damping = Damping(shared.remembered)
         self.seen: dict[int, None] = {}
         """Hashes of what was told to be used. (Most have none or one: an empty set takes three times as much.)"""
+        self.seen_until = 0.0
+        """When all that is still used is to be told again: a connection may stay open for months."""
+        self.seen_again = False
+        """The topics of the fetch session are to be told again with its next fetch, which does not name them."""
         self.fetch_session: FetchSession | None = None
         self.begun_with: tuple[int, ...] = ()
         """Hashes of the topics that the last ones began with, where they were several; as many as there are flows."""
@@ -127,7 +139,7 @@ class ConnectionState:
         """Something was sent that has no answer."""
         self.reading: Beginning | HalfSent | None = None
         """What the next client bytes belong to; None: the next request."""
-        self.waits_for: Turn | Full | Verdict | Throttled | Delayed | None = None
+        self.waits_for: Turn | Full | Verdict | Preparation | Throttled | Delayed | None = None
         """What the first request in `carry` waits for."""
         self.delayed: Delayed | None = None
         """That request was counted already, and has to wait or had to (`discovery`)."""
@@ -150,6 +162,8 @@ class ConnectionState:
         """Of a request that is not whole yet."""
         self.line: list[Gathered] = []
         """Exchanges that go on one after the other (`exchange`)."""
+        self.preparing: Request | None = None
+        """The request that is read and judged beside the event loop."""
         self.throttling = Throttling(snapshot.quotas, shared.meters, shared.counts)
         self.buffered_bytes = 0
         """Batches that may have to go to the target of a crossing (`produce.split`)."""
@@ -220,10 +234,23 @@ class ConnectionState:
         rights = self.snapshot.rights
         return None if rights is None else rights.of(self.entry.user or ANONYMOUS, self.address)
 
+    def look_again(self) -> None:
+        """All that is used from now on is told again. What went the fast way is looked at once more for it."""
+        self.seen_until = self.now + SEEN_AGAIN_S
+        self.seen_again = self.fetch_session is not None
+        self.seen.clear()
+        self.flows = ()
+
     def notice(self, request: Request, what: str, name: bytes, how: str) -> None:
-        """A topic or a group is used; told once per connection and way of use."""
+        """A topic or a group is used; told once per connection and way of use, and again some hours later.
+
+        A topic that no cluster has is not used: clients without login name what they like.
+        """
         key = hash((how, name))  # names come from the wire, and may be long
         if key not in self.seen and len(self.seen) < MAX_SEEN:
+            if what == "topic" and not self.snapshot.has_topic(text(name)):
+                self.seen_until = min(self.seen_until, self.now + MADE_WITHIN_S)
+                return
             self.seen[key] = None
             self.emit(Saw(self.routes(request.client_id).identity, what, text(name), how, self.software))
 
@@ -333,6 +360,21 @@ class ConnectionState:
             message = self.throttling.replied(request, message, self.now)
         self.queue.append(Ready(request, request.answer(message), due_at, lifts_with=fence, refused=refused))
         self._readied(due_at)
+
+    def reply_later(
+        self,
+        request: Request,
+        make: Callable[[], Message],
+        outcome: str = "local",
+        due_at: float = 0.0,
+        fence: str | None = None,
+    ) -> None:
+        """The same where the answer is long: it is made and written beside the event loop."""
+        pending = Composed(request, None, due_at, fence)
+        self.composed.append(pending)
+        self.shared.counts.requests[request.api_key, outcome] += 1
+        self.queue.append(pending)
+        self.emit(Work(pending, lambda: request.answer(make()), Cause.FAULT))
 
     def answer_nothing(self, request: Request, due_at: float) -> None:
         """Holds the end of a session that is about to leave until then."""

@@ -155,3 +155,13 @@ def _leave_unsent(session: ConnectionState, unsent: Iterable[InFlight]) -> None:
         if pending in session.queue:
             session.life = session.life.client_left()
         session.forget(pending)
+
+
+def hold(session: ConnectionState, count: int) -> bool:
+    """Keeps so many more bytes of a request. False: all clients together have no room, and the session ends."""
+    if session.hold(count):
+        return True
+    held = session.shared.held
+    why = f"with {session.held_bytes} bytes of a request {held.bytes} bytes would be held of all clients"
+    leave(session, Cause.HELD_TOO_MUCH, f"{why}, above {held.most} (limits.max_held_bytes)")
+    return False

@@ -8,25 +8,26 @@ cluster knows it. Elsewhere the same number is another producer: the batch would
 a stranger's transaction, or leave one open for ever. The issuer lies in the id itself (`ha_core.model.producer`), so
 this holds with any number of gateways, and through their restarts.
 
-What names another cluster's producer is answered INVALID_PRODUCER_ID_MAPPING, as by a coordinator that does not know
-it. Java and librdkafka abort the transaction, ask for a new id and go on (KIP-360); a client without KIP-360 ends its
-producer.
+A request that names another cluster's producer is answered UNKNOWN_PRODUCER_ID (`BEGIN_ANEW`). Java, librdkafka and
+franz-go abort the transaction, ask for a new id and go on (KIP-360); a client without KIP-360 ends its producer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gateway.declared import declare
 from gateway.rights import Gate
-from gateway.session import exchange, rights
-from gateway.session.pending import Answer, Exchange, Passed, Send
+from gateway.session import beside, exchange, rights
+from gateway.session.pending import Answer, Beside, Ended, Exchange, Passed
 from gateway.session.refusal import Refusal
-from gateway.session.refusing import refuse
+from gateway.session.refusing import refusal_frame, refuse
 from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
 from gateway.session.vouching import leased
+from gateway.session.written import Evidence
 from ha_core.model.producer import is_gateway_id
 from ha_core.wire import ApiKey, ErrorCode
 
@@ -45,6 +46,19 @@ _TRY_AGAIN = frozenset(
 def stays_open(answer: dict[str, Any]) -> bool:
     """Whether a transaction is still open after this answer to END_TXN."""
     return answer["error_code"] in _TRY_AGAIN
+
+
+def told(session: ConnectionState, ends: Ended, answer: dict[str, Any]) -> None:
+    """What the client is told of the end of its transaction.
+
+    A commit that was on its way while a topic left its cluster by force may be of records that nobody reads: the client
+    asks again, and it is judged.
+    """
+    committed = ends.commits and answer["error_code"] == ErrorCode.NONE
+    if not stays_open(answer):
+        session.shared.written.ended(ends.producer_id, committed=committed)
+    if committed and not ends.doubted and ends.cluster in session.snapshot.fences.doubted:
+        answer["error_code"] = int(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 Method = Callable[["Transactional"], Refusal | None]
@@ -86,15 +100,18 @@ class Transactional:
     def __init__(self, session: ConnectionState, request: Request) -> None:
         self.session = session
         self.request = request
-        self.message = request.decode()
+        self.message = dict(request.read())
         self.open = session.transactions
         self.name: str = self.message["transactional_id"] or ""
         self.routes = session.routes(request.client_id)
-        self.issued = session.shared.issued(self.message["producer_id"])
+        self.shown: int = self.message["producer_id"]
+        self.issued = session.shared.issued(self.shown)
         self.ours = self.issued.cluster == session.port.cluster
         broker = None if session.here is not None else Refusal.NO_BROKER
         self.unable = broker if leased(session) else Refusal.LEASE
         self.fence: str | None = None
+        self.ends: Ended
+        """Of END_TXN."""
         self.gate: Gate | None = None
         """Where something of it was denied, or has to be kept from the client."""
 
@@ -144,11 +161,14 @@ class Transactional:
         self.fence = self.open.fence_on(self.name, topics, self.session.snapshot.view, self.session.now)
         if self.fence is not None:
             refusal = Refusal.FENCE
+        elif self._concealed():
+            refusal = Refusal.CONCEALED
         elif self._written_elsewhere():
             # Taken in, it would get the marker of the transaction's end here: in a copy that is to stay empty until its
             # cut, or after the end of what was left.
             refusal = Refusal.WRITTEN_ELSEWHERE
         if refusal is None:
+            self.session.shared.written.begins(self.shown)
             self._ask(self._added, topics)
             return None
         self.session.out += self.open.refused(self.name, refusal is Refusal.FENCE, self.session.now)
@@ -159,6 +179,11 @@ class Transactional:
         if not any(result["partition_error_code"] for result in results):
             topics = [topic["name"].encode() for topic in self.message["topics"]]
             self.open.begun(self.name, topics, self.session.now)
+
+    def _concealed(self) -> bool:
+        """Whether it is to take in a topic that clients do not see. Its end would be written there."""
+        concealed = self.session.snapshot.view.concealed
+        return any(concealed(asked["name"]) for asked in self.message["topics"])
 
     def _written_elsewhere(self) -> bool:
         """Whether a partition has its writer in another cluster than the transaction its coordinator, or none."""
@@ -175,6 +200,7 @@ class Transactional:
         """A transaction takes a group's offsets in."""
         refusal = self._not_ours(self.routes.transactions())
         if refusal is None:
+            self.session.shared.written.begins(self.shown)
             self._pass()
         return refusal
 
@@ -191,16 +217,27 @@ class Transactional:
             return Refusal.STARTING
         if self.issued.cluster is None:
             return Refusal.FOREIGN_PRODUCER
+        epoch, commits = self.message["producer_epoch"], self.message["committed"]
+        self.ends = Ended(self.issued.cluster, self.name, self.shown, commits, self._doubted)
         if self.ends_here:
             self.message["producer_id"] = self.issued.own
+            if commits:
+                self.session.shared.written.commit_goes_on(self.shown, epoch)
             self._ask(self._ended, self.open.topics(self.name))
         else:
-            self.session.compose(self.request, self.message, ends=(self.issued.cluster, self.name))
+            evidence = Evidence(self._doubted, self.session.shared.written.of(self.shown, epoch))
+            self.session.compose(self.request, {**self.message, "evidence": evidence}, ends=self.ends)
         return None
 
     @property
     def ends_here(self) -> bool:
-        return not self.unable and self.ours and not self.routes.closed
+        """A commit in a cluster that a topic has left by force is judged first."""
+        commit_in_doubt = self._doubted and self.message["committed"]
+        return not self.unable and self.ours and not self.routes.closed and not commit_in_doubt
+
+    @property
+    def _doubted(self) -> bool:
+        return self.issued.cluster in self.session.snapshot.fences.doubted
 
     def _ended(self, answer: Message) -> None:
         """librdkafka aborts what was kept from beginning, too, and INVALID_TXN_STATE would end its producer.
@@ -212,6 +249,7 @@ class Transactional:
         kept_out = not self.message["committed"] and self.open.kept_out(self.name)
         if kept_out and answer["error_code"] == ErrorCode.INVALID_TXN_STATE:
             answer["error_code"] = ErrorCode.NONE
+        told(self.session, self.ends, answer)
         if not stays_open(answer):
             self.open.ended(self.name)
 
@@ -242,8 +280,11 @@ class Transactional:
     def _pass(self, group: bytes | None = None) -> None:
         if self.gate is not None:
             self.gate.request = self.message
-            made = rights.amended(self.request, self.gate, self.session.broker)
+            made = rights.amended(self.session, self.request, self.gate, self.session.broker)
             exchange.begin(self.session, self.request, made, group=group)
+            return
+        if self.request.prepared is not None:
+            exchange.begin(self.session, self.request, self._exchange(), group=group)
             return
         frame = self.request.rewritten(self.message)
         self.session.pass_on(Passed(self.request, group=group), self.session.broker, frame)
@@ -255,9 +296,21 @@ class Transactional:
         """
         exchange.begin(self.session, self.request, self._exchange(answered), topics)
 
-    def _exchange(self, answered: Callable[[Message], None]) -> Exchange:
-        broker = self.session.broker
-        frames = yield Send({broker: self.request.rewritten(self.message)})
-        answer = self.request.decode_answer(frames[broker])
+    def _exchange(self, answered: Callable[[Message], None] | None = None) -> Exchange:
+        """:param answered: makes the broker's answer the client's; None: it is."""
+        request = self.request
+        frame = yield from beside.ask(self.session, request, self.message, self.session.broker)
+        if frame is None:
+            self.session.count_refused((Refusal.LEASE,))
+            amend = None if self.gate is None else self.gate.amend
+            refused = yield Beside(partial(refusal_frame, request, self.message, Refusal.LEASE, amend))
+            return Answer(refused, promises=False)
+        if answered is None:
+            return Answer(frame)
+        if not beside.is_long(request, frame):
+            answer = request.decode_answer(frame)
+            answered(answer)
+            return Answer(request.answer(answer))
+        answer = yield Beside(partial(request.decode_answer, frame))
         answered(answer)
-        return Answer(self.request.answer(answer))
+        return Answer((yield Beside(partial(request.answer, answer))))

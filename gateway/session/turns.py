@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from gateway.session import streaming
 from gateway.session.commands import BrokerLane
-from gateway.session.fetch.handle import reads_here
+from gateway.session.fetch.handle import names_many, reads_here
 from gateway.session.pending import InFlight, Ready
 from gateway.session.reading import Turn
 from gateway.session.request import Request
@@ -70,7 +70,7 @@ def _lane(session: ConnectionState, request: Request, route: Route) -> BrokerLan
     if route is Route.GROUP:
         return session.routes(request.client_id).group(request.group()).coordinator
     if request.api_key == ApiKey.FETCH:
-        here = reads_here(session, request)
+        here = not names_many(request) and reads_here(session, request)
     elif request.api_key == ApiKey.END_TXN:
         here = ends_here(session, request)
     else:

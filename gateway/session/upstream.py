@@ -103,6 +103,14 @@ class Upstream:
     def unused(self) -> bool:
         return self.writing is BETWEEN and not self.queue and not self.unacknowledged.ever
 
+    def abandoned(self) -> bool:
+        """Whether all that is under way is questions that nobody waits for."""
+        return (
+            self.writing is BETWEEN
+            and not self.unacknowledged.ever
+            and all(isinstance(pending, Discarded) and pending.topics == () for pending in self.queue)
+        )
+
     def unsure(self) -> bool:
         """Whether something without an answer may still be on its way."""
         return bool(self.unacknowledged) or any(

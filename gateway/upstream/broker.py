@@ -8,6 +8,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from gateway.composed.ask import Message
 from gateway.heavy import beside, heavy
@@ -17,8 +18,9 @@ from gateway.upstream.dial import BrokerSocket, Dialling, converse
 from gateway.upstream.flow import Flow
 from ha_core.tls.clients import tls_fault
 from ha_core.wire import codec
-from ha_core.wire.apis import Pace
+from ha_core.wire.apis import APIS, Pace
 from ha_core.wire.client import Answer, Client, learn_versions
+from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import WireError
 from ha_core.wire.limits import Limits
 
@@ -27,11 +29,29 @@ Dial = Callable[[], Awaitable[BrokerSocket]]
 _IN_FLIGHT = 64
 _HELLO_S = 3.0
 _READ_BYTES = 1 << 20
+APART_S = 60.0
+"""For how long the questions of an API go by a connection of their own, when the broker has hung up on one."""
 
 
 class BrokerLostError(Exception):
     """A broker could not be asked, or its answer could not be read. If its connection is closed the next request dials
     again."""
+
+
+class _BystanderError(BrokerLostError):
+    """The connection ended on another question; the broker never began with this one."""
+
+
+class HangUp(NamedTuple):
+    """A broker closed the connection instead of answering.
+
+    Brokers work on one request of a connection at a time, in order: the question that waited longest is the one that
+    was not answered. They close on requests that they cannot parse, and when they stop.
+    """
+
+    api_key: int
+    bystanders: int
+    """Questions that waited behind it."""
 
 
 @contextlib.contextmanager
@@ -49,30 +69,43 @@ def _untimed(limit: asyncio.Timeout | None) -> Iterator[None]:
         limit.reschedule(loop.time() + left_s)
 
 
+OnHangUp = Callable[[HangUp], None]
+
+
+class _Question(NamedTuple):
+    api_key: int
+    answered: asyncio.Future[Answer]
+
+    def fail(self, error: BrokerLostError) -> None:
+        if not self.answered.done():
+            self.answered.set_exception(error)
+            self.answered.exception()  # nobody may wait for it any more; asyncio would complain
+
+
 class _Pipe:
     """One opened connection: what is asked goes out at once, and a task hands each answer to whoever waits for it."""
 
-    def __init__(self, flow: Flow, client: Client) -> None:
+    def __init__(self, flow: Flow, client: Client, on_hang_up: OnHangUp) -> None:
         self.client = client
         self.open = True
         self.retired = False
         """Nothing more is asked; it ends with its last answer."""
         self.unanswered_since = 0.0
-        self._flow = flow
-        self._waiting: deque[asyncio.Future[Answer]] = deque()
+        self._flow, self._on_hang_up = flow, on_hang_up
+        self._waiting: deque[_Question] = deque()
         self.reading = asyncio.create_task(self._read())
 
     @property
     def busy(self) -> bool:
         return bool(self._waiting)
 
-    async def ask(self, data: bytes) -> Answer:
+    async def ask(self, data: bytes, api_key: int = ApiKey.API_VERSIONS) -> Answer:
         """:param data: what the client has made of a request just now."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             self.unanswered_since = loop.time()
         future: asyncio.Future[Answer] = loop.create_future()
-        self._waiting.append(future)
+        self._waiting.append(_Question(api_key, future))
         self._flow.write(data)
         await self._flow.drain()
         return await future
@@ -83,36 +116,45 @@ class _Pipe:
         self.reading.cancel()
         self._flow.close()
         waiting, self._waiting = self._waiting, deque()
-        for future in waiting:
-            if not future.done():
-                future.set_exception(BrokerLostError(why))
-                future.exception()  # nobody may wait for it any more; asyncio would complain
+        for question in waiting:
+            question.fail(BrokerLostError(why))
+
+    def _hung_up(self, why: str) -> None:
+        """Fails the question that the broker did not answer; those behind it may be asked again."""
+        waiting, self._waiting = self._waiting, deque()
+        self.end(why)
+        for place, question in enumerate(waiting):
+            question.fail(_BystanderError(why) if place else BrokerLostError(why))
+        if waiting:
+            self._on_hang_up(HangUp(waiting[0].api_key, len(waiting) - 1))
 
     async def _read(self) -> None:
-        why = "the broker closed the connection"
         try:
             while self._waiting or not self.retired:
                 event = self.client.next_event()
                 if isinstance(event, Answer):
-                    future = self._waiting.popleft()
+                    future = self._waiting.popleft().answered
                     self.unanswered_since = asyncio.get_running_loop().time()
                     if not future.done():
                         future.set_result(event)
                 elif data := await self._flow.read(min(self.client.wanted, _READ_BYTES)):
                     self.client.receive_data(data)
                 else:
-                    break
-        except (OSError, WireError) as error:
-            why = (isinstance(error, OSError) and tls_fault(error)) or str(error)
+                    self._hung_up("the broker closed the connection")
+                    return
+        except OSError as error:
+            self._hung_up(tls_fault(error) or str(error))
+        except WireError as error:
+            self.end(str(error))
         finally:
-            self.end(why)
+            self.end("the connection was closed")
 
 
 class BrokerConnection:
     """Requests to one broker, answered in order. Used on one event loop only."""
 
-    def __init__(self, dial: Dial, client_id: str, decoder: Decoder) -> None:
-        self._dial, self._client_id, self._decoder = dial, client_id, decoder
+    def __init__(self, dial: Dial, client_id: str, decoder: Decoder, on_hang_up: OnHangUp = lambda _: None) -> None:
+        self._dial, self._client_id, self._decoder, self._on_hang_up = dial, client_id, decoder, on_hang_up
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
         self._opening = asyncio.Lock()
         self._pipe: _Pipe | None = None
@@ -135,7 +177,8 @@ class BrokerConnection:
             if self.connected:
                 return
             dialled = await self._dial()
-            pipe = self._pipe = _Pipe(Flow(dialled.sock), Client(self._client_id, self._decoder.limits))
+            client = Client(self._client_id, self._decoder.limits)
+            pipe = self._pipe = _Pipe(Flow(dialled.sock), client, self._on_hang_up)
             if dialled.renew_after_s < math.inf:
                 asyncio.get_running_loop().call_later(dialled.renew_after_s, self._retire, pipe)
             try:
@@ -151,7 +194,8 @@ class BrokerConnection:
             self.api_versions = pipe.client.versions
 
     async def request(self, api_key: int, message: Message, limit: asyncio.Timeout | None = None) -> Message:
-        """Asks in the highest common version and waits for the answer; the caller bounds the time.
+        """Asks in the highest common version and waits for the answer; the caller bounds the time. A question that only
+        reads is asked once more where the broker closed the connection on an earlier question of another client.
 
         :param limit: of the caller; it is the broker's time, and what the answer takes to be read does not count.
 
@@ -160,7 +204,13 @@ class BrokerConnection:
         """
         async with self._slots:
             await self.connect()
-            answer = await self._exchange(api_key, message)
+            try:
+                answer = await self._exchange(api_key, message)
+            except _BystanderError:
+                if APIS[api_key].changes:
+                    raise
+                await self.connect()
+                answer = await self._exchange(api_key, message)
         with _untimed(limit):
             try:
                 # Nothing is received in place here, so that is no copy.
@@ -200,38 +250,72 @@ class BrokerConnection:
             if heavy(message):
                 body = await beside(codec.encode, api_key, version, "request", message)
             if self._pipe is pipe and pipe.open:
-                return await pipe.ask(pipe.client.request(api_key, body, version))
-        raise BrokerLostError("the connection was closed")
+                return await pipe.ask(pipe.client.request(api_key, body, version), api_key)
+        raise _BystanderError("the connection was closed")
+
+
+class Lane(NamedTuple):
+    """What goes to a broker by one connection: the questions of a pace, or, apart from them, those of one API."""
+
+    pace: Pace
+    apart: ApiKey | None = None
+
+
+QUICK = Lane(Pace.QUICK)
+"""The one that surveys use, and that says whether a broker is connected."""
 
 
 class Lanes:
-    def __init__(self, dialling: Dialling, client_id: str, limits: Limits) -> None:
-        self._dialling, self._client_id = dialling, client_id
-        self._decoder = Decoder(limits)
-        self._connections: dict[tuple[Address, Pace], BrokerConnection] = {}
+    """The connections to all brokers of a cluster: to each broker one by pace, and for a while one more for each API on
+    which it hung up, so that further such questions end nothing else."""
 
-    def connection(self, address: Address, pace: Pace) -> BrokerConnection:
-        if (address, pace) not in self._connections:
+    def __init__(
+        self,
+        dialling: Dialling,
+        client_id: str,
+        limits: Limits,
+        on_hang_up: Callable[[Address, HangUp], None] = lambda *_: None,
+    ) -> None:
+        self._dialling, self._client_id, self._on_hang_up = dialling, client_id, on_hang_up
+        self._decoder = Decoder(limits)
+        self._connections: dict[tuple[Address, Lane], BrokerConnection] = {}
+        self._apart_until: dict[tuple[Address, ApiKey], float] = {}
+
+    def connection(self, address: Address, lane: Lane) -> BrokerConnection:
+        if (address, lane) not in self._connections:
             dial = partial(self._dialling.dial, address)
-            self._connections[address, pace] = BrokerConnection(dial, self._client_id, self._decoder)
-        return self._connections[address, pace]
+            told = partial(self._hung_up, address)
+            self._connections[address, lane] = BrokerConnection(dial, self._client_id, self._decoder, told)
+        return self._connections[address, lane]
+
+    def connection_for(self, address: Address, api_key: int) -> BrokerConnection:
+        """The connection by which questions of an API go."""
+        key = ApiKey(api_key)
+        apart = self._apart_until.get((address, key), -math.inf) > asyncio.get_running_loop().time()
+        return self.connection(address, Lane(APIS[key].pace, key if apart else None))
+
+    def _hung_up(self, address: Address, hang_up: HangUp) -> None:
+        until = asyncio.get_running_loop().time() + APART_S
+        self._apart_until[address, ApiKey(hang_up.api_key)] = until
+        self._on_hang_up(address, hang_up)
 
     def connected(self, address: Address) -> bool:
         """Whether the broker can be asked for metadata without being dialled."""
-        connection = self._connections.get((address, Pace.QUICK))
+        connection = self._connections.get((address, QUICK))
         return connection is not None and connection.connected
 
     def keep(self, addresses: Collection[Address], why: str) -> None:
         """Lets go of all other brokers."""
         for key in [key for key in self._connections if key[0] not in addresses]:
             self._connections.pop(key).close(why)
+        self._apart_until = {key: until for key, until in self._apart_until.items() if key[0] in addresses}
 
     def common_versions(self, addresses: Collection[Address]) -> dict[int, ApiRange]:
         """What all of these brokers offer that have said so; empty where none has."""
         offers = [
             connection.api_versions
-            for (address, pace), connection in self._connections.items()
-            if pace is Pace.QUICK and address in addresses and connection.api_versions
+            for (address, lane), connection in self._connections.items()
+            if lane == QUICK and address in addresses and connection.api_versions
         ]
         common: dict[int, ApiRange] = {}
         for key in set.intersection(*map(set, offers)) if offers else ():

@@ -9,20 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from gateway import clock
 from gateway.composed.ask import AnyBroker, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
+from gateway.driver.damped import Damped
 from gateway.heavy import beside, heavy
 from gateway.topology import Address, ClusterTopology
-from gateway.upstream.broker import BrokerConnection, BrokerLostError, Lanes
+from gateway.upstream.broker import QUICK, BrokerConnection, BrokerLostError, HangUp, Lanes
 from gateway.upstream.dial import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, BrokerSocket, DialError, Dialling
 from gateway.upstream.survey import ALL_TOPICS, LEADER_MOVED, MOVED, learn, says
 from ha_core.model.cluster import parse_bootstrap
-from ha_core.wire.apis import APIS, Pace
 from ha_core.wire.client import UnsupportedApiError
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
@@ -38,6 +38,10 @@ _CONNECT_MS = 3000
 """How long a survey waits for brokers that are dialled. They are dialled on, and it is surveyed again."""
 _STAGGER_S = 0.5
 _FRESH_S = 30.0
+SEEK_PAUSE_S = 0.1
+"""Between two questions for the leaders of single topics: an election takes longer than one answer."""
+MAX_SOUGHT = 1000
+"""Topics in one such question."""
 _NEVER = float("-inf")
 _MAX_COORDINATORS = 10_000
 
@@ -63,7 +67,10 @@ class UpstreamCluster:
         self._on_topology = on_topology
         self._masked: str | None = None
         self.dialling = Dialling(profile, client_id)
-        self._lanes = Lanes(self.dialling, client_id, limits)
+        self._lanes = Lanes(self.dialling, client_id, limits, self._hung_up)
+        self.hang_ups: Counter[int] = Counter()
+        """Questions on which a broker closed the connection, by API key."""
+        self._damped = Damped(most=1)
         self._controller: int | None = None
         """As the last survey was told. No part of the topology: KRaft brokers name any broker, each time another."""
         self._learnt: tuple[object, object] = (None, None)
@@ -72,6 +79,9 @@ class UpstreamCluster:
         self._coordinators: OrderedDict[Coordinator, int] = OrderedDict()
         self._turn = 0
         self._surveying: asyncio.Task[None] | None = None
+        self._sought: set[str] = set()
+        """Topics whose leaders are to be asked for."""
+        self._seeking: asyncio.Task[None] | None = None
         self._surveyed_at = _NEVER
         self._wake = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -82,7 +92,9 @@ class UpstreamCluster:
             self._watching = asyncio.create_task(self._watch(), name=f"upstream {self.name}")
 
     async def close(self) -> None:
-        tasks = [task for task in (self._watching, self._surveying, *self._connecting) if task is not None]
+        tasks = [
+            task for task in (self._watching, self._surveying, self._seeking, *self._connecting) if task is not None
+        ]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -116,6 +128,25 @@ class UpstreamCluster:
     def refresh_soon(self) -> None:
         """Surveys the cluster shortly; many calls make one survey."""
         self._wake.set()
+
+    def find_leaders_soon(self, topics: Iterable[str]) -> None:
+        """Asks shortly who leads these topics; what is sought while one question is under way is asked in the next."""
+        self._sought.update(topics)
+        if self._seeking is None:
+            self._seeking = asyncio.create_task(self._seek(), name=f"leaders in {self.name}")
+
+    async def find_leaders(self, topics: Collection[str]) -> None:
+        """Asks who leads these topics. Returns when `topology` shows what the cluster has told, or when it tells
+        nothing."""
+        sought = list(topics)
+        for at in range(0, len(sought), MAX_SOUGHT):
+            names = sought[at : at + MAX_SOUGHT]
+            question = {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False}
+            try:
+                await self.ask(AnyBroker(), ApiKey.METADATA, question, _ANSWER_MS)
+            except ClusterUnavailableError as error:
+                _log.info("cluster %s does not tell who leads %s: %s", self.name, ", ".join(names[:3]), error.why)
+                return
 
     async def refresh(self) -> None:
         """Surveys the cluster and returns when `topology` shows it, reachable or not. Coalesced and rate-limited."""
@@ -168,6 +199,15 @@ class UpstreamCluster:
             self.refresh_soon()
             raise self._away(str(error)) from error
 
+    def _hung_up(self, address: Address, hang_up: HangUp) -> None:
+        self.hang_ups[hang_up.api_key] += 1
+        api = ApiKey(hang_up.api_key).name
+        if self._damped.lets(api, clock.now()):
+            text = (
+                "cluster %s: broker %s:%d closed the connection instead of answering %s; %d questions waited behind it"
+            )
+            _log.warning(text, self.name, *address, api, hang_up.bystanders)
+
     def _demand_reachable(self) -> None:
         if not self.topology.reachable:
             raise self._away(self.topology.why)
@@ -190,7 +230,7 @@ class UpstreamCluster:
     ) -> Message:
         """:param asked: told which connection the question went by."""
         address = await self._address(target, asked)
-        connection = self._lanes.connection(address, APIS[api_key].pace)
+        connection = self._lanes.connection_for(address, api_key)
         asked.append(connection)
         try:
             return await connection.request(api_key, message, limit)
@@ -255,6 +295,15 @@ class UpstreamCluster:
                 async with asyncio.timeout(_FRESH_S if reachable or self._masked is not None else pause_s):
                     await self._wake.wait()
 
+    async def _seek(self) -> None:
+        try:
+            while self._sought:
+                names, self._sought = self._sought, set()
+                await self.find_leaders(names)
+                await asyncio.sleep(SEEK_PAUSE_S)
+        finally:
+            self._seeking = None
+
     async def _survey(self) -> None:
         loop = asyncio.get_running_loop()
         wait_s = self._surveyed_at + MIN_PAUSE_S - loop.time()
@@ -311,7 +360,7 @@ class UpstreamCluster:
         raise self._away(why)
 
     async def _metadata(self, address: Address) -> Message:
-        connection = self._lanes.connection(address, Pace.QUICK)
+        connection = self._lanes.connection(address, QUICK)
         # The survey has pauses of its own, and what it finds is what ends everyone else's.
         self.dialling.forgive(address)
         await connection.connect()
@@ -344,7 +393,7 @@ class UpstreamCluster:
         self.dialling.keep(addresses)
         self.dialling.forgive()
         away = [address for address in addresses if not self._lanes.connected(address)]
-        tasks = {asyncio.create_task(self._connect(self._lanes.connection(a, Pace.QUICK))) for a in away}
+        tasks = {asyncio.create_task(self._connect(self._lanes.connection(a, QUICK))) for a in away}
         if tasks:
             self._connecting |= tasks
             for task in tasks:

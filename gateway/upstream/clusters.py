@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from gateway import clock
@@ -104,6 +104,16 @@ class Clusters:
     def refresh_soon(self) -> None:
         for cluster in self.clusters.values():
             cluster.refresh_soon()
+
+    def find_leaders_soon(self, cluster: str, topics: Iterable[str]) -> None:
+        """As `UpstreamCluster.find_leaders_soon`; a cluster that the view does not name has none."""
+        if cluster in self.clusters:
+            self.clusters[cluster].find_leaders_soon(topics)
+
+    async def find_leaders(self, topics: Mapping[str, Collection[str]]) -> None:
+        """As `UpstreamCluster.find_leaders`, in several clusters at once."""
+        known = ((self.clusters[cluster], names) for cluster, names in topics.items() if cluster in self.clusters)
+        await asyncio.gather(*(cluster.find_leaders(names) for cluster, names in known))
 
     async def close(self) -> None:
         for name in list(self._registered):

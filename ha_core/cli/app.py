@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import pkgutil
 import signal
 import sys
 from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ha_core.cli import commands
-from ha_core.cli.command import COMMANDS
+from ha_core.cli.command import COMMANDS, Command
 from ha_core.cli.exits import FAILURE, IN_SHORT
 from ha_core.cli.output import Output
 
@@ -20,15 +21,17 @@ PLUGINS = "switchyard.commands"
 GROUPS = {
     "bindings": "List, set and delete bindings.",
     "clusters": "Register, list and remove clusters.",
+    "gateways": "Which gateways should be alive.",
     "facts": "What is known of each cluster, for the day on which it does not answer.",
     "origins": "Clusters that were dead at a cut: they may be back, or are gone for good.",
-    "usage": "List and declare what users use.",
+    "usage": "List, declare and withdraw what users use.",
     "platform": "The database of users and rights: its tables, its service, and all that it holds.",
     "users": "Who may log in; and entries of the users files of gateways.",
     "rights": "Who may do what.",
     "quotas": "How much each may use.",
     "client-quotas": "What gateways enforce of that.",
     "mirror": "Copies of topics in another cluster.",
+    "topics": "",
 }
 
 
@@ -44,8 +47,9 @@ def build() -> typer.Typer:
     app.callback()(_options)
     for module in pkgutil.iter_modules(commands.__path__):
         import_module(f"{commands.__name__}.{module.name}")
-    groups = {name: typer.Typer(help=help_, no_args_is_help=True) for name, help_ in GROUPS.items()}
-    for one in sorted(COMMANDS, key=lambda command: command.words):
+    alone = {one.words: one for one in COMMANDS if one.words in GROUPS}
+    groups = {name: _group(help_, alone.get(name)) for name, help_ in GROUPS.items()}
+    for one in sorted((one for one in COMMANDS if one.words not in alone), key=lambda command: command.words):
         group, _, name = one.words.rpartition(" ")
         (groups[group] if group else app).command(name, help=one.help)(one.run)
     for name, group_app in groups.items():
@@ -53,6 +57,26 @@ def build() -> typer.Typer:
     for entry in entry_points(group=PLUGINS):
         _mount(app, entry)
     return app
+
+
+def _group(help_: str, alone: Command | None) -> typer.Typer:
+    """:param alone: the command that is meant where none of the group's is named."""
+    if alone is None:
+        return typer.Typer(help=help_, no_args_is_help=True)
+    group, run = typer.Typer(help=alone.help), alone.run
+
+    def called(context: typer.Context, **arguments: Any) -> None:
+        if context.invoked_subcommand is None:
+            run(**arguments)
+
+    signature = inspect.signature(run)
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    called.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[context, *signature.parameters.values()]
+    )
+    called.__annotations__ = {**run.__annotations__, "context": typer.Context}
+    group.callback(invoke_without_command=True)(called)
+    return group
 
 
 def _version(asked: bool) -> None:

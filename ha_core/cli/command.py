@@ -20,6 +20,7 @@ from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, failure, refusal_code
 from ha_core.cli.output import Output
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.model import MoveRequest
+from ha_core.model.shown import ShownFormatter
 from ha_core.operations import engine
 from ha_core.operations.environment import DEFAULT_ROOT, Environment, EnvironmentSettings, connect
 from ha_core.operations.errors import RefusedError
@@ -192,7 +193,9 @@ def _runner(function: Callable[..., Answer]) -> Callable[..., None]:
         options = {name: arguments.pop(name) for name in _OPTIONS}
         output, debug = Output(options["as_json"]), options["debug"]
         # Libraries speak only with --debug: the command's own words are its progress and its result.
-        logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL)
+        handler = logging.StreamHandler()
+        handler.setFormatter(ShownFormatter(logging.BASIC_FORMAT))
+        logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL, handlers=[handler])
         try:
             with Session(options, output) as session:
                 answer = function(session, **arguments)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ha_core.model import Document
+from ha_core.model.shown import shown, shown_json, shown_lines
 from ha_core.present.page import Mark, Marked, Page, Table
 
 WIDTH_OF_NO_TERMINAL = 400
@@ -39,13 +40,13 @@ class Output:
     def result(self, data: Any) -> None:
         """The machine form of the result; nothing for people."""
         if self.as_json:
-            sys.stdout.write(json.dumps(data, ensure_ascii=False, default=_plain) + "\n")
+            sys.stdout.write(shown_json(json.dumps(data, ensure_ascii=False, default=_plain)) + "\n")
             sys.stdout.flush()
 
     def show(self, renderable: Any) -> None:
         """The human form of the result; nothing for machines."""
         if not self.as_json:
-            self._out.print(renderable if not isinstance(renderable, str) else Text(renderable))
+            self._out.print(renderable if not isinstance(renderable, str) else Text(shown(renderable)))
 
     def page(self, page: Page) -> None:
         """The same of a whole page; errors of it go to standard error, for machines too."""
@@ -60,16 +61,16 @@ class Output:
                     self.show(f"… and {len(block.rows) - block.most} more: --json has them all")
 
     def progress(self, text: str) -> None:
-        self._err.print(Text(text))
+        self._err.print(Text(shown_lines(text)))
 
     def error(self, text: str) -> None:
-        self._err.print(Text("error: ", style="bold red") + Text(text))
+        self._err.print(Text("error: ", style="bold red") + Text(shown_lines(text)))
 
     def confirm(self, question: str) -> bool:
         """Ask a person; False where nobody can answer."""
         if not sys.stdin.isatty():
             return False
-        self._err.print(Text(f"{question} [y/N] "), end="")
+        self._err.print(Text(f"{shown_lines(question)} [y/N] "), end="")
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
@@ -80,7 +81,7 @@ def _plain(thing: Any) -> Any:
 
 
 def _table(table: Table) -> rich.table.Table:
-    title = table.title or None
+    title = Text(shown(table.title)) if table.title else None
     made = rich.table.Table(
         *table.columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False
     )
@@ -90,4 +91,4 @@ def _table(table: Table) -> rich.table.Table:
 
 
 def _text(cell: object) -> Text:
-    return Text(str(cell), style=_STYLES[cell.mark] if isinstance(cell, Marked) else "")
+    return Text(shown(str(cell)), style=_STYLES[cell.mark] if isinstance(cell, Marked) else "")

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import BadParameter
 
 from ha_core.cli.command import Answer, Session, operator, option
+from ha_core.operations.enforcement import enforced
+from ha_core.operations.errors import RefusedError
 from ha_core.present.registry import change_line
 from ha_core.registry import DATABASE_VARIABLE
+from ha_core.store.errors import StoreError
 
 if TYPE_CHECKING:
     from ha_core.registry.registry import Registry
@@ -23,8 +26,8 @@ MAX_PASSWORD_FILE = 4096
 Database = Annotated[
     str | None,
     option(
-        "sqlite:////PATH or postgresql://USER@HOST/NAME. Default: a file of your own. A password belongs in the "
-        "variable, or in PostgreSQL's own PGPASSFILE.",
+        "sqlite:////PATH or postgresql://USER@HOST/NAME: the one that `switchyard platform serve` has. A password "
+        "belongs in the variable, or in PostgreSQL's own PGPASSFILE.",
         envvar=DATABASE_VARIABLE,
     ),
 ]
@@ -32,22 +35,54 @@ Version = Annotated[int | None, option("The version that the change is based on.
 PasswordFile = Annotated[Path | None, option("File with the password in its only line; - for standard input.")]
 
 
-def opened(session: Session, database: str | None) -> Registry:
-    """:raises RegistryError: the database is away, or has other tables."""
-    from ha_core.registry.database import default_url
+def named(database: str | None) -> str:
+    """The URL that was given. There is no default: rights that no gateway enforces would be granted in it.
+
+    :raises InvalidError: none was given.
+    """
+    from ha_core.registry.errors import InvalidError
+
+    if not database:
+        raise InvalidError(f"nobody says where the platform's database is: give --database, or set {DATABASE_VARIABLE}")
+    return database
+
+
+def opened(session: Session, database: str | None, creates: bool = False) -> Registry:
+    """:param creates: an SQLite file that does not exist is made; only what writes makes one.
+    :raises RegistryError: the database is away, has other tables, or nobody says where it is.
+    """
     from ha_core.registry.registry import Registry
 
-    registry = Registry.open(database or default_url())
+    registry = Registry.open(named(database), creates)
     session.enter_context(closing(registry.database))
     return registry
 
 
-def changed(change: Callable[[str], Stored | Sequence[Stored]], dry_run: bool) -> Answer:
+def changed(
+    session: Session, registry: Registry, change: Callable[[str], Stored | Sequence[Stored]], dry_run: bool
+) -> Answer:
     """:param change: takes who asks for it."""
     made = change(operator())
-    documents = [one.to_json() for one in (made if isinstance(made, Sequence) else [made])]
-    document: dict[str, Any] = {"result": "dry run" if dry_run else "succeeded", "changes": documents}
-    return Answer(document, [change_line(one, dry_run) for one in documents])
+    stored = made if isinstance(made, Sequence) else [made]
+    documents = [one.to_json() for one in stored]
+    enforcement = [] if dry_run else _enforcement(session, registry, stored)
+    document: dict[str, Any] = {
+        "result": "dry run" if dry_run else "succeeded",
+        "changes": documents,
+        "enforcement": enforcement,
+    }
+    return Answer(document, [*(change_line(one, dry_run) for one in documents), *enforcement])
+
+
+def _enforcement(session: Session, registry: Registry, made: Sequence[Stored]) -> list[str]:
+    """Whether gateways enforce what was written. It is written whatever is found here."""
+    newest = {one.kind: max(other.changed_us for other in made if other.kind == one.kind) for one in made}
+    if session.connects is None:
+        return ["Whether a gateway enforces it is not known: name their ZooKeeper (--zookeeper)."]
+    try:
+        return [*enforced(session.environment, newest, registry.read.has_change_at)]
+    except (StoreError, RefusedError) as error:
+        return [f"Whether a gateway enforces it is not known: {error}"]
 
 
 def password_of(file: Path | None) -> str:

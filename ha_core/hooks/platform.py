@@ -27,20 +27,21 @@ class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
         super().__init__()
         self.platform_conn_id = platform_conn_id
 
-    def get_conn(self) -> Registry:
+    def get_conn(self, creates: bool = True) -> Registry:
         """Open the database. Close it, or use it in `with`.
 
+        :param creates: an SQLite file that does not exist is made.
         :raises RegistryError: it is away, or has other tables, or nobody says where it is.
         """
         from ha_core.registry.registry import Registry
 
-        return Registry.open(self._url())
+        return Registry.open(self._url(), creates)
 
     def test_connection(self) -> tuple[bool, str]:
         from ha_core.registry.errors import RegistryError
 
         try:
-            with self.get_conn() as registry:
+            with self.get_conn(creates=False) as registry:
                 changed = [kind for kind, newest_us in registry.read.newest_us().items() if newest_us]
         except (RegistryError, ValueError) as error:
             return False, str(error)

@@ -51,6 +51,11 @@ class Behind:
                 found = one.asked_at
         return found
 
+    @property
+    def first_asked_at(self) -> float | None:
+        """When the source was asked for the lowest end that the copy had not come to; None: it has come to all."""
+        return self._ahead[0].asked_at if self._ahead else None
+
     def fetched(self, offsets: int, size: int) -> None:
         """So many offsets of the source had so many bytes."""
         self._offsets += offsets

@@ -3,9 +3,10 @@
 from ha_core.model.binding import UserBindings
 from ha_core.model.cluster import Cluster, Mask
 from ha_core.model.copied import CopiedMirror, CopiedPartition, MirrorCopies
+from ha_core.model.deletion_request import DeletionRequest
 from ha_core.model.document import Document, UnreadableDocumentError
 from ha_core.model.extent import Extent
-from ha_core.model.gateway import GatewayRecord, VirtualNode
+from ha_core.model.gateway import ExpectedGateway, GatewayRecord, VirtualNode
 from ha_core.model.group import Group, Member
 from ha_core.model.identity import ANONYMOUS, Identity, identify
 from ha_core.model.known import KnownGroup, KnownTopic

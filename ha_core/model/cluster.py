@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ha_core.model.document import Document, Part
+from ha_core.model.numeral import whole_number
 
 NO_PROFILE = "none"
 """The security profile of a cluster that wants no login."""
@@ -47,7 +48,7 @@ def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
     addresses: list[tuple[str, int]] = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
         host, _, port = entry.rpartition(":")
-        if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        if not (host and whole_number(port, 65_535)):
             raise ValueError(f"bootstrap {entry!r} is not host:port. Write host:port[,host:port…].")
         addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
     if not addresses:

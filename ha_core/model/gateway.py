@@ -52,6 +52,24 @@ class GatewayRecord(Document):
         return self.worker_of or self.id
 
 
+class ExpectedGateway(Document):
+    """`/expected_gateways/{gateway}`: a gateway that has registered and was not stopped since.
+
+    The gateway writes it after its ephemeral record and removes it when it is told to end, so one without a live
+    record has died or hangs. Workers of one gateway share the document.
+    """
+
+    FOLDER = "/expected_gateways"
+    KEY = "gateway"
+
+    gateway: str
+    host: str
+    port: int
+    """Bootstrap listener."""
+    since: str
+    """When it registered last. UTC, ISO 8601."""
+
+
 def by_gateway(records: Iterable[GatewayRecord]) -> dict[str, list[GatewayRecord]]:
     """Gateway → its workers, or itself; in order of their ids."""
     found: dict[str, list[GatewayRecord]] = {}

@@ -33,6 +33,10 @@ class KnownTopic(_Known):
     """Only what was set for the topic itself."""
     ends: dict[int, int] = {}
     """partition → log end; those whose leader did not answer are missing."""
+    fastest: float | None = None
+    """Records per second: most that a partition has got between two looks. None: it was not looked at twice."""
+    starts: dict[int, int] = {}
+    """partition → where its log starts; empty where an earlier version looked."""
     look_s: float = 0.0
     """How long before it was written the first of the offsets was read, at most; by a clock that nobody sets."""
 

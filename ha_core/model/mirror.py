@@ -9,6 +9,8 @@ from pydantic import Field
 from ha_core.model.document import Document
 
 LEAST_BYTES_S = 1024
+COPY_LOG = "switchyard-copies"
+"""Unless a mirror names another one. No topic of users."""
 
 
 class Run(NamedTuple):
@@ -45,7 +47,7 @@ class Mirror(Document):
     mean nothing to this one."""
     since: str
     by: str
-    log: str = "switchyard-copies"
+    log: str = COPY_LOG
     """Topic of the target with the notes of copiers (`ha_core.mirror.notes`)."""
     log_partitions: int = Field(default=16, ge=1, le=1000)
     """Of the copy log, which never gets more."""

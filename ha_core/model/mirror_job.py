@@ -5,9 +5,13 @@ None of it is part of the state that gateways follow, and all of it can be delet
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import model_validator
 
 from ha_core.model.document import FEW_BYTES, Document, Part
+
+_OFFSETS = frozenset({"source", "source_end"})
 
 
 class MirrorJob(Document):
@@ -64,26 +68,50 @@ class MirrorTask(OfSlot):
 
 
 class PartitionReport(Part):
-    """How a partition of a mirror stands. Offsets are the source's; -1: not known."""
+    """How a partition of a mirror stands. Offsets are the source's. None is unknown, which is never shown as 0."""
 
     mirror: str
     topic: str
     partition: int
     state: Literal["copying", "waiting", "stopped"]
-    source: int = -1
+    source: int | None = None
     """The next one to copy."""
-    source_end: int = -1
+    source_end: int | None = None
     """Of what is committed."""
-    lag_records: int = 0
+    source_start: int | None = None
+    """Where the source's log starts: what lies below was deleted there; None: at 0, or not known."""
+    lag_records: int | None = None
+    """Offsets that the source has acknowledged, also behind an open transaction, and the copy has not."""
     lag_bytes: int | None = None
     """An estimate (`ha_core.mirror.behind`); None: not known."""
     lag_ms: int | None = None
-    """By the times of records; None: not known."""
+    """By the times of records, and what the source has not been heard of since; None: not known."""
     rpo_s: int | None = None
     """An estimate, rounded up: if the source were lost now, what was acknowledged there in so many seconds would be
     (`ha_core.mirror.behind`); None: not known."""
     bytes_s: int = 0
     reason: str = ""
+    unheard_s: int | None = None
+    """So long before this was written the source said its end last; None: it says it all the time, or never did."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unknown(cls, data: Any) -> Any:
+        """Tasks of earlier versions write -1 where an offset is not known, and 0 for the lag beside it."""
+        if not isinstance(data, dict):
+            return data
+        known = {name: value for name, value in data.items() if name not in _OFFSETS or value != -1}
+        if data.get("source_end") == -1:
+            known.pop("lag_records", None)
+        return known
+
+    def has(self, end: int) -> bool:
+        """Whether all that the source has below `end` is known to be in the copy."""
+        return self.source is not None and self.source >= end
+
+    def within(self, records: int) -> bool:
+        """Whether it is known to lack no more."""
+        return self.lag_records is not None and self.lag_records <= records
 
 
 class PairWork(Part):

@@ -39,6 +39,7 @@ SingleKind = Literal[
     "unlink",
     "reconcile",
     "throttle",
+    "delete",
 ]
 """Operations of one revision."""
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]
@@ -67,6 +68,9 @@ class MoveRequest(Part):
     `include_followers`: as written before 2026-11."""
     unread: UnreadPolicy | None = None
     """Forced only: what readers below the cut do while the origin is away. Somebody has to say it."""
+    max_rate_records_s: int | None = Field(default=None, ge=1, le=10_000_000)
+    """Forced only: an operator's word for how many records a partition of the origin gets in a second at most. The cut
+    lies as much lower. None: as many as no leader can append."""
     force: bool = False
     """Forced only: give the origin up although it answers."""
     warn_lag_records: int = Field(default=100_000, ge=0)
@@ -171,6 +175,10 @@ class SingleEvidence(Evidence):
     """Topics that it deletes there → their ids when they were judged."""
     mirrors: tuple[Mirror, ...] = ()
     """Those that it ends, as they were."""
+    doomed: dict[str, dict[str, str]] = {}
+    """Of `delete`: topic → cluster that had it when it was judged → its id there, empty where brokers have no ids."""
+    unasked: tuple[str, ...] = ()
+    """Clusters that did not answer then, and may have them."""
 
 
 class MoveEvidence(Evidence):
@@ -199,8 +207,11 @@ class MoveEvidence(Evidence):
     """Further mirrors of these topics, as they stood at the hold: a forced cut ends them with its own."""
     stayed: dict[str, str] = {}
     """Topics that a forced move left in the origin, since their copies are damaged → why."""
-    verified: bool = False
-    """Nothing was appended to the origin behind a cut that ended mirrors; from then on it is copied to."""
+    ended_mirrors_verified: bool | None = Field(
+        default=None, validation_alias=AliasChoices("ended_mirrors_verified", "verified")
+    )
+    """Nothing was appended to the origin behind a cut that ended mirrors; from then on it is copied to. None: the cut
+    ended none, or it is not known yet. It was `verified` in earlier versions, and says nothing of other cuts."""
     left_to_origin: dict[str, int] = {}
     """Records that copies hold, and that are read in the origin only: the map had no room for them."""
     unset: tuple[str, ...] = ()

@@ -45,6 +45,15 @@ class Crossing(Part):
     """Those that cross over; empty: all that the map lists."""
 
 
+class Deletion(Part):
+    """A topic that is deleted, in one cluster after the other. Gateways answer as if it were gone everywhere."""
+
+    operation: str
+    """Newest that deletes it. Another one may go on where this one could not reach a cluster."""
+    since: str
+    """UTC, ISO 8601."""
+
+
 class Topic(Document):
     """`/topics/{name}`. A topic without this document was never moved and is passed through untouched."""
 
@@ -67,6 +76,8 @@ class Topic(Document):
     It stands before the fence, and makes way for it: behind a fence an open transaction could never end.
     """
     crossing: Crossing | None = None
+    deletion: Deletion | None = None
+    """The document has nothing else then. It goes when no cluster has the topic any more, and the name is free."""
 
     @property
     def mapped(self) -> bool:
@@ -183,6 +194,9 @@ class LastSequences(Document):
     """
     read_ms: dict[int, int] = {}
     """partition → when they were read, milliseconds since 1970."""
+    left_by_force: dict[str, dict[int, dict[int, tuple[int, int]]]] = {}
+    """Cluster that a forced cut did without → partition → id of a transactional producer there → (epoch, last sequence)
+    that is read behind the cut. What the cluster holds of a listed partition beyond that is in no extent."""
 
     @field_serializer("partitions")
     def _in_columns(self, partitions: dict[int, dict[int, tuple[int, int]]]) -> dict[int, Any]:

@@ -10,7 +10,7 @@ from ha_core.model.binding import UserBindings
 from ha_core.model.cluster import Cluster
 from ha_core.model.document import Document
 from ha_core.model.group import Group
-from ha_core.model.mirror import Mirror
+from ha_core.model.mirror import COPY_LOG, Mirror
 from ha_core.model.topic import LastSequences, Topic
 
 
@@ -26,6 +26,12 @@ class View:
     sequences: Mapping[str, LastSequences] = field(default_factory=dict)
     mirrors: Mapping[str, Mirror] = field(default_factory=dict)
     """By `{topic}@{target}`."""
+    copy_logs: frozenset[str] = field(init=False, compare=False, repr=False)
+    """Topics in which copiers of mirrors keep their notes: they stay in their cluster, and are no topics of users."""
+
+    def __post_init__(self) -> None:
+        logs = {mirror.log for mirror in self.mirrors.values()}
+        object.__setattr__(self, "copy_logs", frozenset({COPY_LOG, *logs}))
 
     @classmethod
     def of(cls, revision: int, tables: Mapping[type[Document], Mapping[str, Any]]) -> View:
@@ -37,6 +43,15 @@ class View:
         found = self.topics.get(topic)
         return found if found is not None and found.mapped else None
 
+    def deleted(self, topic: str) -> bool:
+        """Whether the topic is being deleted: to clients it is gone."""
+        found = self.topics.get(topic)
+        return found is not None and found.deletion is not None
+
+    def concealed(self, topic: str) -> bool:
+        """Whether clients see no topic of that name, whatever clusters have."""
+        return topic in self.copy_logs or self.deleted(topic)
+
     @property
     def masked(self) -> dict[str, str]:
         """Cluster → why it was taken out of service."""
@@ -46,6 +61,10 @@ class View:
     def super_users(self) -> dict[str, str]:
         """User → the cluster whose super user it is."""
         return {user: one.name for one in self.clusters.values() for user in one.super_users}
+
+    def super_user_of(self, user: str) -> frozenset[str]:
+        """Clusters whose super user it is; empty: it is none."""
+        return frozenset(one.name for one in self.clusters.values() if user in one.super_users)
 
     @property
     def default_cluster(self) -> str | None:

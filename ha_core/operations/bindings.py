@@ -43,7 +43,8 @@ class BindingsPlan:
 def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
     """The difference between `declared` and the store.
 
-    :raises RefusedError: a cluster that is not registered or is masked, or more than one revision holds.
+    :raises RefusedError: a cluster that is not registered or is masked, a super user that would be led away from its
+        cluster, or more than one revision holds.
     """
     view = environment.store.load()
     differences = compare(declared, view.bindings)
@@ -53,6 +54,7 @@ def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
         )
     for difference in differences:
         _check_clusters(difference, view)
+        _check_super_user(difference, view)
     expected: dict[tuple[type[Document], str], int | None] = {}
     for difference in differences:
         found = environment.store.read(UserBindings, difference.user)
@@ -136,6 +138,28 @@ def _check_clusters(difference: Difference, view: View) -> None:
             raise RefusedError(f"{what} not registered (known: {names}). Register it, or correct the name.")
         if (mask := known.masked) is not None:
             raise RefusedError(f"{what} masked since {mask.since}: {mask.reason}. Unmask it first.")
+
+
+def _check_super_user(difference: Difference, view: View) -> None:
+    """As a switch refuses: led to another cluster, a super user would not reach its own through gateways any more."""
+    user = difference.user
+    homes = view.super_user_of(user)
+    if not homes:
+        return
+    of = f"{user} is a super user of {' and '.join(sorted(homes))}"
+    before, after = levels(difference.before), levels(difference.after)
+    for who, cluster in after.items():
+        if cluster not in homes and before.get(who) != cluster:
+            raise RefusedError(
+                f"{who} would be led to {cluster}, but {of}, which it would not reach through gateways any more. Give "
+                f"clients that are to move a user of their own. If it is no super user: `switchyard clusters add "
+                f"{min(homes)} --super-user NAME` says who is."
+            )
+    default = view.default_cluster
+    if user in before and user not in after and default is not None and default not in homes:
+        raise RefusedError(
+            f"Without its binding {user} would be led to the default cluster, {default}, but {of}. Keep the binding."
+        )
 
 
 def _bound(bindings: UserBindings | None) -> dict[str, str]:

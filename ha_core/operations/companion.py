@@ -17,6 +17,7 @@ from typing import Any
 
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
+from ha_core.model.shown import ShownFormatter
 from ha_core.operations.environment import DEFAULT_SESSION_TIMEOUT_S, Environment, EnvironmentSettings, connect
 from ha_core.store.errors import StoreError
 from ha_core.store.security import parse
@@ -31,8 +32,9 @@ def serve(work: Callable[[Environment, dict[str, Any]], None], in_vain: str) -> 
     if not line:
         return 0
     threading.Thread(target=_end_with_the_gateway, daemon=True).start()
-    form = "%(asctime)s %(levelname)s %(name)s %(message)s"
-    logging.basicConfig(level=logging.WARNING, format=form, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(ShownFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     told: dict[str, Any] = json.loads(line)
     timeout_s = told.get("session_timeout_s", DEFAULT_SESSION_TIMEOUT_S)

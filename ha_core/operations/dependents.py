@@ -89,7 +89,8 @@ def find_dependents(environment: Environment, view: View, request: MoveRequest, 
     readers, committed = _readers(admin, frozenset(topics))
     usage = environment.store.usage()
     users = {name: users_at(view, usage, name, request.origin) for name in sorted(readers)}
-    pairs = tuple((user, name) for name, some in users.items() for user in some)
+    # A super user stays in its cluster, and keeps there a group that it shares with others (`shared-group`).
+    pairs = tuple((user, name) for name, some in users.items() for user in some if not view.super_user_of(user))
     switch = request.model_copy(
         update={"scope": Scope(topics=tuple(sorted(topics)), user_groups=pairs), "include_other_users": True}
     )

@@ -19,6 +19,7 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.security import NO_SECURITY, load_profiles
 from ha_core.model import Cluster, Operation, View
 from ha_core.model.operation import Driver
+from ha_core.model.shown import shown
 from ha_core.operations.errors import RefusedError
 from ha_core.plan.revision import AnyOperation
 from ha_core.store.security import OPEN_WARNING, StoreSecurity, from_environment
@@ -142,8 +143,9 @@ class Environment:
 
     def say(self, text: str) -> None:
         """One line for people and for the log."""
-        _log.info("%s", text)
-        self.progress(text)
+        line = shown(text)
+        _log.info("%s", line)
+        self.progress(line)
 
     def __enter__(self) -> Self:
         return self

@@ -115,7 +115,7 @@ def plan_giving_up(
     if registered is None:
         raise no_such_cluster(cluster, view.clusters)
     mapped = {name: topic for name, topic in sorted(view.topics.items()) if topic.mapped}
-    never_moved = sorted(environment.store.known(KnownTopic, cluster).keys() - mapped.keys())
+    never_moved = sorted(environment.store.known_names(KnownTopic, cluster) - mapped.keys() - view.copy_logs)
     names = _named(mapped, cluster, topics, never_moved)
     chosen = {name: topic for name, topic in mapped.items() if name in names and cluster in topic.clusters}
     locked = locked_topics(environment.store.locks())

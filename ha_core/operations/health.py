@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 from ha_core.model import GatewayRecord, KnownTopic, LostTail, MigrateOperation, MoveOperation, Operation, View
 from ha_core.model.gateway import by_gateway
+from ha_core.model.usage import MAX_USERS
 from ha_core.operations.caches import caches
 from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.creating import QUIET_S, interrupted, quiet_s
 from ha_core.operations.crossing.ends import overdue
 from ha_core.operations.environment import Environment
+from ha_core.operations.gone_topics import gone, half_deleted, waiting
 from ha_core.operations.mirrors import mirrors_now, synced
 from ha_core.operations.reconciling import uncounted
 from ha_core.operations.registry import ClusterState
@@ -29,6 +31,9 @@ LEFT_S = 3.0
 """Whoever lives goes on with what clients wait for within so long: what nobody has taken up then is left."""
 PAUSE_S = 0.2
 MAX_SYNC_PROBLEMS = 20
+MAX_NAMED = 20
+BEGINS_S = 60.0
+"""The job `mirror` begins with a new mirror within a minute."""
 BEHIND_S = 3.0
 """A gateway may need so long for a new revision; one that is still behind then does not follow."""
 
@@ -56,11 +61,25 @@ def problems(
         *_gateways(environment, view, gateways),
         *_operations(environment, running),
         *_topics(view, running),
+        *_ends(environment, view, running),
+        *_returned(view, clusters),
         *_mirrors(environment),
         *left_behind(environment),
         *_mirror_syncs(environment),
         *_caches(environment),
+        *_usage(environment),
     )
+
+
+def _usage(environment: Environment) -> Iterator[Problem]:
+    users = environment.store.users_with_usage()
+    if users >= MAX_USERS:
+        yield Problem(
+            "usage",
+            f"{users} users have usage, and no more are recorded: a move does not know what another user uses.",
+            "Withdraw users that clients made up (`switchyard usage list`, `switchyard usage forget USER`), and let "
+            "clients log in (authentication.anonymous).",
+        )
 
 
 def _caches(environment: Environment) -> Iterator[Problem]:
@@ -122,7 +141,8 @@ def _masked(environment: Environment, view: View, clusters: Collection[ClusterSt
     masked = [state.cluster.name for state in clusters if state.cluster.masked is not None]
     if not masked:
         return
-    holders = holders_of({cluster: environment.store.known(KnownTopic, cluster) for cluster in view.clusters})
+    known = {cluster: environment.store.known_names(KnownTopic, cluster) for cluster in view.clusters}
+    holders = holders_of({cluster: names - view.copy_logs for cluster, names in known.items()})
     usage = environment.store.usage()
     for name in masked:
         written = affected(view, usage, name, holders).written
@@ -138,6 +158,16 @@ def _masked(environment: Environment, view: View, clusters: Collection[ClusterSt
 
 
 def _gateways(environment: Environment, view: View, gateways: Collection[GatewayRecord]) -> Iterator[Problem]:
+    live = {one.gateway for one in gateways}
+    for name, expected in sorted(environment.store.expected_gateways().items()):
+        if name not in live:
+            ago = duration(max(0.0, environment.age_s(expected.since)))
+            yield Problem(
+                f"gateway {name}",
+                f"It is not registered. It was started {ago} ago at {expected.host}:{expected.port} and was not "
+                "stopped: it has died, or does not reach ZooKeeper.",
+                f"Start it again, or look at its log. If it is gone for good: `switchyard gateways forget {name}`.",
+            )
     if not gateways:
         yield Problem("gateways", "No gateway is alive: no client is served.", "Start them.")
         return
@@ -222,6 +252,47 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
         )
 
 
+def _ends(environment: Environment, view: View, running: Collection[Operation]) -> Iterator[Problem]:
+    """Topics that are gone, or half deleted, and whose names are taken all the same."""
+    if names := gone(environment, view):
+        yield Problem(
+            f"topics {listed(names)}",
+            f"No cluster has {amount(len(names), 'topic')} of which a map is left: deleted past the gateways. "
+            "To clients they are unknown, and none of their names can be created.",
+            f"`switchyard topics delete {' '.join(names[:MAX_NAMED])} --reason …` forgets the maps.",
+        )
+    for name, operation, since in half_deleted(view, {one.id for one in running}):
+        yield Problem(
+            f"topic {name}",
+            f"Clients see it as deleted since {since}, and operation {operation} could not delete it in every cluster. "
+            "Its name stays taken.",
+            f"`switchyard topics delete {name} --reason …` when the clusters answer; `switchyard history {operation}` "
+            "names them.",
+        )
+    if names := waiting(environment):
+        yield Problem(
+            f"topics {listed(names)}",
+            "Clients have asked for their deletion, and nobody deletes them.",
+            "Look why no gateway takes care of operations, or say `switchyard topics delete`.",
+        )
+
+
+def _returned(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
+    """Clusters that were dead at a cut and answer again, while readers wait for what they hold."""
+    back = {state.cluster.name for state in clusters if state.found.reachable and state.cluster.masked is None}
+    unread: dict[str, set[str]] = {}
+    for name, _, extent in unconfirmed(view):
+        if extent.cluster in back and extent.found_end is None and not extent.ignored:
+            unread.setdefault(extent.cluster, set()).add(name)
+    for cluster, names in sorted(unread.items()):
+        yield Problem(
+            f"cluster {cluster}",
+            f"It was dead at a cut and answers again. Readers of {listed(sorted(names))} that are below the cut wait "
+            "until it is known where its logs end.",
+            "`switchyard origins check` (in Airflow the DAG `check_origins` does it every 5 minutes)",
+        )
+
+
 def _led_away(environment: Environment, tails: Collection[LostTail]) -> str:
     """Who has led clients away from a cluster that was away, when, and where its topics are now."""
     names, since = sorted({tail.topic for tail in tails}), min(tail.since for tail in tails)
@@ -261,8 +332,11 @@ def left_behind(environment: Environment) -> Iterator[Problem]:
 
 def _mirrors(environment: Environment) -> Iterator[Problem]:
     """Mirrors that nobody copies, or of which a partition waits for somebody to look."""
-    waiting = [row for row in mirrors_now(environment).rows if row.state in {"nobody", "stopped", "unreadable"}]
-    if alone := [f"{row.topic} in {row.target}" for row in waiting if row.state == "nobody"]:
+    found = mirrors_now(environment)
+    waiting = [row for row in found.rows if row.state in {"nobody", "stopped", "unreadable"}]
+    begun = {(one.topic, one.target) for one in found.mirrors if environment.age_s(one.since) < BEGINS_S}
+    lonely = (row for row in waiting if row.state == "nobody" and (row.topic, row.target) not in begun)
+    if alone := [f"{row.topic} in {row.target}" for row in lonely]:
         yield Problem(
             "mirrors",
             f"Nobody copies {listed(alone)}: what is written meanwhile is on no standby.",

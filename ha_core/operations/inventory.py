@@ -109,7 +109,7 @@ def overview(environment: Environment) -> Overview:
     groups = lags(environment, view, look)
     there = _topics(environment, look.up, None)
     logs = {cluster: logs for cluster, (logs, _) in there.items()}
-    names = {name for found, internal in there.values() for name in found.keys() - internal}
+    names = {name for found, internal in there.values() for name in found.keys() - internal} - view.copy_logs
     names |= {name for name, topic in view.topics.items() if topic.mapped}
     lag = by_topic(groups)
     rows = tuple(topic_row(view, name, lag.get(name, {}), logs) for name in sorted(names))

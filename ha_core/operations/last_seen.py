@@ -6,7 +6,7 @@ A look is a handful of requests per broker, whatever the number of topics. One o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -14,8 +14,10 @@ from typing import NoReturn
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.group_offsets import Committed
-from ha_core.model import Cluster, KnownGroup, KnownTopic, MoveSet
+from ha_core.model import Cluster, KnownGroup, KnownTopic, MirrorReport, MoveSet, View
+from ha_core.model.mirror import COPY_LOG
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.revisions import by_topic
@@ -87,10 +89,12 @@ def record_always(
 def known_topics(
     admin: Admin, at: str, before: Callable[[Collection[str]], dict[str, KnownTopic]]
 ) -> dict[str, KnownTopic]:
-    """Every topic that clients may use. One of which a leader did not answer stays as it was known `before`: an end
-    that is older than it says could be taken for all that there is."""
-    topics = [topic for topic in admin.topics(timeout_s=LOOK_S).values() if not topic.internal]
-    lacking = [topic.name for topic in topics if len(topic.ends) < topic.partitions]
+    """Every topic that clients may use, and no copy log. One of which a leader did not answer stays as it was known
+    `before`: an end that is older than it says could be taken for all that there is."""
+    topics = [
+        topic for topic in admin.topics(timeout_s=LOOK_S).values() if not topic.internal and topic.name != COPY_LOG
+    ]
+    earlier = before([topic.name for topic in topics])
     found = {
         topic.name: KnownTopic(
             cluster=admin.cluster.name,
@@ -100,10 +104,24 @@ def known_topics(
             replication=topic.replication,
             config=dict(topic.config),
             ends={partition: ends.log_end for partition, ends in topic.ends.items()},
+            starts={partition: ends.start for partition, ends in topic.ends.items() if ends.start},
         )
         for topic in topics
     }
-    return found | before(lacking) if lacking else found
+    lacking = {topic.name for topic in topics if len(topic.ends) < topic.partitions}
+    for name in found.keys() & earlier.keys():
+        kept = earlier[name]
+        found[name] = kept if name in lacking else found[name].changed(fastest=_fastest(kept, found[name]))
+    return found
+
+
+def _fastest(before: KnownTopic, now: KnownTopic) -> float | None:
+    """What a partition was ever seen to get in a second; of looks within one second nothing is concluded."""
+    seconds = (datetime.fromisoformat(now.at) - datetime.fromisoformat(before.at)).total_seconds()
+    if seconds < 1.0:
+        return before.fastest
+    grown = max((end - before.ends[p] for p, end in now.ends.items() if p in before.ends), default=0)
+    return max(before.fastest or 0.0, round(grown / seconds, 1))
 
 
 def known_groups(admin: Admin, at: str) -> dict[str, KnownGroup]:
@@ -157,12 +175,15 @@ class LastKnown:
     """Topic → how long ago it was looked at, at `read_at`; None where clocks contradict each other."""
     read_at: float = 0.0
     """On the monotonic clock."""
+    starts: Mapping[Partition, int] = field(default_factory=dict)
+    """Where logs of the origin start, by the last look and by what copiers report. They never move back."""
 
     @classmethod
     def read(cls, environment: Environment, origin: str, moves: MoveSet) -> LastKnown:
         store = environment.store
         committed: dict[Partition, int] = {}
-        groups = (group for cluster in store.load().clusters for group in store.known(KnownGroup, cluster).values())
+        view = store.load()
+        groups = (group for cluster in view.clusters for group in store.known(KnownGroup, cluster).values())
         for key, offset in (one for group in groups for one in group.committed.items()):
             if key[0] in moves.topics:
                 committed[key] = max(offset, committed.get(key, 0))
@@ -170,24 +191,39 @@ class LastKnown:
         topics = store.known(KnownTopic, origin, moves.topics)
         written = store.known_ages_s(KnownTopic, origin, topics)
         ages = {name: _age_s(environment, topic, written.get(name)) for name, topic in topics.items()}
-        return cls(topics, store.known(KnownGroup, origin, moves.groups), committed, ages, read_at)
+        starts = _starts(topics.values(), store.mirror_reports().values(), view, origin)
+        return cls(topics, store.known(KnownGroup, origin, moves.groups), committed, ages, read_at, starts)
 
-    def ends(self, environment: Environment, key: Partition, target: int, origin: int | None) -> PartitionEnds:
-        """All that is known of where a partition of the origin ends.
+    def ends(self, environment: Environment, key: Partition, target: int, origin: LogEnds | None) -> PartitionEnds:
+        """All that is known of where a partition of the origin starts and ends.
 
-        :param target: log end in the target; `origin`: in the origin, if it still said so.
+        :param target: log end in the target; `origin`: what the origin itself still said.
         """
         topic = self.topics.get(key[0])
         seen = None if topic is None else topic.ends.get(key[1])
         age = self.ages_s.get(key[0])
         if age is not None:
             age += environment.monotonic() - self.read_at
-        return PartitionEnds(target, origin, seen, age, self.committed.get(key))
+        said, start = (None, 0) if origin is None else (origin.log_end, origin.start)
+        starts = max(start, self.starts.get(key, 0))
+        return PartitionEnds(target, said, seen, age, self.committed.get(key), starts)
 
     def group_offsets(self) -> dict[str, dict[Partition, Committed]]:
         """group → partition → (offset, metadata), as they were committed in the origin."""
         groups = self.groups.items()
         return {name: {key: (offset, "") for key, offset in group.committed.items()} for name, group in groups}
+
+
+def _starts(
+    topics: Iterable[KnownTopic], reports: Iterable[MirrorReport], view: View, origin: str
+) -> dict[Partition, int]:
+    found = {(topic.name, partition): start for topic in topics for partition, start in topic.starts.items()}
+    for one in (one for report in reports for one in report.partitions):
+        mirror = view.mirrors.get(one.mirror)
+        if one.source_start is not None and mirror is not None and mirror.source == origin:
+            key = one.topic, one.partition
+            found[key] = max(one.source_start, found.get(key, 0))
+    return found
 
 
 def _age_s(environment: Environment, topic: KnownTopic, written_s: float | None) -> float | None:
@@ -209,9 +245,11 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
             exists=True,
             partitions=topic.partitions,
             config=topic.config,
+            starts=topic.starts,
             ends=topic.ends,
             replication=topic.replication,
             age_s=environment.age_s(topic.at),
+            fastest=topic.fastest,
         )
         for name, topic in environment.store.known(KnownTopic, origin, moves.topics).items()
     }

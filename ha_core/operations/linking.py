@@ -21,6 +21,7 @@ from ha_core.operations.revisions import MAX_REVISION_BYTES, Touched, commit_now
 from ha_core.operations.syncing.groups import Memory
 from ha_core.operations.syncing.passes import sync
 from ha_core.operations.syncing.topics import alter, settings_due
+from ha_core.operations.usage import known_usage
 from ha_core.plan.closure import closure
 from ha_core.plan.linking import BACK, link_change, mirrors, resume, unlink_change
 from ha_core.plan.preflight import LINK_RULES, Case, preflight
@@ -82,7 +83,7 @@ def link_request(
 def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:
     """What `request` would do now. Changes nothing."""
     view, store = environment.store.load(), environment.store
-    found = closure(view, store.usage(), request)
+    found = closure(view, known_usage(environment).counts, request)
     facts = gather(environment, view, view.clusters, found.moves)
     case = Case(view, request, found, facts, store.locks(), store.gateways())
     verdicts = tuple(preflight(case, rules=LINK_RULES))

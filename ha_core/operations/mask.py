@@ -128,10 +128,10 @@ def _holders(environment: Environment, view: View) -> dict[str, set[str]]:
         try:
             if cluster in up:
                 found = up[cluster].topics(offsets=False, timeout_s=LOOK_S)
-                return [name for name, topic in found.items() if not topic.internal]
+                return {name for name, topic in found.items() if not topic.internal} - view.copy_logs
         except KafkaAdminError as error:
             environment.say(f"the topics of {cluster} cannot be asked: {error}")
-        return environment.store.known(KnownTopic, cluster)
+        return environment.store.known_names(KnownTopic, cluster) - view.copy_logs
 
     return holders_of(dict(zip(view.clusters, environment.pool.map(names, view.clusters), strict=True)))
 

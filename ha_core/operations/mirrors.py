@@ -120,12 +120,17 @@ def reported_lags(environment: Environment, view: View) -> dict[tuple[str, int],
                 continue
             # Taken over by another task, a partition is well: it is added again where it is to be copied here.
             state = "waiting" if one.reason in {TAKEN_OVER, ELSEWHERE} else one.state
-            lag = CopyLag(state, one.lag_records, one.lag_ms, age_s, one.reason, one.source)
-            if state == "copying" and one.source_end >= 0:
-                found[one.mirror, one.partition] = lag
-            else:
-                found.setdefault((one.mirror, one.partition), lag)
+            lag = CopyLag(state, one.lag_records, one.lag_ms, age_s + (one.unheard_s or 0), one.reason, one.source)
+            key = one.mirror, one.partition
+            before = found.get(key)
+            # Of a partition that has just moved to another task two may tell: the one that copies it knows more.
+            if before is None or _knows(lag) > _knows(before):
+                found[key] = lag
     return found
+
+
+def _knows(lag: CopyLag) -> tuple[bool, bool]:
+    return lag.records is not None, lag.state == "copying"
 
 
 def findings(store: Store, request: MoveRequest) -> tuple[SyncFinding, ...]:
@@ -160,7 +165,5 @@ def _row(mirror: Mirror, told: PartitionReport | None, left_out: bool = False) -
         return MirrorRow(*where, "unreported", reason="a task has more partitions than its report can hold")
     if told is None:
         return MirrorRow(*where, "nobody", reason=UNREPORTED)
-    known = told.source_end >= 0
-    lag_records = told.lag_records if known else None
-    lags = lag_records, told.lag_bytes, told.lag_ms, told.rpo_s
+    lags = told.lag_records, told.lag_bytes, told.lag_ms, told.rpo_s
     return MirrorRow(*where, told.state, *lags, told.bytes_s, told.reason)

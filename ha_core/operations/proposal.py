@@ -19,6 +19,7 @@ from ha_core.operations.gather import FORCED_S, PATIENCE_S, gather_all
 from ha_core.operations.mirrors import findings, reported_lags
 from ha_core.operations.noted_copies import committed_tails, noted_copies
 from ha_core.operations.report import BaseProposal
+from ha_core.operations.usage import known_usage
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
 from ha_core.plan.preflight import REVISION_RULES, Case, preflight
@@ -71,12 +72,12 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
     """
     store = environment.store
     view = store.load()
-    usage = store.usage()
+    usage, dormant = known_usage(environment)
     found = closure(view, usage, request)
     dead = request.origin if request.mode == "forced" else None
     patience_s = FORCED_S if dead else PATIENCE_S
     facts = gather_all(environment, view, view.clusters, found.moves, patience_s, dead=dead)
-    case = Case(view, request, found, facts, store.locks(), store.gateways(), usage)
+    case = Case(view, request, found, facts, store.locks(), store.gateways(), usage, dormant)
     if case.to_copies:
         case = replace(
             case,

@@ -22,7 +22,7 @@ from ha_core.plan.facts import ClusterFacts
 from ha_core.plan.returned import gone_for_good
 from ha_core.plan.revision import FINAL, AnyOperation
 from ha_core.plan.verdict import amount, listed
-from ha_core.store.usage import Sighting
+from ha_core.store.usage import Sighting, TooManyUsersError
 
 MAX_LISTED = 10_000
 """Operations that a listing looks through, those that have ended too."""
@@ -232,7 +232,10 @@ def declare_usage(
     """Record that `user` uses `topics` and `groups`."""
     use = Use(instance=instance, how="declared", since=environment.now())
     sightings = [Sighting("topic", name, use) for name in topics] + [Sighting("group", name, use) for name in groups]
-    left_out = environment.store.record_usage(user, sightings)
+    try:
+        left_out = environment.store.record_usage(user, sightings)
+    except TooManyUsersError as error:
+        raise RefusedError(f"The use of {user} was not declared: {error}.") from error
     if left_out:
         raise RefusedError(
             f"{left_out} of the uses of {user} did not fit: the usage of one user is bounded. "

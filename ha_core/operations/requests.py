@@ -21,7 +21,6 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError, unchanged
 from ha_core.plan.closure import users_at
 from ha_core.plan.facts import Partition
-from ha_core.plan.mirrored import copy_logs
 
 FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"
 _USER = re.compile(r"(?P<user>[^+#]+)((?P<mark>\+|##|#(?!#))(?P<rest>.+))?", re.DOTALL)
@@ -107,8 +106,11 @@ def make_request(scope: Iterable[str], origin: str, target: str, **options: Any)
         request = MoveRequest(scope=entries, origin=origin, target=target, **options)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]).removesuffix("_s").replace("_", "-")
+        where = ".".join(str(part) for part in first["loc"]).replace("_", "-")
+        where = where if where == "max-rate-records-s" else where.removesuffix("-s")
         raise RefusedError(f"--{where} {first['input']!r} is not usable: {first['msg']}.") from error
+    if request.max_rate_records_s is not None and request.mode != "forced":
+        raise unchanged("--max-rate-records-s is for forced moves: a planned one reads where logs end. Leave it out.")
     if request.mode == "forced" and request.unread is None:
         raise unchanged(
             f"What do readers do that have not read all that {origin} holds? Say --unread wait "
@@ -182,7 +184,7 @@ def written_in(environment: Environment, view: View, origin: str, asked: bool) -
     :raises RefusedError: it does not answer.
     """
     seen = _listed(environment, view, origin) if asked else set(environment.store.known(KnownTopic, origin))
-    seen -= copy_logs(view)
+    seen -= view.copy_logs
     mapped = {name: topic for name, topic in view.topics.items() if topic.mapped}
     found = {name: topic for name, topic in mapped.items() if origin in topic.clusters}
     for name, topic in found.items():
@@ -237,7 +239,7 @@ def migrating_topics(
         if there[name].internal or name in names or not any(fnmatchcase(name, pattern) for pattern in wild):
             continue
         topic = view.topics.get(name)
-        if name in copy_logs(view):
+        if name in view.copy_logs:
             left_out[name] = "it holds the notes of mirrors' copiers"
         elif topic is not None and topic.crossing is not None:
             left_out[name] = f"it is migrating already, in operation {topic.crossing.operation}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, get_args
 
-from ha_core.model import Cluster, Document, LostTail, Mirror, SingleOperation, Topic, UserBindings
+from ha_core.model import Cluster, Document, LastSequences, LostTail, Mirror, SingleOperation, Topic, UserBindings
 from ha_core.model.operation import SingleEvidence, SingleKind
 from ha_core.operations.environment import Environment
 from ha_core.operations.gateways import SERVED_S, name_them, serves, wait_for_all
@@ -35,6 +35,7 @@ LOCKS: Mapping[type[Document], Callable[[str], str]] = {
     UserBindings: "user:{}".format,
     Mirror: lambda key: f"topic:{key.partition('@')[0]}",
     LostTail: lambda key: f"topic:{key.partition('@')[0]}",
+    LastSequences: "topic:{}".format,
 }
 """What is changed in one revision, as its locks say it."""
 

@@ -15,6 +15,7 @@ from ha_core.operations.proposal import expected_fence, plan
 from ha_core.operations.registry import running_operations
 from ha_core.operations.report import BaseProposal, Report
 from ha_core.operations.requests import make_request, written_in
+from ha_core.operations.usage import known_usage
 from ha_core.plan.verdict import Verdict, amount, by_level, error, info, warning
 from ha_core.plan.whole_cluster import parts
 
@@ -64,7 +65,7 @@ def plan_cluster(
     names = written_in(environment, view, origin, asked=stub.mode == "planned")
     verdicts = dict[Verdict, None]()
     batches = list[Batch]()
-    for scope in parts(view, store.usage(), stub, names, topics_per_batch):
+    for scope in parts(view, known_usage(environment).counts, stub, names, topics_per_batch):
         proposal = plan(environment, stub.model_copy(update={"scope": scope}))
         if proposal.nothing_to_do:
             continue

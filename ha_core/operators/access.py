@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from ha_core.hooks.platform import PlatformHook
 from ha_core.operators.base import SwitchyardOperator
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ha_core.registry.registry import Registry
 
 MAX_KEYS_BYTES = 1 << 20
+TO_DO = {"made": "to be made", "changed": "to be changed", "deleted": "to be deleted", "stands": "stands already"}
+"""What a step does → the same before it is done."""
 MAX_BY = 255
 """Characters, as the platform takes them."""
 
@@ -56,8 +58,7 @@ class PlanAccessOperator(SwitchyardOperator):
         from ha_core.present.registry import batch_page
 
         steps = self._made(dry_run=True)
-        shown = [(step.section, step.line, step.what) for step in steps]
-        self.propose(batch_page(shown))
+        self.propose(batch_page([(step.section, step.line, TO_DO[step.what]) for step in steps]))
         changes = _changes(steps)
         if not changes:
             raise AirflowSkipException("Nothing to change: all of it stands already.")
@@ -67,11 +68,11 @@ class PlanAccessOperator(SwitchyardOperator):
     def _made(self, dry_run: bool) -> Sequence[Step]:
         from ha_core.registry.batch import made
 
-        with _refused(), self._platform() as registry:
+        with _refused(), self._platform(creates=not dry_run) as registry:
             return made(registry, self._batch(), run_by(self.context)[:MAX_BY], self.reason, dry_run)
 
-    def _platform(self) -> Registry:
-        return PlatformHook(self.platform_conn_id).get_conn()
+    def _platform(self, creates: bool = False) -> Registry:
+        return PlatformHook(self.platform_conn_id).get_conn(creates)
 
     def _batch(self) -> Batch:
         from ha_core.registry.batch import Batch
@@ -90,8 +91,24 @@ class ChangeAccessOperator(PlanAccessOperator):
 
         steps = self._made(dry_run=False)
         self.say(batch_page([(step.section, step.line, step.what) for step in steps]))
-        self.done(f"{_changes(steps)} changed on the platform: {_counted(steps)}")
-        return _result(steps)
+        enforcement = self._enforcement(steps)
+        self.done(f"{_changes(steps)} changed on the platform: {_counted(steps)}. {' '.join(enforcement)}".rstrip())
+        return {**_result(steps), "enforcement": enforcement}
+
+    def _enforcement(self, steps: Sequence[Step]) -> list[str]:
+        """Whether gateways enforce it. All of it is written, whatever is found here."""
+        from ha_core.operations.enforcement import enforced
+        from ha_core.operations.errors import RefusedError
+        from ha_core.store.errors import StoreError
+
+        kinds = {step.edit.kind for step in steps if step.edit is not None}
+        try:
+            with self._platform() as registry:
+                newest = {kind: at_us for kind, at_us in registry.read.newest_us().items() if kind in kinds}
+                return [*enforced(self.environment, newest, registry.read.has_change_at)] if newest else []
+        except (AirflowException, StoreError, RefusedError) as error:
+            self.log.warning("it is not known whether gateways enforce the change: %s", error)
+            return [f"Whether a gateway enforces it is not known: {error}"]
 
 
 def _changes(steps: Sequence[Step]) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from inspect import getdoc
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
@@ -22,7 +22,7 @@ from airflow.sdk.exceptions import (
 )
 
 from ha_core.hooks.zookeeper import SwitchyardHook
-from ha_core.operators.dag_run import PLAN, approval_of, of_run, rejected, run_by, run_owner
+from ha_core.operators.dag_run import PLAN, approval_of, of_run, rejected, run_by, run_owner, triggered_by
 from ha_core.operators.forms import Flag, OfForm, RefusedRequestError, refuse_unknown_keys
 from ha_core.operators.labels import all_in_labels, in_labels, labels_of, page_in_labels
 from ha_core.operators.outcome import (
@@ -141,8 +141,11 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
         self._write_log(page_in_labels(page, _labels(self.context)), most)
 
     def propose(self, page: Page, most: int | None = None) -> None:
-        """Say a page, and leave it as the table that whoever approves is shown."""
-        blocks = [*page_in_labels(page, _labels(self.context))]
+        """Say a page, and leave it as the table that whoever approves is shown, below who asks for it and why."""
+        who = triggered_by(self.context) or "the clock"
+        why = getattr(self, "reason", None)
+        asked = f"Asked for by {who}: {why}" if why else f"Asked for by {who}"
+        blocks = [*page_in_labels(chain([asked], page), _labels(self.context))]
         self._write_log(blocks, most)
         self.push("table", markdown(blocks))
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 from ha_core.model import Group, LastSequences, Member
 from ha_core.model.operation import AdoptedGroup, Cut
-from ha_core.model.producer import own_id
+from ha_core.model.producer import FIRST_CLIENT_ID, own_id
 from ha_core.plan.facts import ProducerFacts, Producers, Surplus
 
 NEWEST_MS = 1 << 62
@@ -18,8 +18,14 @@ MAX_SEQUENCES = 20_000
 """Per partition, the producers that wrote last."""
 MAX_TOPIC_SEQUENCES = 150_000
 """Per topic, over all partitions: as stored about 850 kB at most, of the 1 MiB that ZooKeeper takes at once."""
+MAX_TOPIC_TRANSACTIONAL = 20_000
+"""Transactional producers per topic, of each cluster that it left by force."""
 FORGOTTEN_MS = 86_400_000
 """Kafka's `producer.id.expiration.ms`; clients give a record up after 2 to 5 minutes (`delivery.timeout.ms`)."""
+
+
+LastOf = tuple[int, int]
+"""(epoch, last sequence)."""
 
 
 def compose_aliases(old: Group | None, adopted: AdoptedGroup) -> dict[str, Member]:
@@ -96,6 +102,40 @@ def merge_sequences(
     ]
     newest = {producer: last for _, producer, last in sorted(mine, key=lambda entry: (-entry[0], entry[1]))}
     return {**newest, **{producer: last for producer, last in old.items() if producer not in newest}}
+
+
+def leave_by_force(
+    name: str, old: LastSequences | None, cluster: str, cuts: Iterable[Cut], read: Mapping[int, Mapping[int, LastOf]]
+) -> LastSequences | None:
+    """The topic's last sequences when a forced cut leaves what partitions have in `cluster` unread; None where nothing
+    changes.
+
+    :param read: partition → producer id in the cluster → what is read of it, those that wrote last at the end. A
+        partition whose records are still read where they lie is missing.
+    """
+    left = {cut.partition: _coordinated(read[cut.partition]) for cut in cuts if cut.partition in read}
+    if not left:
+        return old
+    before = old or LastSequences(name=name)
+    known = {**before.left_by_force.get(cluster, {}), **left}
+    most = min(MAX_SEQUENCES, MAX_TOPIC_TRANSACTIONAL // len(known))
+    known = {partition: dict(islice(each.items(), most)) for partition, each in known.items()}
+    return before.changed(left_by_force={**before.left_by_force, cluster: known})
+
+
+def come_back(known: LastSequences | None, cluster: str, cuts: Iterable[Cut]) -> LastSequences | None:
+    """Without what was said of these partitions when they left the cluster: it is their writer again."""
+    if known is None or cluster not in known.left_by_force:
+        return known
+    back = {cut.partition for cut in cuts}
+    stays = {partition: each for partition, each in known.left_by_force[cluster].items() if partition not in back}
+    left = {name: each for name, each in known.left_by_force.items() if name != cluster}
+    return known.changed(left_by_force={**left, cluster: stays} if stays else left)
+
+
+def _coordinated(producers: Mapping[int, LastOf]) -> dict[int, LastOf]:
+    """Those whose ids a coordinator has issued, the newest first."""
+    return {one: producers[one] for one in reversed(list(producers)) if 0 <= one < FIRST_CLIENT_ID}
 
 
 def below_cut(known: Sequence[ProducerFacts], surplus: Surplus) -> tuple[ProducerFacts, ...] | None:

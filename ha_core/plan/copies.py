@@ -75,18 +75,23 @@ def _mirror(operation: MoveOperation, view: View, topic: str) -> Mirror:
 
 
 def planned_to_copy(
-    operation: MoveOperation, where: str, before: Extents, at: int, base: int, copy: CopyFacts | None, most: int
+    operation: MoveOperation,
+    where: str,
+    before: Extents,
+    at: int,
+    found: PartitionEnds,
+    copy: CopyFacts | None,
+    most: int,
 ) -> Extents:
     """The map of a partition whose copy has all of it: nothing is read in the origin any more but what `most` leaves.
 
-    :param at: client offset of the cut, the origin's log end; `base`: where the copy ends.
+    :param at: client offset of the cut, the origin's log end.
     :raises MoveDamagedError: nobody says what the copy has, or the map would be wrong.
     """
-    origin, target = operation.route
     if copy is None:
-        raise MoveDamagedError(f"{where}: nobody says what its copy in {target} has")
+        raise MoveDamagedError(f"{where}: nobody says what its copy in {operation.request.target} has")
     try:
-        after = switched(before, origin, target, copy.runs, at, base, most, whole=copy.whole)
+        after = _switched(operation, before, copy, at, found, most)
     except ValueError as error:
         raise MoveDamagedError(f"{where}: {error}") from error
     return require_sound(where, after)
@@ -107,13 +112,19 @@ def forced_to_copy(
     :param most: extents of the copy that go into the map.
     :raises MoveDamagedError: the map would be wrong.
     """
-    origin, target = operation.route
-    at, _ = forced_cut(live(before), found, copy.mirrored)
+    at, _ = forced_cut(live(before), found, copy.mirrored, operation.request.max_rate_records_s)
     try:
-        after = switched(before, origin, target, copy.runs, at, found.target, most, whole=copy.whole)
+        after = _switched(operation, before, copy, at, found, most)
     except ValueError as error:
         raise MoveDamagedError(f"{where}: {error}") from error
     return require_sound(where, after)
+
+
+def _switched(
+    operation: MoveOperation, before: Extents, copy: CopyFacts, at: int, found: PartitionEnds, most: int
+) -> Extents:
+    start, whole = found.origin_start, copy.whole
+    return switched(before, *operation.route, copy.runs, at, found.target, most, whole=whole, source_start=start)
 
 
 def copied_producers(topic: str, copies: Mapping[int, CopyFacts]) -> Producers:

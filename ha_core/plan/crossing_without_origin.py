@@ -71,7 +71,7 @@ def end_change(
                 after = (*topic.partitions[partition][:-2], closed, target)
             else:
                 before = uncut(request, topic, partition)
-                at, known_end = forced_cut(live(before), found)
+                at, known_end = forced_cut(live(before), found, fastest_per_s=request.max_rate_records_s)
                 # Below the proposed cut gateways acknowledge what the origin took, also those that come late.
                 after = cut_at(request, where, before, max(at, target.start), found.target, known_end)
             if unread == "skip":

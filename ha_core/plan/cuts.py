@@ -23,6 +23,12 @@ RESERVE = 1_000_000
 """Offsets between the last known end of a dead origin and the forced cut, at least."""
 FASTEST_PER_S = 10_000_000
 """Records per second that no partition's leader can append: what is known ages by as many offsets."""
+LEAST_RATE = 1_000
+"""Records per second: an operator who says that a partition takes fewer cannot say it of the next minute."""
+BURST = 10
+"""A leader may append so many times faster than it was ever seen to between two looks, which are a minute apart."""
+RESERVE_S = 100
+"""Where an operator has said how fast a partition grows at most, the reserve is what it gets in so many seconds."""
 MIN_AGE_S = 300.0
 """However fresh it is said to be, what is known counts as so old: this is how far two clocks may be wrong together, and
 a leader that still answers may have been replaced. More would only make the hole longer, over which jobs go portion by
@@ -103,15 +109,36 @@ def known_ends(extent: Extent, found: PartitionEnds) -> list[int]:
     return [extent.clip(end) for end in (found.origin, found.seen) if end is not None]
 
 
-def forced_cut(current: Extent, found: PartitionEnds, mirrored: int | None = None) -> tuple[int, int]:
+def hole(age_s: float | None, fastest_per_s: int | None = None) -> int:
+    """Offsets between a known end of a dead origin and the forced cut.
+
+    :param age_s: how long ago the end was seen; None: nobody can say.
+    :param fastest_per_s: records that a partition gets in a second at most, by an operator's word; None: nobody has
+        said, so it is what no leader can append.
+    """
+    if age_s is None:
+        return UNKNOWN_RESERVE
+    fastest = FASTEST_PER_S if fastest_per_s is None else fastest_per_s
+    return min(RESERVE, fastest * RESERVE_S) + int(max(age_s, MIN_AGE_S) * fastest)
+
+
+def least_rate(measured_per_s: float) -> int:
+    """The smallest number that an operator may say, of a topic whose partitions were seen to get so many at most."""
+    return max(LEAST_RATE, math.ceil(measured_per_s * BURST))
+
+
+def forced_cut(
+    current: Extent, found: PartitionEnds, mirrored: int | None = None, fastest_per_s: int | None = None
+) -> tuple[int, int]:
     """The cut and the extent's known end, both client offsets.
 
     :param current: the writer's extent, in the origin.
     :param mirrored: up to where its copy has the origin's log. It says that the log was as long once, not when.
+    :param fastest_per_s: as of `hole`.
     """
     ends = known_ends(current, found)
     age_s = found.seen_age_s if found.seen is not None else 0.0
-    room = RESERVE + int(max(age_s, MIN_AGE_S) * FASTEST_PER_S) if ends and age_s is not None else UNKNOWN_RESERVE
+    room = hole(age_s if ends else None, fastest_per_s)
     copied = [] if mirrored is None else [current.clip(mirrored)]
     known = max([current.start, *ends, *copied])
     # Anybody can commit anything: a commit beyond what the log can hold says nothing.

@@ -77,6 +77,8 @@ class TopicFacts:
     """What its brokers demand where the topic is silent (`min.insync.replicas`)."""
     age_s: float | None = None
     """None: it was asked just now. Else the cluster does not answer, and this is what was last seen of it."""
+    fastest: float | None = None
+    """As of `KnownTopic`."""
 
     @property
     def compacted(self) -> bool:
@@ -192,6 +194,8 @@ class PartitionEnds:
     """None: nobody can say how long ago that was."""
     known: int | None = None
     """Highest *client* offset that groups have committed, here or in another cluster."""
+    origin_start: int = 0
+    """Where the origin's log starts, now or when it was last looked at: what lies below was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +204,16 @@ class CopyLag:
 
     state: Literal["copying", "waiting", "stopped"]
     """`waiting`: it is taken over again in a moment. `stopped`: somebody has to look."""
-    records: int
-    """Of what the source had then."""
+    records: int | None
+    """Of what the source had acknowledged then; None: not known."""
     ms: int | None
-    """How long ago the oldest of them was written."""
+    """How long ago the oldest of them was written; None: not known."""
     age_s: float
-    """How long ago the report was written."""
+    """How long ago the source said its end, as far as the report knows."""
     reason: str = ""
     """Why it is not copying."""
-    reached: int = -1
-    """The first offset of the source that was not in it; -1: not known."""
+    reached: int | None = None
+    """The first offset of the source that was not in it; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)

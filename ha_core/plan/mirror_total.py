@@ -25,12 +25,14 @@ class MirrorTotal:
     lag_ms: int | None = None
     rpo_s: int | None = None
     bytes_s: int = 0
+    unknown_rpo: int = 0
+    """Partitions of which nobody knows what a loss of the source would cost."""
 
     @classmethod
     def of(cls, reports: Iterable[PartitionReport]) -> MirrorTotal:
         found = list(reports)
         states = Counter(one.state for one in found)
-        known = [one for one in found if one.source_end >= 0]
+        known = [one for one in found if one.lag_records is not None]
         sizes = [one.lag_bytes for one in known if one.lag_bytes is not None]
         return cls(
             partitions=len(found),
@@ -38,11 +40,12 @@ class MirrorTotal:
             waiting=states["waiting"],
             stopped=states["stopped"],
             unknown=len(found) - len(known),
-            lag_records=sum(one.lag_records for one in known) if known else None,
+            lag_records=sum(one.lag_records or 0 for one in known) if known else None,
             lag_bytes=sum(sizes) if sizes else None,
             lag_ms=max((one.lag_ms for one in known if one.lag_ms is not None), default=None),
             rpo_s=max((one.rpo_s for one in found if one.rpo_s is not None), default=None),
             bytes_s=sum(one.bytes_s for one in found),
+            unknown_rpo=sum(one.rpo_s is None for one in found),
         )
 
     def to_json(self) -> dict[str, Any]:

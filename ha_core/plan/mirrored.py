@@ -41,12 +41,7 @@ _OF_BROKERS = frozenset({"__consumer_offsets", "__transaction_state", "__share_g
 
 def internal_topics(view: View) -> frozenset[str]:
     """What every cluster has of its own: another cluster's would be taken for its own state."""
-    return _OF_BROKERS | copy_logs(view)
-
-
-def copy_logs(view: View) -> frozenset[str]:
-    """Topics in which copiers of mirrors keep their notes: they stay in their cluster."""
-    return frozenset({Mirror.model_fields["log"].default, *(mirror.log for mirror in view.mirrors.values())})
+    return _OF_BROKERS | view.copy_logs
 
 
 def read_from(view: View, user: str, topic: str, zone: str) -> Mirror | None:

@@ -39,7 +39,7 @@ from ha_core.model import (
 )
 from ha_core.model.extent import Extents, live, skipping
 from ha_core.model.operation import AdoptedGroup, Cut
-from ha_core.plan.carry import carry_sequences, compose_aliases
+from ha_core.plan.carry import carry_sequences, come_back, compose_aliases, leave_by_force
 from ha_core.plan.copies import (
     copied_producers,
     forced_to_copy,
@@ -232,8 +232,12 @@ def cut_change(
                 puts.append(lost_tail(operation, mirror, before, copied))
                 # What the origin took and nobody copied goes on in the target, so others may have written as well.
                 asked, complete = copied_producers(name, copied), False
-        sequences = carry_sequences(name, known, cuts[name], asked, read_ms, complete)
-        puts += [] if sequences is None else [sequences]
+        sequences = carry_sequences(name, known, cuts[name], asked, read_ms, complete) or known
+        if request.mode == "forced":
+            read = {p: copied[p].producers if p in copied else {} for p in moved if p in copied or skips(request)}
+            sequences = leave_by_force(name, sequences, request.origin, cuts[name], read)
+        sequences = come_back(sequences, request.target, cuts[name])
+        puts += [] if sequences is None or sequences is known else [sequences]
     for name in moves.groups:
         group = require_fenced(operation, f"group {name}", view.groups.get(name))
         aliases = compose_aliases(group, adopted[name]) if name in adopted else {}
@@ -306,7 +310,7 @@ def _cut_partition(
         after = forced_to_copy(operation, where, before, found, copy, most)
         return skipping(after, request.origin) if request.unread == "skip" else after
     if request.mode == "forced":
-        at, known_end = forced_cut(current, found)
+        at, known_end = forced_cut(current, found, fastest_per_s=request.max_rate_records_s)
     elif found.origin is None:
         raise MoveDamagedError(f"{where}: a planned cut needs the log end of {request.origin}")
     else:
@@ -315,10 +319,14 @@ def _cut_partition(
         except ValueError as error:
             raise MoveDamagedError(f"{where}: {error}") from error
     if request.mode == "planned" and topic in operation.evidence.mirrored:
-        return planned_to_copy(operation, where, before, at, found.target, copy, most)
+        return planned_to_copy(operation, where, before, at, found, copy, most)
     after = cut_at(request, where, before, at, found.target, known_end)
-    skips = request.mode == "forced" and request.unread == "skip"
-    return require_sound(where, skipping(after, request.origin)) if skips else after
+    return require_sound(where, skipping(after, request.origin)) if skips(request) else after
+
+
+def skips(request: MoveRequest) -> bool:
+    """Whether readers skip what the origin holds."""
+    return request.mode == "forced" and request.unread == "skip"
 
 
 def _bindings(request: MoveRequest, view: View) -> list[UserBindings]:

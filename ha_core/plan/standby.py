@@ -12,6 +12,8 @@ Invariants:
   no map that ZooKeeper could not hold, and loses nothing by it. They stay as well unless the runs are known to be all
   that there are.
 - What the origin has at and above the cut, or above the last run, is in no extent: nobody ever reads it.
+- What the origin has deleted, below its log's start, is in no copied extent, although the copy may have it: *earliest*
+  never moves back.
 """
 
 from __future__ import annotations
@@ -27,17 +29,23 @@ MAX_COPIED_EXTENTS = 2000
 
 
 def copied_extents(
-    extents: Sequence[Extent], source: str, target: str, runs: Sequence[Run], most: int | None = None
+    extents: Sequence[Extent],
+    source: str,
+    target: str,
+    runs: Sequence[Run],
+    most: int | None = None,
+    source_start: int = 0,
 ) -> Extents:
     """What of `extents` the copy has, as extents of it.
 
     :param extents: of a partition of the mirror's source; those of other clusters have no part in it.
     :param runs: in offsets of `source` and `target`, ascending.
     :param most: so many, the newest. Older runs are not looked at: clients may wait, and there may be millions.
+    :param source_start: where the source's log starts; the copy of what lies below it was deleted with it.
     :raises ValueError: runs do not ascend.
     """
     found = list[Extent]()  # the newest first
-    for part in _overlaps([one for one in extents if one.cluster == source], runs, target):
+    for part in _overlaps([one for one in extents if one.cluster == source], runs, target, source_start):
         later = found[-1] if found else None
         # Two runs touch where a copier was taken over between them and compaction took the marker; extents, where an
         # extent that was between them has aged.
@@ -60,11 +68,13 @@ def switched(
     most: int = MAX_COPIED_EXTENTS,
     *,
     whole: bool,
+    source_start: int = 0,
 ) -> Extents:
     """The map behind the cut at `at`: the copy, and the open extent of `target`, whose log ends at `base`.
 
     :param most: copied extents that are kept.
     :param whole: `runs` are all that the mirror ever had, so the source has nothing below the first one.
+    :param source_start: where the log of `source` starts, as far as is known.
     :raises ValueError: `source` is not the writer; the cut lies below what is copied, or the copy's log ends below it;
         terms are used up.
     """
@@ -73,7 +83,7 @@ def switched(
         raise ValueError(f"{current.cluster} is the writer, and no mirror of {source} has what it writes")
     if current.term >= MAX_TERM:
         raise ValueError(f"the partition has changed its writer {current.term} times, the most that can be counted")
-    copied = copied_extents(extents, source, target, runs, most + 1)
+    copied = copied_extents(extents, source, target, runs, most + 1, source_start)
     kept = copied[max(0, len(copied) - most) :]
     if kept and not (kept[-1].end or 0) <= at:
         raise ValueError(f"the cut {at} lies below {kept[-1].end}, up to which records are copied")
@@ -89,18 +99,18 @@ def switched(
     return (*below, Extent(cluster=target, start=at, end=None, base=base, term=current.term + 1))
 
 
-def _overlaps(extents: Sequence[Extent], runs: Sequence[Run], target: str) -> Iterator[Extent]:
+def _overlaps(extents: Sequence[Extent], runs: Sequence[Run], target: str, source_start: int) -> Iterator[Extent]:
     """From the newest on. Both ascend by the source's offsets, so both are gone through once, backwards."""
     at = len(runs) - 1
     for extent in reversed(extents):
         end = extent.physical_end
         while at >= 0 and end is not None and runs[at].source >= end:
             at -= 1
-        while at >= 0 and runs[at].after > extent.base:
+        while at >= 0 and runs[at].after > max(extent.base, source_start):
             run = runs[at]
             if at:
                 _require_ascending(runs[at - 1], run)
-            low, high = max(extent.base, run.source), run.after if end is None else min(end, run.after)
+            low, high = max(extent.base, run.source, source_start), run.after if end is None else min(end, run.after)
             if low < high:
                 yield Extent(
                     cluster=target,

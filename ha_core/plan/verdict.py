@@ -17,8 +17,8 @@ Code = Literal[
     "unreachable-cluster", "no-describe-producers", "origin-answers", "origin-taken-for-dead", "last-seen",
     "never-seen", "group-last-seen",
     # the scope
-    "unknown-user", "unseen-user", "super-user", "bound-already", "bound-elsewhere", "locked", "no-gateway",
-    "nothing-to-move",
+    "unknown-user", "unseen-user", "dormant-use", "super-user", "bound-already", "bound-elsewhere", "locked",
+    "no-gateway", "nothing-to-move",
     # topics
     "unknown-topic", "deleted-topic", "written-in-target", "written-elsewhere", "crossing-ends", "crossing-elsewhere",
     "unknown-in-target", "deleted-in-target", "unknown-partitions", "partition-count", "foreign-data", "beyond-map",
@@ -28,6 +28,7 @@ Code = Literal[
     "not-in-sync", "under-replicated",
     "loop", "second-writer", "third-cluster",
     "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
+    "holds-records", "read-now", "offset-hole", "rate-too-low",
     # groups
     "coordinated-in-target", "coordinated-elsewhere", "shared-group", "members-in-target", "unknown-offsets",
     "refused-offsets", "joins-again", "unknown-group-user", "topic-crosses", "beyond-copy", "not-brought-over",
@@ -38,7 +39,7 @@ Code = Literal[
     "idle-partitions", "takes-barrier", "too-large",
 ]  # fmt: skip
 """What the verdict says, for programs: its text is for people alone."""
-Unit = Literal["", "records", "offsets", "ms", "partitions", "members", "clients", "transactions"]
+Unit = Literal["", "records", "offsets", "ms", "partitions", "members", "clients", "transactions", "uses"]
 """Of the number of a verdict; empty: it has none."""
 _MAX_NAMED = 5
 

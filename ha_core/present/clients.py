@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from ha_core.plan.verdict import amount
 from ha_core.present.page import Marked, Page, Table
 
 MAX_ROWS = 1_000
@@ -21,25 +22,41 @@ _BY = {
 
 
 def connections_page(
-    rows: Collection[Mapping[str, Any]], totals: Mapping[str, int], unanswered: Mapping[str, str]
+    rows: Collection[Mapping[str, Any]], totals: Mapping[str, int], unanswered: Mapping[str, str], own: bool = True
 ) -> Page:
-    columns = ("user", "client.id", "address", "software", "clusters", "login", "idle s", "in flight", "gateway")
+    """:param own: show connections of Switchyard's own processes as rows; else they are only counted."""
+    of_clients = [row for row in rows if own or not row["own"]]
+    columns = (
+        "user",
+        "client.id",
+        "address",
+        "software",
+        "led to",
+        "idle to",
+        "login",
+        "idle s",
+        "in flight",
+        "gateway",
+    )
     cells = [
         (
             row["user"] or "not logged in",
             row["client_id"] or "",
             row["address"],
             Marked(row["software"] or "", "warning") if row["defects"] else row["software"] or "",
-            ", ".join(row["clusters"]) or row["cluster"] or "",
+            ", ".join(row["led_to"]),
+            ", ".join(row["idle_to"]),
             row["login"] or "",
             row["idle_ms"] // 1000,
             row["in_flight"],
             row["gateway"],
         )
-        for row in rows
+        for row in of_clients
     ]
     yield Table(columns, cells, title="connections", most=MAX_ROWS) if cells else "nobody is connected"
-    left_out = sum(totals.values()) - len(cells)
+    if hidden := len(rows) - len(of_clients):
+        yield Marked(f"{amount(hidden, 'connection')} of Switchyard's own software: --own shows them", "dim")
+    left_out = sum(totals.values()) - len(rows)
     if left_out > 0:
         yield Marked(f"{left_out} more are not shown: raise --limit, or name a user", "dim")
     for issue in sorted({issue for row in rows for issue in row["defects"]}):
@@ -49,7 +66,7 @@ def connections_page(
 
 
 def explanations_page(answers: Sequence[Mapping[str, Any]], agree: bool, unanswered: Mapping[str, str]) -> Page:
-    """One of them where all agree, else each."""
+    """One of them where all agree, else each; reasons that differ are named."""
     if not agree:
         yield Marked("the gateways do not agree: one may follow a change a moment later; ask again", "warning")
     for answer in answers[:1] if agree else answers:
@@ -60,7 +77,25 @@ def explanations_page(answers: Sequence[Mapping[str, Any]], agree: bool, unanswe
         yield from _led(answer["leading"])
         yield from _moved(answer["kind"], answer["moved"])
         yield from _allowed(answer["allowed"])
+    if agree:
+        yield from _reasons(answers)
     yield from _silent(unanswered)
+
+
+def _reasons(answers: Sequence[Mapping[str, Any]]) -> Page:
+    """What differs between gateways that lead to the same cluster."""
+    by: dict[str, list[str]] = {}
+    copies: dict[str, list[str]] = {}
+    for answer in answers:
+        leading = answer["leading"]
+        by.setdefault(_BY.get(leading["by"], leading["by"]), []).append(answer["gateway"])
+        copies.setdefault(answer["moved"]["read_from"] or "the writer's cluster", []).append(answer["gateway"])
+    if len(by) > 1:
+        said = "; ".join(f"{reason} at {', '.join(gateways)}" for reason, gateways in by.items())
+        yield Marked(f"all lead there, for different reasons: {said}", "dim")
+    if len(copies) > 1:
+        said = "; ".join(f"{cluster} at {', '.join(gateways)}" for cluster, gateways in copies.items())
+        yield f"gateways read from different clusters: {said}"
 
 
 def _led(leading: Mapping[str, Any]) -> Page:

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
+from ha_core.model.shown import shown
 from ha_core.operations.mirrors import MirrorRow, MirrorsNow
 from ha_core.plan.mirror_total import MirrorTotal
-from ha_core.plan.verdict import duration
 from ha_core.present.colours import FAINT, GREEN, GREY, INK, ORANGE, VERMILION
-from ha_core.present.mirrors import LEVEL_S, copied_of, level, mirrors_page, partitions_of
-from ha_core.present.page import Page, html, number, size
+from ha_core.present.mirrors import LEVEL_S, copied_of, lag_of, level, mirrors_page, partitions_of, rpo_of
+from ha_core.present.page import Page, html, size
 
 MAX_MIRRORS = 100
 MAX_CELLS = 60
@@ -117,14 +117,13 @@ def _worst(row: MirrorRow) -> int:
 
 def _line(y: int, line: _Line) -> Iterator[str]:
     rows, total = line.rows, line.total
-    yield f"<g><title>{escape(line.title)}</title>{_text(_LEFT, y + 12, line.short, 14, INK)}</g>"
+    yield f"<g><title>{escape(shown(line.title))}</title>{_text(_LEFT, y + 12, line.short, 14, INK)}</g>"
     yield _text(_LEFT, y + 29, partitions_of(total), 11, FAINT)
     share = -(-len(rows) // MAX_CELLS)
     for index, at in enumerate(range(0, len(rows), share)):
         yield from _cell(300 + index * 9, y, rows[at : at + share])
-    rpo = "?" if total.rpo_s is None else duration(total.rpo_s)
-    lag = f"{number(total.lag_records)} records, {size(total.lag_bytes)} behind"
-    yield _text(870, y + 12, f"RPO {rpo}, {copied_of(total)}", 14, INK)
+    lag = f"{lag_of(total)} records, {size(total.lag_bytes)} behind"
+    yield _text(870, y + 12, f"RPO {rpo_of(total)}, {copied_of(total)}", 14, INK)
     yield _text(870, y + 29, lag, 11, FAINT)
 
 
@@ -134,7 +133,7 @@ def _cell(x: float, y: int, rows: Sequence[MirrorRow]) -> Iterator[str]:
     which = "partitions" if worst.partition is None else f"partition {worst.partition}"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
     told = f"{which}{more}: {worst.state}, {words}{f'. {worst.reason}' if worst.reason else ''}".replace("`", "")
-    yield f'<rect x="{x:.1f}" y="{y}" width="8" height="22" fill="{colour}"><title>{escape(told)}</title></rect>'
+    yield f'<rect x="{x:.1f}" y="{y}" width="8" height="22" fill="{colour}"><title>{escape(shown(told))}</title></rect>'
     if sign:
         yield _text(x + 2, y + 15, sign, 10, "#ffffff")
 
@@ -150,4 +149,4 @@ def _legend() -> Iterator[str]:
 
 
 def _text(x: float, y: float, words: str, points: int, colour: str) -> str:
-    return f'<text x="{x:.1f}" y="{y}" font-size="{points}" fill="{colour}">{escape(words)}</text>'
+    return f'<text x="{x:.1f}" y="{y}" font-size="{points}" fill="{colour}">{escape(shown(words))}</text>'

@@ -116,10 +116,10 @@ def mirrors_page(found: MirrorsNow) -> Page:
             mirror.source,
             mirror.target,
             partitions_of(total),
-            number(total.lag_records),
+            lag_of(total),
             size(total.lag_bytes),
             _lag_in_time(total.lag_ms),
-            _rpo(total.rpo_s),
+            rpo_of(total),
             copied_of(total),
             "" if mirror.max_bytes_s is None else f"{size(mirror.max_bytes_s)}/s",
         )
@@ -158,6 +158,19 @@ def _mark(row: MirrorRow) -> Mark:
 def copied_of(total: MirrorTotal) -> str:
     """`4.2 MB/s`; nobody reports them: that is not the same as nothing."""
     return f"{size(total.bytes_s)}/s" if total.partitions else "?"
+
+
+def lag_of(total: MirrorTotal) -> str:
+    """`12`, or `12, 1 unknown`: what is not known of a partition is no 0."""
+    return _some_unknown(number(total.lag_records), total.unknown)
+
+
+def rpo_of(total: MirrorTotal) -> str:
+    return _some_unknown(_rpo(total.rpo_s), total.unknown_rpo)
+
+
+def _some_unknown(known: str, unknown: int) -> str:
+    return known if known == "?" or not unknown else f"{known}, {unknown} unknown"
 
 
 def partitions_of(total: MirrorTotal) -> str:

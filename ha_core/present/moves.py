@@ -261,13 +261,13 @@ def _would_take_for_dead(proposal: Proposal) -> list[str]:
 
 def _lacked(verdicts: Iterable[Verdict]) -> str:
     """How much a dead origin takes with it of what goes on at copies; empty: nothing goes to one."""
-    numbers = [one.number for one in verdicts if one.code in _TO_COPIES]
-    known = [number for number in numbers if number is not None]
-    if not known:
-        return "how much copies lack of it nobody knows" if numbers else ""
-    unknown = len(numbers) - len(known)
+    found = [one for one in verdicts if one.code in _TO_COPIES]
+    unknown = sum(one.code == "copy-unknown" or one.number is None for one in found)
+    records = sum(one.number or 0 for one in found)
+    if unknown == len(found) and not records:
+        return "how much copies lack of it nobody knows" if found else ""
     rest = f", and of {amount(unknown, 'topic')} nobody knows" if unknown else ""
-    return f"copies lack {amount(sum(known), 'record')} of it, as far as is known{rest}"
+    return f"copies lack {amount(records, 'record')} of it, as far as is known{rest}"
 
 
 _TO_COPIES = frozenset({"goes-to-copy", "copy-unknown"})

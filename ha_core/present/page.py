@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal, Self
 
+from ha_core.model.shown import shown
+
 Mark = Literal["strong", "error", "bad", "warning", "good", "dim"]
 """`error`: on a terminal it goes to standard error."""
 MAX_ROWS = 200
@@ -60,12 +62,12 @@ def log_lines(page: Page, most: int | None = None) -> Iterator[str]:
     """The page as lines of a log, with `most` rows of each table; None: all of them."""
     for block in page:
         if isinstance(block, str):
-            yield block
+            yield shown(block)
             continue
         if block.title:
-            yield f"{block.title}:"
+            yield f"{shown(block.title)}:"
         for row in block.rows[:most]:
-            cells = [str(cell) for cell in row]
+            cells = [shown(str(cell)) for cell in row]
             line = block.line(*cells) if block.line else _in_words(block.columns, cells)
             yield f"  {line.rstrip()}"
         if most is not None and len(block.rows) > most:
@@ -83,7 +85,7 @@ def html(page: Page) -> Iterator[str]:
             yield f"<p{_class(block)}>{_html(block)}</p>"
             continue
         if block.title:
-            yield f"<h2>{escape(block.title)}</h2>"
+            yield f"<h2>{_html(block.title)}</h2>"
         head = "".join(f"<th>{escape(column)}</th>" for column in block.columns)
         rows = [
             "<tr>" + "".join(f"<td{_class(cell)}>{_html(str(cell))}</td>" for cell in row) + "</tr>"
@@ -96,7 +98,7 @@ def html(page: Page) -> Iterator[str]:
 
 def _html(text: str) -> str:
     """What is between backticks is a command to be typed."""
-    return _CODE.sub(r"<code>\1</code>", escape(text))
+    return _CODE.sub(r"<code>\1</code>", escape(shown(text)))
 
 
 def _class(text: object) -> str:
@@ -122,5 +124,5 @@ def _markdown(page: Page) -> Iterator[str]:
 
 def _cell(text: str) -> str:
     """Names come from clients: no line breaks, no markup."""
-    plain = " ".join(text.split())
+    plain = shown(" ".join(text.split()))
     return "".join(f"\\{c}" if c in "|`*_[]<>\\" else c for c in plain)

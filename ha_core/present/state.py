@@ -15,9 +15,11 @@ from ha_core.operations.inventory import Overview
 from ha_core.operations.migration.listing import Migration
 from ha_core.operations.migration.settling import CrossingStatus
 from ha_core.operations.registry import ClusterState
+from ha_core.plan.dormant import Churn
 from ha_core.plan.lag import GroupLag
 from ha_core.plan.masking import Affected
 from ha_core.plan.verdict import amount, duration, listed
+from ha_core.plan.wide_users import Width
 from ha_core.present.page import Mark, Marked, Page, Table, number
 
 MAX_ROWS = 1_000
@@ -84,6 +86,12 @@ def problems_page(problems: Collection[Problem]) -> Page:
     yield Table(("what waits for somebody", "", "what to do"), rows) if rows else "nothing waits for anybody"
 
 
+def notices_page(notices: Collection[Problem]) -> Page:
+    if notices:
+        rows = [(one.about, one.text, one.remedy) for one in notices]
+        yield Table(("worth knowing, no alarm", "", "what to do"), rows)
+
+
 def clusters_page(states: Collection[ClusterState]) -> Page:
     rows = [
         (
@@ -130,15 +138,38 @@ def bindings_plan_page(plan: BindingsPlan) -> Page:
         yield "Nothing differs: the bindings are as declared."
 
 
-def usage_page(usage: Mapping[str, Usage]) -> Page:
+def usage_page(usage: Mapping[str, Usage], churn: Collection[Churn] = ()) -> Page:
     rows = [
-        (user, f"{kind} {name}", use.instance, use.how, use.since, use.software or "")
+        (user, f"{kind} {name}", use.instance, use.how, use.since, use.last or "", use.software or "")
         for user, used in usage.items()
         for kind, things in (("topic", used.topics), ("group", used.groups))
         for name, uses in sorted(things.items())
         for use in uses
     ]
-    yield Table(("user", "uses", "instance", "how", "since", "software"), rows) if rows else "No usage is known."
+    columns = ("user", "uses", "instance", "how", "since", "last seen", "software")
+    yield Table(columns, rows) if rows else "No usage is known."
+    if churn:
+        made = [(one.user, one.thing, one.family, one.instances) for one in churn]
+        title = "client ids that are made anew at each start: give each client one that stays"
+        yield Table(("user", "uses", "ids", "of them"), made, title=title)
+
+
+def forgotten_page(user: str, gone: Sequence[tuple[str, str, str]], dry_run: bool) -> Page:
+    """:param gone: topic or group, its name, instance."""
+    yield Table(("of user", "uses", "instance"), [(user, f"{what} {name}", instance) for what, name, instance in gone])
+    yield f"Withdrawn{', if this were no dry run' if dry_run else ''}: {amount(len(gone), 'use')}."
+
+
+def wide_users_page(found: Collection[Width]) -> Page:
+    rows = [
+        (one.user, one.topics, one.groups, one.instances, one.shared_with, listed(one.super_user_of)) for one in found
+    ]
+    columns = ("user", "topics", "groups", "instances", "shares topics with", "super user of")
+    if not rows:
+        yield "No user is known to be wide."
+        return
+    yield Table(columns, rows)
+    yield "A switch of one of them takes all of that along. Give each application a user of its own, with few rights."
 
 
 def operations_page(operations: Sequence[Operation]) -> Page:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ WAIT_S = 10
 AGAIN_S = 0.01
 _LOCK = 0x53574544
 """PostgreSQL's advisory lock of those who change tables."""
+_CREATING = threading.Lock()
+"""Held by a thread that creates a file, until its descriptor is closed: another one's SQLite may lock the file then."""
 _SCRIPTS = Path(__file__).parent / "migrations"
 
 
@@ -45,13 +48,19 @@ class Database:
         except ModuleNotFoundError as error:
             raise InvalidError(f"{self.name}: the package {error.name} is missing: install it") from None
 
-    def open(self) -> None:
+    def open(self, creates: bool = True) -> None:
         """Check the tables, and make them where an SQLite file is new or empty.
 
+        :param creates: an SQLite file that does not exist is made; else it is refused.
         :raises SchemaError: they are of another version.
         """
         if self._file is not None:
-            _make_private(self._file)
+            if not creates and not self._file.exists():
+                raise InvalidError(
+                    f"{self._file} does not exist, and this makes no database: correct the path, or make it by "
+                    "`switchyard platform migrate`"
+                )
+            _create_private(self._file)
             if self._is_empty():
                 self.migrate()
         found, wanted = self.revision(), _head()
@@ -67,7 +76,7 @@ class Database:
         Two that do it at once do it one after the other.
         """
         if self._file is not None:
-            _make_private(self._file)
+            _create_private(self._file)
         with self.writing() as connection:
             if self._file is None:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
@@ -109,12 +118,6 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
-
-
-def default_url() -> str:
-    """A file of the user's own, the same one from whatever folder."""
-    home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-    return f"sqlite:///{home}/switchyard/platform.db"
 
 
 @contextmanager
@@ -199,11 +202,17 @@ def _of_postgresql(url: URL) -> Engine:
     )
 
 
-def _make_private(path: Path) -> None:
-    """It holds what passwords are checked by: nobody else reads it."""
+def _create_private(path: Path) -> None:
+    """Create the file, readable by its owner only, since it holds the keys of passwords. One that exists is not opened.
+
+    Closing any descriptor of a file ends all POSIX locks that the process has on it (https://sqlite.org/howtocorrupt.html,
+    2.2). Without its locks a long-lived process looks gone: the next process that closes the database deletes the
+    write-ahead log below it, and both go on with different content. Only SQLite itself may open a database that exists.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        with _CREATING, suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except OSError as error:
         raise DatabaseAwayError(f"{path} cannot be made: {error.strerror}") from None
 

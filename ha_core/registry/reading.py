@@ -55,6 +55,12 @@ class Reader:
                 for kind in sorted(KINDS)
             }
 
+    def has_change_at(self, kind: str, at_us: int) -> bool:
+        """Whether a change of the kind was made at exactly this time. Times are never given twice in a database."""
+        asked = exists().where(CHANGES.c.kind == kind, CHANGES.c.changed_us == at_us)
+        with self._database.reading() as connection:
+            return bool(connection.execute(select(asked)).scalar())
+
     def page(
         self, kind: str, after: str = "", limit: int = MAX_PAGE, mentioned: Mapping[str, str] | None = None
     ) -> Page:

@@ -34,10 +34,12 @@ class Registry:
         self._changer = Changer(database, clock_us)
 
     @classmethod
-    def open(cls, url: str) -> Self:
-        """:raises RegistryError: the database is away, or has other tables."""
+    def open(cls, url: str, creates: bool = True) -> Self:
+        """:param creates: an SQLite file that does not exist is made, with its tables.
+        :raises RegistryError: the database is away, or has other tables.
+        """
         database = Database(url)
-        database.open()
+        database.open(creates)
         return cls(database)
 
     def __enter__(self) -> Self:

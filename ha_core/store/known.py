@@ -43,6 +43,12 @@ class Known(OnTree):
         for batch in portions(wanted.items(), BATCH_BYTES, _size, BATCH_NODES):
             once(self._tree, f"what is known of {cluster}", partial(self._replace, kind, "", dict(batch)))
 
+    def forget_known(self, kind: type[K], cluster: str, names: Collection[str]) -> None:
+        """Drop what is known of topics, or groups, that do not exist any more."""
+        gone = dict.fromkeys(paths.path_of(kind, known_key(cluster, name)) for name in names)
+        for batch in portions(gone.items(), BATCH_BYTES, _size, BATCH_NODES):
+            once(self._tree, f"what is known of {cluster}", partial(self._replace, kind, "", dict(batch)))
+
     def known(self, kind: type[K], cluster: str, names: Collection[str] | None = None) -> dict[str, K]:
         """What was last seen of topics or groups of `cluster` (None: all), by name; unreadable ones are left out."""
         if names is None:
@@ -50,6 +56,11 @@ class Known(OnTree):
         else:
             wanted = [paths.path_of(kind, known_key(cluster, name)) for name in sorted(names)]
         return {document.name: document for document in readable(self._tree, kind, wanted)}
+
+    def known_names(self, kind: type[K], cluster: str) -> set[str]:
+        """Of which topics, or groups, something is known in a cluster."""
+        prefix = f"{kind.FOLDER}/{paths.encode(f'{cluster}:')}"
+        return {paths.decode(path.removeprefix(prefix)) for path in self._all_known(kind, cluster)}
 
     def known_ages_s(self, kind: type[K], cluster: str, names: Collection[str]) -> dict[str, float]:
         """Seconds since what is known of each was written, by ZooKeeper's clock alone: of whoever wrote it and whoever

@@ -12,7 +12,9 @@ from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.store import allocation, documents, paths
 from ha_core.store.allocation import Allocation
 from ha_core.store.commits import Commits, revision_of, revision_to_bytes
+from ha_core.store.deletions import Deletions
 from ha_core.store.documents import nodes_of, readable
+from ha_core.store.expected_gateways import ExpectedGateways
 from ha_core.store.gateways import Registration, record_at
 from ha_core.store.known import Known
 from ha_core.store.mirroring import Mirroring
@@ -28,7 +30,18 @@ D = TypeVar("D", bound=Document)
 P = TypeVar("P", bound="Watcher | Registration[Any]")
 
 
-class Store(Commits, Operations, Allocation, Usages, Known, Mirroring, QuotaNodes, QuotaPublications):
+class Store(
+    Commits,
+    Operations,
+    Deletions,
+    Allocation,
+    Usages,
+    Known,
+    Mirroring,
+    QuotaNodes,
+    QuotaPublications,
+    ExpectedGateways,
+):
     """The state tree over one session. Synchronous and thread-safe.
 
     Every method may raise StoreUnavailableError; `ha_core.store.errors` has the others.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 from ha_core.model import Usage, Use
+from ha_core.model.usage import FAMILY, LIVE_WITHIN, MAX_USERS, REWRITTEN_AFTER
 from ha_core.store import paths
-from ha_core.store.documents import readable
-from ha_core.store.tree import OnTree, once, placed
+from ha_core.store.documents import nodes_of, readable
+from ha_core.store.errors import StoreError
+from ha_core.store.tree import OnTree, Remove, Tree, once, placed
 
 MAX_NAMES = 1000
 """Topics per user, and groups per user."""
@@ -16,6 +21,11 @@ MAX_USES = 20
 MAX_BYTES = 900_000
 _ENTRY_BYTES = 8
 """Quotes, colon, brackets and comma around a new name."""
+_COUNTED_FOR_S = 10.0
+
+
+class TooManyUsersError(StoreError):
+    """Another user would be more than are kept."""
 
 
 class Sighting(NamedTuple):
@@ -27,34 +37,100 @@ class Sighting(NamedTuple):
 
 
 class Usages(OnTree):
-    def record_usage(self, user: str, uses: Iterable[Sighting]) -> int:
-        """Merge first uses into the user's usage; returns how many did not fit.
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        self._users = (0, float("-inf"))
+        """How many have usage, and when they were counted."""
 
-        Per user and topic or group, the first use of each (instance, how) is kept, with the software that it was last.
-        Bounds: 1000 topics and 1000 groups
-        per user, 20 uses per entry, 900,000 bytes in all. What lies beyond is not stored and counted in the return
-        value: the closure of a move then rests on what is stored, so callers report it.
+    def record_usage(self, user: str, uses: Iterable[Sighting]) -> int:
+        """Merge uses into the user's usage; returns how many did not fit.
+
+        Per user and topic or group, each (instance, how) is kept once, with the software and the time that it was seen
+        last. Bounds: 20,000 users; 1000 topics and 1000 groups per user, 20 uses per entry, 900,000 bytes in all. A use
+        that was not seen for a day gives its place to a new one, and so does the oldest of a family of instances whose
+        ids differ in numbers only. What lies beyond is not stored and counted in the return value: the closure of a
+        move then rests on what is stored, so callers report it.
+
+        :raises TooManyUsersError: the user has no usage yet, and 20,000 others have.
         """
         path = paths.path_of(Usage, user)
         seen = list(uses)
 
         def write() -> int:
             node = self._tree.get(path)
+            if node is None:
+                self._demand_room()
             old = Usage(user=user) if node is None else Usage.from_bytes(node.data, path)
             merged, left_out = merge(old, seen)
             if merged != old:
                 self._tree.write([placed(path, merged.to_bytes(), node)])
             return left_out
 
-        return once(self._tree, f"usage of {user}", write)
+        return once(self._tree, f"usage of {user!r}", write)
+
+    def forget_usage(self, topics: Collection[str]) -> None:
+        """Drop all uses of topics that do not exist any more."""
+        for usage in readable(self._tree, Usage):
+            if usage.topics.keys().isdisjoint(topics):
+                continue
+            path = paths.path_of(Usage, usage.user)
+
+            def write(path: str = path) -> None:
+                node = self._tree.get(path)
+                if node is None:
+                    return
+                old = Usage.from_bytes(node.data, path)
+                left = old.changed(topics={name: uses for name, uses in old.topics.items() if name not in topics})
+                if left != old:
+                    self._tree.write([placed(path, left.to_bytes(), node)])
+
+            once(self._tree, f"usage of {usage.user}", write)
 
     def usage(self) -> dict[str, Usage]:
         """Usage of all users by user; entries that this version cannot read are left out."""
         return {usage.user: usage for usage in readable(self._tree, Usage)}
 
+    def users_with_usage(self) -> int:
+        """How many users have usage."""
+        return len(nodes_of(self._tree, Usage.FOLDER))
+
+    def change_usage(self, user: str, change: Callable[[Usage], Usage]) -> Usage | None:
+        """Replaces the user's usage by what `change` makes of it; without any use it is removed.
+
+        :returns: what it was; None: there is none.
+        """
+        path = paths.path_of(Usage, user)
+
+        def write() -> Usage | None:
+            node = self._tree.get(path)
+            if node is None:
+                return None
+            old = Usage.from_bytes(node.data, path)
+            new = change(old)
+            if new.empty:
+                self._tree.write([Remove(path, node.version)])
+            elif new != old:
+                self._tree.write([placed(path, new.to_bytes(), node)])
+            return old
+
+        return once(self._tree, f"usage of {user!r}", write)
+
+    def _demand_room(self) -> None:
+        count, counted_at = self._users
+        now = time.monotonic()
+        if now - counted_at > _COUNTED_FOR_S:
+            count = self.users_with_usage()
+            self._users = count, now
+        if count >= MAX_USERS:
+            raise TooManyUsersError(
+                f"{count} users have usage, and no more are kept: withdraw those that clients made up "
+                "(`switchyard usage forget USER`)"
+            )
+        self._users = count + 1, self._users[1]
+
 
 def merge(usage: Usage, seen: Iterable[Sighting]) -> tuple[Usage, int]:
-    """`usage` with the first uses among `seen` added, and how many did not fit."""
+    """`usage` with `seen` merged into it, and how many did not fit."""
     topics, groups = dict(usage.topics), dict(usage.groups)
     size = len(usage.to_bytes())
     left_out = 0
@@ -62,18 +138,66 @@ def merge(usage: Usage, seen: Iterable[Sighting]) -> tuple[Usage, int]:
         table = topics if what == "topic" else groups
         known = table.get(name, ())
         same = next((one for one in known if (use.instance, use.how) == (one.instance, one.how)), None)
-        if same is not None:
-            newer = same if use.software is None else same.changed(software=use.software)
-            size += _size(newer) - _size(same)
-            table[name] = tuple(newer if one is same else one for one in known)
+        goes = same if same is not None or len(known) < MAX_USES else _gives_way(known, use)
+        comes = use if same is None else _newer(same, use)
+        grows = _size(comes) - (0 if goes is None else _size(goes))
+        grows += 0 if known else len(name.encode()) + _ENTRY_BYTES
+        full = (len(known) >= MAX_USES and goes is None) or (not known and len(table) >= MAX_NAMES)
+        if full or (grows > 0 and size + grows > MAX_BYTES):
+            left_out += same is None
             continue
-        added = _size(use) + (0 if known else len(name.encode()) + _ENTRY_BYTES)
-        if len(known) >= MAX_USES or (not known and len(table) >= MAX_NAMES) or size + added > MAX_BYTES:
-            left_out += 1
-            continue
-        table[name] = (*known, use)
-        size += added
+        table[name] = (*known, comes) if goes is None else tuple(comes if one is goes else one for one in known)
+        size += grows
     return usage.model_copy(update={"topics": topics, "groups": groups}), left_out
+
+
+def only(usage: Usage, keeps: Callable[[Sighting], Use | None]) -> Usage:
+    """`usage` with what `keeps` makes of each use; None takes it away."""
+
+    def kept(what: Literal["topic", "group"], table: Mapping[str, tuple[Use, ...]]) -> dict[str, tuple[Use, ...]]:
+        found = {
+            name: tuple(use for one in uses if (use := keeps(Sighting(what, name, one))) is not None)
+            for name, uses in table.items()
+        }
+        return {name: uses for name, uses in found.items() if uses}
+
+    return usage.model_copy(update={"topics": kept("topic", usage.topics), "groups": kept("group", usage.groups)})
+
+
+def sightings(usage: Usage) -> Iterator[Sighting]:
+    """Every use of it."""
+    for name, uses in usage.topics.items():
+        yield from (Sighting("topic", name, use) for use in uses)
+    for name, uses in usage.groups.items():
+        yield from (Sighting("group", name, use) for use in uses)
+
+
+def _newer(known: Use, seen: Use) -> Use:
+    """The same use as it was seen now; the very same object where that changes nothing worth a write."""
+    newer = known
+    if seen.software is not None and seen.software != known.software:
+        newer = newer.changed(software=seen.software)
+    if seen.last is not None:
+        idle = known.idle(datetime.fromisoformat(seen.last))
+        if idle is None or idle >= REWRITTEN_AFTER:
+            newer = newer.changed(last=seen.last)
+    return newer
+
+
+def _gives_way(known: tuple[Use, ...], use: Use) -> Use | None:
+    """Which of as many as may be gives its place to another use; None: all are live, and different clients."""
+    seen = [one for one in known if one.how != "declared"]
+    if use.last is not None:
+        now = datetime.fromisoformat(use.last)
+        dead = [one for one in seen if (idle := one.idle(now)) is not None and idle > LIVE_WITHIN]
+        if dead:
+            return min(dead, key=_seen_at)
+    family, count = max(Counter(one.family for one in seen).items(), key=lambda found: found[1], default=("", 0))
+    return min((one for one in seen if one.family == family), key=_seen_at) if count >= FAMILY else None
+
+
+def _seen_at(use: Use) -> str:
+    return use.last or use.since
 
 
 def _size(use: Use) -> int:

@@ -250,7 +250,7 @@ _OFFERED = (
         rebalance="waits",
         denial=ErrorShape(null=("protocol_name", 7)), asks=_GROUP_READ),
     # A member whose heartbeat fails gives up its partitions; the fence is far shorter than its session.
-    _group(_K.HEARTBEAT, 0, 4, 4, fenced=ErrorCode.NONE, rebalance="follows",
+    _group(_K.HEARTBEAT, 0, 4, 4, fenced=ErrorCode.NONE, use="join", rebalance="follows",
         asks=_GROUP_READ),
     # No client asks a second time: the member stays in the group until its session ends.
     _group(_K.LEAVE_GROUP, 0, 5, 4, fenced=ErrorCode.COORDINATOR_NOT_AVAILABLE, rebalance="follows",

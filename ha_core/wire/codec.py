@@ -65,10 +65,11 @@ def _decode(
     if decoder is None:
         layout = _layout(api_key, version, kind, RemoteProtocolError)
         decoder = _decoders[api_key, version, kind, in_place] = decoding.build(*layout, in_place=in_place)
+    wrong = RemoteProtocolError
     try:
         message, at = decoder(data, pos, limits)
     except RemoteProtocolError as error:
-        why = str(error)
+        wrong, why = type(error), str(error)
     except (struct.error, IndexError):
         why = f"{len(data) - pos} bytes end in a field"
     except UnicodeDecodeError as error:
@@ -80,7 +81,7 @@ def _decode(
             return message
         why = f"{len(data) - at} bytes follow the message"
     title = _layout(api_key, version, kind, RemoteProtocolError)[-1]
-    raise RemoteProtocolError(f"{title}: {why}")
+    raise wrong(f"{title}: {why}")
 
 
 def encode(api_key: int, version: int, kind: Kind, message: Mapping[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from struct import Struct, unpack_from
 from typing import Any
 
-from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.errors import RemoteProtocolError, TooManyElementsError
 from ha_core.wire.limits import Limits
 from ha_core.wire.source import Source
 from ha_core.wire.tables import FIXED, WIDTH, Field
@@ -26,7 +26,8 @@ def _bad_length(path: str, length: int, at: int, end: int, limit: int) -> Remote
 
 
 def _bad_count(path: str, count: int, at: int, end: int, left: int) -> RemoteProtocolError:
-    return RemoteProtocolError(f"{path}: {count} elements at byte {at}: {end - at} bytes and {left} elements are left")
+    kind = TooManyElementsError if count >= 0 and left < count <= end - at else RemoteProtocolError
+    return kind(f"{path}: {count} elements at byte {at}: {end - at} bytes and {left} elements are left")
 
 
 def _null(path: str, at: int) -> RemoteProtocolError:

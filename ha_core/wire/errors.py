@@ -11,6 +11,10 @@ class RemoteProtocolError(WireError):
     """The peer sent bytes that the protocol does not allow, or that exceed the limits: close its connection."""
 
 
+class TooManyElementsError(RemoteProtocolError):
+    """A message has more elements than the reader takes here. It is read no further."""
+
+
 class ForeignProtocolError(RemoteProtocolError):
     """The peer speaks another protocol than Kafka's.
 

@@ -43,6 +43,7 @@ class FetchScan(NamedTuple):
     forgets: bool
     rack_at: int
     rack_bytes: int
+    max_wait_ms: int
 
 
 def scan_fetch_request(buf: Any, body_at: int, end: int, version: int) -> FetchScan:
@@ -57,6 +58,15 @@ def scan_fetch_request(buf: Any, body_at: int, end: int, version: int) -> FetchS
     if cursor.at != end:
         raise RemoteProtocolError(f"fetch request of {end - body_at} bytes: its fields take {cursor.at - body_at}")
     return found
+
+
+def topics_named(buf: Any, body_at: int, end: int, version: int) -> int:
+    """How many topics a whole fetch request says that it names: what it really names has to be read. 0 where not even
+    that has come."""
+    at = body_at + _SESSION_AT + (8 if version >= 7 else 0)
+    if end - at < 4:
+        return 0
+    return read_uvarint(buf, at)[0] - 1 if version >= _FLEXIBLE else int(_INT.unpack_from(buf, at)[0])
 
 
 @dataclass(slots=True)
@@ -103,7 +113,7 @@ class _Cursor:
 
 
 def _read(cursor: _Cursor) -> FetchScan:
-    (replica_id,) = _INT.unpack_from(cursor.buf, cursor.at)
+    replica_id, max_wait_ms = _TWO_INTS.unpack_from(cursor.buf, cursor.at)
     cursor.at += _SESSION_AT  # and times, sizes, isolation
     session_id, session_epoch = 0, -1
     if cursor.version >= 7:
@@ -128,7 +138,9 @@ def _read(cursor: _Cursor) -> FetchScan:
     rack_at, rack_bytes = cursor.string() if cursor.version >= 11 else (0, 0)
     cursor.tags()
     without_tags = entries if len(entries) == len(topics) else None
-    return FetchScan(replica_id, session_id, session_epoch, topics, without_tags, forgotten > 0, rack_at, rack_bytes)
+    return FetchScan(
+        replica_id, session_id, session_epoch, topics, without_tags, forgotten > 0, rack_at, rack_bytes, max_wait_ms
+    )
 
 
 def _pass_partitions(cursor: _Cursor) -> TopicEntries | None:

@@ -14,8 +14,9 @@ class Limits:
     otherwise turn each byte of a frame into some hundred bytes of objects. The size defaults are the brokers' own
     (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch. max_login_bytes
     bounds a request of somebody who has not logged in yet. max_partitions bounds the topics and the partitions of one
-    produce, twice as much both together of one fetch, and max_inline all elements of another request that is read while
-    everybody else waits: a request of 8 MB that names a million partitions takes as long as a lease.
+    produce, twice as much both together of one fetch, and max_inline all elements of another request: the thread beside
+    the event loop, for which others wait, takes as long as a lease for 8 MB that name a million partitions. One request
+    may create max_created_partitions, the bound of controllers from Kafka 4 on; older ones run out of memory.
     """
 
     max_request_bytes: int = 104_857_600
@@ -27,6 +28,7 @@ class Limits:
     max_login_bytes: int = 131_072
     max_partitions: int = 20_000
     max_inline: int = 100_000
+    max_created_partitions: int = 10_000
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -38,7 +40,17 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
+FEW = 400
+"""Elements that take some milliseconds to be read, judged and answered."""
+
+
+@lru_cache(maxsize=16)
+def few(limits: Limits) -> Limits:
+    """The bounds of a message that is gone through on an event loop."""
+    return replace(limits, max_elements=min(limits.max_elements, FEW))
+
+
 @lru_cache(maxsize=16)
 def inline(limits: Limits) -> Limits:
-    """The bounds of a message that is decoded while everybody else waits."""
+    """The bounds of a message that is decoded by the thread beside an event loop, which others wait for."""
     return replace(limits, max_elements=min(limits.max_elements, limits.max_inline))

@@ -85,10 +85,15 @@ class SaslServer:
         """The one that the client has named."""
         self.state = State.HANDSHAKE
         self.claimed: str | None = None
-        """Who the client says it is; None: it has named nobody."""
+        """Who the client says it is; None: it has claimed nothing. A token's caller says whom it names."""
         self.raw_tokens = False
         self._most = limits.max_sasl_bytes
         self._exchange: ServerExchange | None = None
+
+    @property
+    def challenged(self) -> bool:
+        """Whether the next token answers a challenge."""
+        return self.state is State.TOKEN and self._exchange is not None
 
     def handshake(self, mechanism: str, version: int) -> ErrorCode:
         """The error code to answer. After version 0 tokens come as frames without any header (`raw_tokens`)."""

@@ -73,7 +73,7 @@ def oauth_server(token: bytes) -> ServerExchange:
     first = parse_initial(token)
     verdict = user_of((yield Bearer(first.authzid, first.token)), first.authzid)
     if verdict.user is None:
-        answer = yield Challenge(json.dumps({"status": "invalid_token"}).encode())
+        answer = yield Challenge(json.dumps({"status": "invalid_token"}).encode(), refuses=True)
         if answer != _END:
             raise RemoteProtocolError("OAUTHBEARER: a refused token was not followed by the end")
         raise RemoteProtocolError(verdict.why)

@@ -81,9 +81,13 @@ class Candidate(NamedTuple):
 
 
 class Challenge(NamedTuple):
-    """To be sent to the client, whose next token goes on with it."""
+    """To be sent to the client, whose next token goes on with it.
+
+    :ivar refuses: the claim was wrong, and the next token ends the exchange.
+    """
 
     data: bytes
+    refuses: bool = False
 
 
 class Proved(NamedTuple):

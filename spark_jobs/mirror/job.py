@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.security import load_profiles
 from ha_core.metrics.http import HttpServer
+from ha_core.model.shown import ShownFormatter
 from ha_core.store.zookeeper import connect
 from spark_jobs.asking import Reach
 from spark_jobs.inputs import InputError
@@ -50,7 +51,9 @@ def run(
     :param metrics_at: host and port for Prometheus.
     :raises InputError: the port for metrics cannot be bound.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(ShownFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     for noisy in ("kazoo", "py4j"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     profiles = load_profiles()

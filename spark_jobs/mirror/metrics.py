@@ -113,7 +113,9 @@ def _totals(totals: Mapping[Pair, MirrorTotal]) -> Iterable[Metric]:
         "partitions", "Partitions as tasks report them; stopped ones wait for somebody.", states, *_PAIR, "state"
     )
     records = {pair: one.lag_records for pair, one in totals.items() if one.lag_records is not None}
-    yield _gauge("total_lag_records", "Records that are not copied yet.", records, *_PAIR)
+    yield _gauge("total_lag_records", "Records that are not copied yet, where that is known.", records, *_PAIR)
+    unknown = {pair: one.unknown for pair, one in totals.items()}
+    yield _gauge("unknown_lag_partitions", "Partitions whose lag nobody knows; no total has them.", unknown, *_PAIR)
     sizes = {pair: one.lag_bytes for pair, one in totals.items() if one.lag_bytes is not None}
     yield _gauge("total_lag_bytes", "Bytes that are not copied yet, an estimate.", sizes, *_PAIR)
     times = {pair: one.lag_ms / 1000 for pair, one in totals.items() if one.lag_ms is not None}
@@ -124,9 +126,11 @@ def _totals(totals: Mapping[Pair, MirrorTotal]) -> Iterable[Metric]:
 
 
 def _lags(partitions: Iterable[tuple[Pair, PartitionReport]]) -> Iterable[Metric]:
-    worst = sorted(partitions, key=lambda it: (it[1].state == "copying", -it[1].lag_records, -(it[1].rpo_s or 0)))
+    worst = sorted(
+        partitions, key=lambda it: (it[1].state == "copying", -(it[1].lag_records or 0), -(it[1].rpo_s or 0))
+    )
     told = {(*pair, one.topic, str(one.partition)): one for pair, one in worst[:MOST_PARTITIONS]}
-    records = {labels: one.lag_records for labels, one in told.items() if one.source_end >= 0}
+    records = {labels: one.lag_records for labels, one in told.items() if one.lag_records is not None}
     yield _gauge("lag_records", "Records of a partition that are not copied yet.", records, *_PARTITION)
     sizes = {labels: one.lag_bytes for labels, one in told.items() if one.lag_bytes is not None}
     yield _gauge("lag_bytes", "Bytes of a partition that are not copied yet, an estimate.", sizes, *_PARTITION)

@@ -99,13 +99,15 @@ class Pair:
                 partition=id_.partition,
                 state=known.state,
                 source=known.source,
-                source_end=known.source_end,
+                source_end=None if known.ends is None else known.ends.committed,
+                source_start=known.source_start or None,
                 lag_records=known.lag_records,
                 lag_bytes=known.lag_bytes,
                 lag_ms=known.lag_ms,
                 rpo_s=None if known.rpo_s is None else math.ceil(known.rpo_s),
                 bytes_s=round(known.bytes_s),
                 reason=known.reason[:_MAX_REASON],
+                unheard_s=None if known.unheard_s is None else math.ceil(known.unheard_s),
             )
 
     def work(self) -> PairWork:

@@ -29,6 +29,7 @@ from ha_core.model import (
     PartitionReport,
     UnreadableDocumentError,
 )
+from ha_core.model.shown import ShownFormatter
 from ha_core.store.documents import to_bytes
 from ha_core.store.errors import AlreadyRegisteredError, StoreError
 from ha_core.store.gateways import Registration
@@ -76,7 +77,9 @@ class Settings(NamedTuple):
 def run(settings: Settings, slots: Iterator[Slot]) -> Iterator[Ended]:
     """The function of the Spark job, on an executor."""
     if not logging.getLogger().handlers:
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+        handler = logging.StreamHandler()
+        handler.setFormatter(ShownFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        logging.basicConfig(level=logging.INFO, handlers=[handler])
         logging.getLogger("kazoo").setLevel(logging.WARNING)
     for one in slots:
         store = connect(settings.zookeeper, settings.root, settings.session_timeout_s, create=False)
@@ -263,6 +266,6 @@ def by_mirror(found: Iterable[tuple[str, CopyId, CopiedPartition]]) -> tuple[Cop
 def bounded(report: MirrorReport, found: list[PartitionReport]) -> MirrorReport:
     """The report with as many partitions as it can hold: those to look at first."""
     if len(found) > MAX_PARTITIONS:
-        found.sort(key=lambda one: (one.state == "copying", -one.lag_records, one.mirror, one.partition))
+        found.sort(key=lambda one: (one.state == "copying", -(one.lag_records or 0), one.mirror, one.partition))
     kept = tuple(found[:MAX_PARTITIONS])
     return report.changed(partitions=kept, left_out=len(found) - len(kept))

@@ -56,14 +56,15 @@ def behind(total: MirrorTotal) -> str:
     counts = (total.lag_records, total.lag_bytes, total.rpo_s)
     records, size, rpo = ("?" if one is None else f"{one:,}" for one in counts)
     lag = "?" if total.lag_ms is None else f"{total.lag_ms / 1000:.1f}"
-    return f"{records} records, {size} bytes, {lag} s behind, RPO {rpo} s, {total.bytes_s / 1e6:.1f} MB/s"
+    unknown = f" ({total.unknown} partitions unknown)" if total.unknown and total.lag_records is not None else ""
+    return f"{records} records{unknown}, {size} bytes, {lag} s behind, RPO {rpo} s, {total.bytes_s / 1e6:.1f} MB/s"
 
 
 def worst(found: Collection[PartitionReport]) -> list[PartitionReport]:
     """Those of which most would be lost with the source, the worst first; none where there are no others beside it."""
     if len(found) < 2:
         return []
-    return sorted(found, key=lambda it: (-(it.rpo_s or 0), -it.lag_records, it.partition))[:MAX_PARTITIONS]
+    return sorted(found, key=lambda it: (-(it.rpo_s or 0), -(it.lag_records or 0), it.partition))[:MAX_PARTITIONS]
 
 
 def states(mirror: Mirror, counts: Mapping[tuple[str, str], int], found: Collection[PartitionReport]) -> str:

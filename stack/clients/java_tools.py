@@ -7,15 +7,16 @@ counter, and their histories say so (`lists_sends`).
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import tempfile
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Protocol
 
 from stack.certificates import write_private
 from stack.clients.options import Options
@@ -96,7 +97,8 @@ class _ProducerLines:
         self._sent = 0
         self.count = 0
 
-    def events(self, line: dict[str, Any]) -> Iterator[Event]:
+    def events(self, text: str) -> Iterator[Event]:
+        line = json.loads(text)
         name, t = line["name"], line["timestamp"] / 1000
         if name == "producer_send_success":
             yield from self._sends(line["value"], t)
@@ -123,7 +125,8 @@ class _ConsumerLines:
         self._group = options.group
         self.count = 0
 
-    def events(self, line: dict[str, Any]) -> Iterator[Event]:
+    def events(self, text: str) -> Iterator[Event]:
+        line = json.loads(text)
         name, t = line["name"], line["timestamp"] / 1000
         if name == "record_data":
             self.count += 1
@@ -149,6 +152,32 @@ def _run(
     first: Started,
     reader: _ProducerLines | _ConsumerLines,
 ) -> int:
+    main = [f"org.apache.kafka.tools.{tool}", "--bootstrap-server", options.bootstrap]
+    return run_java(
+        lambda config: [*main, "--command-config", str(config), *arguments], settings, options, first, reader
+    )
+
+
+class Lines(Protocol):
+    """Reads what the program prints."""
+
+    @property
+    def count(self) -> int:
+        """Records so far."""
+
+    def events(self, text: str) -> Iterator[Event]: ...
+
+
+def run_java(
+    main: Callable[[Path], list[str]],
+    settings: dict[str, str],
+    options: Options,
+    first: Started,
+    reader: Lines,
+    version: str = CLIENT_VERSION,
+    more_jars: Sequence[Path] = (),
+) -> int:
+    """:param main: the class and its arguments, by the file with the client's settings."""
     settings["client.id"] = options.identifier
     settings["security.protocol"] = options.protocol
     if options.ca_file:
@@ -171,9 +200,8 @@ def _run(
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8")
         recorder.write(first)
         ending = Ending(options)
-        command = [*_java(folder), f"org.apache.kafka.tools.{tool}", "--bootstrap-server", options.bootstrap]
         process = subprocess.Popen(
-            [*command, "--command-config", str(config), *arguments],
+            [*_java(folder, version, more_jars), *main(config)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
@@ -196,14 +224,15 @@ def _run(
             return 1
         good = process.returncode in (0, 128 + signal.SIGTERM)
         if not good:
-            recorder.write(Noted(options.client, time.time(), f"{tool} ended with {process.returncode}", fatal=True))
+            text = f"{main(config)[0]} ended with {process.returncode}"
+            recorder.write(Noted(options.client, time.time(), text, fatal=True))
         recorder.write(Stopped(options.client, time.time()))
         return 0 if good else 1
 
 
-def _java(folder: str) -> list[str]:
+def _java(folder: str, version: str, more_jars: Sequence[Path]) -> list[str]:
     java = find_java()
-    jars = kafka_jars(CLIENT_VERSION, java, lambda _text: None)
+    jars = kafka_jars(version, java, lambda _text: None)
     log4j = Path(folder, "log4j2.properties")
     log4j.write_text(
         "rootLogger.level = warn\nrootLogger.appenderRef.err.ref = err\n"
@@ -212,15 +241,14 @@ def _java(folder: str) -> list[str]:
         "utf-8",
     )
     small = ["-Xmx128m", *SHORT_LIVED, "--enable-native-access=ALL-UNNAMED"]
-    path = class_path(jars)
+    path = os.pathsep.join((class_path(jars), *map(str, more_jars)))
     return [java.binary, *small, f"-Dlog4j2.configurationFile={log4j}", "-cp", path]
 
 
-def _follow(output: IO[str], reader: _ProducerLines | _ConsumerLines, recorder: Recorder, client: str) -> None:
+def _follow(output: IO[str], reader: Lines, recorder: Recorder, client: str) -> None:
     for text in output:
         try:
-            line = json.loads(text)
-            events = list(reader.events(line))
+            events = list(reader.events(text))
         except (ValueError, KeyError, TypeError) as error:
             recorder.write(Noted(client, time.time(), f"not understood ({error!r}): {text.strip()[:500]}"))
             continue

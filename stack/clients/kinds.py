@@ -5,6 +5,8 @@ from __future__ import annotations
 PROGRAMS: dict[str, tuple[str, str]] = {
     "confluent-producer": ("confluent_producer", "run"),
     "confluent-transactions": ("confluent_transactions", "run"),
+    "java-transactions": ("java_transactions", "run"),
+    "java-3-transactions": ("java_transactions", "run_old"),
     "halting-sender": ("halting_sender", "run"),
     "confluent-consumer": ("confluent_consumer", "run"),
     "kafka-python-producer": ("kafka_python", "produce"),

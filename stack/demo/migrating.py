@@ -27,6 +27,7 @@ from stack.history.events import Acked, Delivered
 from stack.history.evidence import cuts_ahead, cuts_of, dump_topic
 from stack.history.headers import between_batches
 from stack.history.history import History, LogDump
+from stack.history.standstill import bound_ms, longest
 
 if TYPE_CHECKING:
     from ha_core.model import HistoryEntry
@@ -88,7 +89,10 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
     begun, opened, settled = _times(entries)
     marks = (Mark(begun, "proposed"), Mark(opened, "open"), Mark(settled, "settled"), Mark(aged_at, "aged"))
     draw(tracks_of(history, LAGGING), marks, plot, topic)
-    lines = client_lines(history, [Move(at_work, begun), Move(begun, settled)])
+    crossing = Move(begun, settled)
+    lines = client_lines(history, [Move(at_work, begun), crossing])
+    # Without the reader that lags on purpose: it says nothing of how long the others stand still without a move.
+    others = History({name: events for name, events in history.clients.items() if name != LAGGING})
     lines = tuple(line for line in lines if line.name != LAGGING)
     migration = Migration(
         operation=operation.id,
@@ -99,6 +103,8 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
         steps=tuple(report["steps"]),
         partitions=tuple(report["partitions"]),
         clients=lines,
+        standstills=longest(others, [crossing]),
+        standstill_bound_ms=bound_ms(others, [crossing]),
         reader=reader_of(history, settled),
         aged=bool(aging["extents"]) and all(one["aged"] for one in aging["extents"]),
         deleted=topic in aging["deleted"].get(ORIGIN, ()),

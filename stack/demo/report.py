@@ -17,6 +17,7 @@ from stack.history.checker import Result
 from stack.history.events import Acked, Delivered
 from stack.history.history import History
 from stack.history.lost_tails import Account
+from stack.history.standstill import LongestStandstills
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,10 @@ class Migration:
     partitions: tuple[dict[str, Any], ...]
     clients: tuple[ClientLine, ...]
     """Each with two blackouts: the longest standstill before, and the longest one while the topic crossed over."""
+    standstills: tuple[LongestStandstills, ...]
+    """Of each consumer in each partition."""
+    standstill_bound_ms: float
+    """How long none of them may last while the topic crosses over."""
     reader: Reader
     aged: bool
     deleted: bool
@@ -94,10 +99,11 @@ class Migration:
 
     @property
     def sound(self) -> bool:
-        """It succeeded and aged, and every client and the reader came across."""
+        """It succeeded and aged, every client and the reader came across, and no consumer stood still for long."""
+        went_on = all(one.moving_ms <= self.standstill_bound_ms for one in self.standstills)
         across = self.reader.crossed_after_s is not None and bool(self.reader.below_cut)
         back = all(client.blackout_ms[-1] is not None for client in self.clients)
-        return self.result == "succeeded" and self.aged and self.deleted and across and back
+        return self.result == "succeeded" and self.aged and self.deleted and across and back and went_on
 
     def to_json(self) -> dict[str, Any]:
         document = asdict(self)
@@ -258,6 +264,13 @@ def _show_migration(console: Console, migration: Migration) -> None:
     console.print(heads)
     console.print()
     console.print(_clients(migration.clients, ("longest gap before", "while crossing over")))
+    console.print()
+    stood = _table("consumer", "partition", "longest standstill before", "while crossing over")
+    for one in migration.standstills:
+        long = one.moving_ms > migration.standstill_bound_ms
+        cells = (one.reader, str(one.partition), f"{one.usual_ms:.0f} ms", f"{one.moving_ms:.0f} ms")
+        stood.add_row(*(Text(cell, style="bold red" if long else "") for cell in cells))
+    console.print(stood)
     console.print()
     reader = migration.reader
     across = "never" if reader.crossed_after_s is None else f"{reader.crossed_after_s:.1f} s later"

@@ -12,6 +12,7 @@ from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.clients.process import Client
 from stack.harness import Stack
+from stack.placing import client_id_at
 
 ROOT = "/switchyard"
 
@@ -30,6 +31,9 @@ class Application:
     consumers: Mapping[str, str]
     idempotence: str = ""
     """Of the producers: on, or each library's own default."""
+    apart: frozenset[str] = frozenset()
+    """Consumers whose client ids lead them to one gateway, and all other clients to another one: theirs hears of no
+    write to the topic. Empty: each client is where its name leads it."""
 
 
 ORDERS = Application(
@@ -61,6 +65,7 @@ INVOICES = Application(
         "invoices-java": "java-producer",
     },
     consumers={"ledger-confluent": "confluent-consumer", "ledger-python": "kafka-python-consumer"},
+    apart=frozenset({"ledger-confluent"}),
 )
 PAYMENTS = Application(
     user="payments-app",
@@ -131,7 +136,11 @@ class Workload:
             client.kill()
 
     def _client(self, kind: str, name: str, **options: Any) -> Client:
-        user = self.application.user
+        user, apart = self.application.user, self.application.apart
+        if apart:
+            gateways = [gateway["id"] for gateway in self._stack.gateways]
+            place = gateways[0] if name in apart else gateways[-1]
+            options["client_id"] = client_id_at(place, gateways, name, user)
         return Client.start(
             kind,
             directory=self._directory,

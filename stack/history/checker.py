@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from stack.history import delivery, placement
+from stack.history.blackout import Move
 from stack.history.events import Delivered, Event
 from stack.history.history import History, Truth, Values
+from stack.history.standstill import stood_still
 from stack.history.violation import Violation
 
 
@@ -43,13 +45,17 @@ class Result:
 
 
 def check(
-    history: History, *, complete_readers: Collection[str] = (), redelivery: delivery.Redelivery = "uncommitted"
+    history: History,
+    *,
+    complete_readers: Collection[str] = (),
+    redelivery: delivery.Redelivery = "uncommitted",
+    crossings: Sequence[Move] = (),
 ) -> Result:
     """Run every check.
 
     `complete_readers`: groups (or consumers without a group, by name) that read all of their topics to the end;
     raises ValueError for one that the history does not know. `redelivery` says what a group may be given again at the
-    same offset by a new assignment.
+    same offset by a new assignment. `crossings`: moves during which no reader may stand still, in any partition.
     """
     readers = delivery.readers_of(history)
     unknown = set(complete_readers) - readers.keys()
@@ -64,6 +70,7 @@ def check(
         *placement.renumbered(sightings, truth),
         *placement.overwritten(sightings),
         *placement.disordered(sightings, truth, values),
+        *stood_still(history, crossings),
     ]
     excused = 0
     for violation, is_excused in chain(

@@ -19,6 +19,7 @@ Kind = Literal[
     "aborted delivered",
     "tail delivered",
     "miscounted",
+    "stood still",
 ]
 """
 lost: acknowledged, and a reader that read everything did not get it
@@ -34,6 +35,7 @@ phantom: delivered, but never sent, or reported as certainly not appended
 aborted delivered: a read_committed consumer got a record of an aborted transaction
 tail delivered: a consumer got what a lost cluster alone had, when the topic had gone on at its copy
 miscounted: of a lost cluster's tail another number of records is reported than its log holds
+stood still: while a topic crossed over, a consumer waited too long for a record that was there
 """
 
 

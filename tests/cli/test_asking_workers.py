@@ -14,25 +14,43 @@ from tests.cli.invoking import document, seeded, shown, use
 SILENT = {"gw-1.0": "worker 0 does not answer"}
 
 
-def explanation(gateway: str, *exists_in: str) -> dict[str, Any]:
-    leading = {"cluster": "east", "by": "user", "differs": False, "masked": None, "exists_in": exists_in}
+def explanation(gateway: str, cluster: str, by: str = "user", *exists_in: str) -> dict[str, Any]:
+    leading = {"cluster": cluster, "by": by, "differs": False, "masked": None, "exists_in": exists_in}
     moved = {"state": "as it is", "operation": None, "extents": 0, "read_from": None}
     allowed = {"by": "off", "operations": ["READ"], "rules": []}
     asked = {"user": "alice", "instance": "", "kind": "topic", "name": "orders", "address": ""}
     return {"gateway": gateway, "revision": 1, **asked, "leading": leading, "moved": moved, "allowed": allowed}
 
 
+def connection(user: str | None, software: str, cluster: str | None, idle_ms: int) -> dict[str, Any]:
+    named = {"user": user, "client_id": "app", "address": "10.0.0.1", "software": software, "login": None}
+    where = {"cluster": cluster, "clusters": [cluster] if cluster else [], "broker": None}
+    return {**named, **where, "since": "2026-01-01T00:00:00Z", "idle_ms": idle_ms, "in_flight": 0}
+
+
 ANSWERS: dict[str, Mapping[str, Any]] = {
-    "/connections": {"total": 0, "connections": [], "unanswered": SILENT},
-    "/explain": explanation("gw-1.0", "east") | {"others": [explanation("gw-1.1")]},
+    "/connections": {
+        "total": 3,
+        "connections": [
+            connection("shop", "librdkafka/2.6", "east", idle_ms=10),
+            connection("shop", "librdkafka/2.6", "west", idle_ms=40_000),
+            connection(None, "switchyard/1", None, idle_ms=10),
+        ],
+        "unanswered": SILENT,
+    },
+    "/explain": explanation("gw-1.0", "east") | {"others": [explanation("gw-1.1", "west")]},
 }
+OF_BOB = explanation("gw-1.0", "east", "topic", "east") | {"others": [explanation("gw-1.1", "east", "default")]}
 
 
 @pytest.fixture(autouse=True)
 def _gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     store = seeded()
     use(store, monkeypatch)
-    pages = {path: (lambda _, answer=answer: (200, answer)) for path, answer in ANSWERS.items()}
+    pages = {
+        path: (lambda asked, answer=answer: (200, OF_BOB if asked.fields.get("user") == "bob" else answer))
+        for path, answer in ANSWERS.items()
+    }
     server = HttpServer("127.0.0.1", 0, bytes, tuple, "", pages)
     record = GatewayRecord(id="gw-1.0", worker_of="gw-1", host="h", port=1, node_id=1)
     store.client().register_gateway(record.changed(http=f"http://127.0.0.1:{server.start()}"))
@@ -49,3 +67,22 @@ def test_workers_that_do_not_agree_are_shown_one_by_one() -> None:
     assert not found["agree"]
     assert [one["gateway"] for one in found["explanations"]] == ["gw-1.0", "gw-1.1"]
     assert "gw-1.1" in shown("explain", "alice", "", "orders")
+
+
+def test_gateways_that_lead_to_the_same_cluster_for_different_reasons_agree() -> None:
+    assert document("explain", "bob", "", "orders")["agree"]
+    page = " ".join(shown("explain", "bob", "", "orders").split())
+    assert "do not agree" not in page
+    assert "all lead there, for different reasons: because the topic is there at gw-1.0" in page
+
+
+def test_a_connection_that_a_client_has_left_idle_is_shown_apart_from_where_the_client_is_led() -> None:
+    rows = document("connections")["connections"]
+    assert [(row["led_to"], row["idle_to"]) for row in rows] == [(["east"], []), ([], ["west"]), ([], [])]
+
+
+def test_connections_of_its_own_software_are_counted_and_shown_only_when_asked_for() -> None:
+    page = shown("connections")
+    assert "switchyard/1" not in page
+    assert "1 connection of Switchyard's own software: --own shows them" in page
+    assert "switchyard/1" in shown("connections", "--own")

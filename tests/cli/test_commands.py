@@ -2,6 +2,7 @@
 
 import json
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ha_core.kafka.probe import Probe
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import (
     Cluster,
+    ExpectedGateway,
     Extent,
     Fence,
     GatewayRecord,
@@ -24,10 +26,12 @@ from ha_core.model import (
     MoveRequest,
     Scope,
     Topic,
+    Use,
 )
 from ha_core.operations import health
 from ha_core.operations.environment import utc_now
 from ha_core.store.commits import Change
+from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
 from tests.kit.operations import a_migration, a_switch
@@ -94,6 +98,41 @@ def test_a_user_reads_from_copies_until_that_is_taken_back(store: MemoryStore) -
     assert store.load().bindings == {}
 
 
+def test_usage_is_listed_with_ids_of_each_start_and_withdrawn(store: MemoryStore) -> None:
+    uses = [
+        Use(instance=f"app-{n}", how="fetch", since="2025-01-01T00:00:00Z", last="2025-01-01T00:00:00Z")
+        for n in range(6)
+    ]
+    store.record_usage("alice", [Sighting("topic", "orders", use) for use in uses])
+
+    assert document("usage", "list")["ids_made_at_each_start"] == [
+        {"user": "alice", "thing": "topic orders", "family": "app-*", "instances": 6}
+    ]
+    assert "app-*" in shown("usage", "list")
+    code, told = run("usage", "forget", "alice", "--topic", "orders", "--instance", "app-1", "--dry-run")
+    assert (code, told["forgotten"]) == (0, [{"what": "topic", "name": "orders", "instance": "app-1"}])
+    assert "Withdrawn: 6 uses." in shown("usage", "forget", "alice")
+    assert store.usage() == {}
+
+
+@pytest.mark.parametrize(
+    "words", [("usage", "list"), ("usage", "list", "--json"), ("usage", "forget", "no\x1b[2J\nerror: fake")]
+)
+def test_names_of_clients_do_nothing_to_the_terminal(store: MemoryStore, words: tuple[str, ...]) -> None:
+    hostile = "x\x1b[1A\x1b[2K\x1b]52;c;ZXZpbA==\x07\nadmin root-console\u202e\u200b\x9b"
+    use = Use(instance=hostile, how="fetch", since="2026-01-01T00:00:00Z")
+    store.record_usage(hostile, [Sighting("group", hostile, use)])
+
+    result = CliRunner().invoke(build(), list(words))
+
+    told = (result.stdout + result.stderr).splitlines()
+    assert told
+    assert all(line.isprintable() for line in told)
+    assert not any(line.startswith(("admin", "error: fake")) for line in told)
+    if words[-1] == "--json":
+        assert json.loads(result.stdout)["usage"][hostile]["groups"][hostile][0]["instance"] == hostile
+
+
 def test_a_cluster_is_in_a_zone_until_it_is_said_to_be_in_none(store: MemoryStore) -> None:
     def add(*more: str) -> str | None:
         assert run("clusters", "add", "west", "--bootstrap", "h:1", "--unprobed", *more)[0] == 0
@@ -133,6 +172,66 @@ def test_binding_a_user_in_use_needs_a_confirmation(store: MemoryStore) -> None:
 
     assert run("bindings", "set", "user:alice", "west", "--yes")[0] == 0
     assert store.load().bindings["alice"].cluster == "west"
+
+
+@pytest.fixture
+def root(store: MemoryStore) -> str:
+    """A super user of east, which has a binding to it."""
+    assert run("clusters", "add", "east", "--bootstrap", "127.0.0.1:1", "--unprobed", "--super-user", "root")[0] == 0
+    assert run("bindings", "set", "user:root", "east")[0] == 0
+    return "root"
+
+
+@pytest.mark.parametrize(
+    "who", [("user:root", "west"), ("user:root#orders", "west"), ("user:root##g", "west"), ("user:root+app", "west")]
+)
+def test_no_level_of_a_super_user_is_bound_away_from_its_cluster(
+    store: MemoryStore, root: str, who: tuple[str, str]
+) -> None:
+    code, said = run("bindings", "set", *who, "--yes")
+
+    assert (code, "root is a super user of east" in said["error"]) == (BAD_INPUT, True)
+    assert store.load().bindings[root].instances == {}
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize(
+    "declared",
+    ["{bindings: {root: {cluster: west}}}", "{bindings: {root: {cluster: east, read: west}}}"],
+)
+def test_a_declaration_that_leads_a_super_user_away_is_refused_as_a_whole(
+    store: MemoryStore, tmp_path: Path, declared: str
+) -> None:
+    file = tmp_path / "team.yaml"
+    file.write_text(declared)
+    revision = store.load().revision
+
+    code, said = run("bindings", "set", "--file", str(file), "--yes")
+
+    assert (code, "root is a super user of east" in said["error"]) == (BAD_INPUT, True)
+    assert store.load().revision == revision
+
+
+@pytest.mark.usefixtures("root")
+def test_the_binding_that_keeps_a_super_user_in_its_cluster_is_not_taken_away(store: MemoryStore) -> None:
+    # Given a default cluster that is another one, as of now
+    for cluster, is_default in (("east", "--no-default"), ("west", "--default")):
+        assert run("clusters", "add", cluster, "--bootstrap", "127.0.0.1:1", "--unprobed", is_default)[0] == 0
+    # When the binding is to be deleted, by itself and by a complete declaration
+    code, said = run("bindings", "delete", "user:root", "--yes")
+    # Then it stays
+    assert (code, "would be led to the default cluster, west" in said["error"]) == (BAD_INPUT, True)
+    assert store.load().bindings["root"].cluster == "east"
+
+
+@pytest.mark.usefixtures("healthy", "store")
+def test_a_super_user_that_is_led_away_by_the_default_cluster_is_told_by_the_status() -> None:
+    assert run("clusters", "add", "west", "--bootstrap", "h:1", "--unprobed", "--super-user", "ops")[0] == 0
+
+    (notice,) = document("status", "--check")["notices"]
+
+    assert notice["about"] == "user ops"
+    assert notice["remedy"] == "`switchyard bindings set user:ops west`"
 
 
 @pytest.mark.usefixtures("store")
@@ -306,6 +405,76 @@ def test_the_status_check_finds_no_problem_in_a_healthy_system(store: MemoryStor
 
     assert run("status", "--check") == (0, document("status"))
     assert "nothing waits for anybody" in shown("status", "--check")
+
+
+@pytest.mark.usefixtures("healthy")
+def test_the_status_check_names_a_gateway_that_died_until_it_is_back_or_forgotten(store: MemoryStore) -> None:
+    # Given two gateways that have registered, of which one has died
+    record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=1, records_facts=True)
+    store.client().register_gateway(record)
+    for name in ("gw-1", "gw-2"):
+        store.expect_gateway(ExpectedGateway(gateway=name, host="h", port=1, since=utc_now()))
+    # When the status is checked
+    (problem,) = problems()
+    # Then it is named, with the way out
+    assert problem["about"] == "gateway gw-2"
+    assert "was not stopped: it has died" in problem["text"]
+    assert "`switchyard gateways forget gw-2`" in problem["remedy"]
+    # When it is back
+    back = store.client()
+    back.register_gateway(record.changed(id="gw-2"))
+    # Then no problem is left, and a live gateway cannot be forgotten
+    assert problems() == []
+    assert run("gateways", "forget", "gw-2")[0] == BAD_INPUT
+    # When it has died for good and is forgotten
+    back.close()
+    assert run("gateways", "forget", "gw-2")[0] == 0
+    # Then it is not missed any more, and one that was never expected is refused
+    assert problems() == []
+    assert run("gateways", "forget", "gw-2")[0] == BAD_INPUT
+
+
+@pytest.mark.usefixtures("healthy")
+def test_the_status_check_names_readers_that_wait_for_a_cluster_that_answers_again(store: MemoryStore) -> None:
+    # Given a topic whose old cluster was dead at the cut and answers again, and one whose readers skip what it holds
+    closed = Extent(cluster="east", start=0, end=900, base=0, term=0, known_end=9)
+    later = Extent(cluster="west", start=900, end=None, base=0, term=1)
+    bills, skipped = (
+        Topic(name=name, writer="west", partitions={0: (closed.changed(ignored=ignored), later)})
+        for name, ignored in (("bills", False), ("skipped", True))
+    )
+    for topic in (bills, skipped):
+        store.commit(Change(change_id=topic.name, puts=(topic,), expected={(Topic, topic.name): None}))
+    record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=3, records_facts=True)
+    store.client().register_gateway(record)
+    # When the status is checked
+    (problem,) = problems()
+    # Then the readers of the first topic alone are named, with the command
+    assert (problem["about"], "Readers of bills that are below" in problem["text"]) == ("cluster east", True)
+    assert "`switchyard origins check`" in problem["remedy"]
+
+
+@pytest.mark.usefixtures("healthy")
+@pytest.mark.parametrize(
+    ("driver", "quiet_s", "told"), [("command", 1, False), ("command", 8, True), ("run", 8, False), ("run", 90, True)]
+)
+def test_an_operation_without_executor_that_holds_locks_is_told_without_an_alarm(
+    store: MemoryStore, driver: str, quiet_s: int, told: bool
+) -> None:
+    # Given an operation whose executor is gone, and that no client waits for
+    record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=1, records_facts=True)
+    store.client().register_gateway(record)
+    started = (datetime.now(UTC) - timedelta(seconds=quiet_s)).isoformat()
+    store.create_operation(a_switch(state="running", started=started, driver=driver), ["topic:a", "user:alice"])
+    # When the status is checked
+    code, status = run("status", "--check")
+    # Then it is told with its locks and the commands that end it, and the exit code stays 0
+    assert (code, [one["about"] for one in status["notices"]]) == (0, ["operation switch-1"] if told else [])
+    if told:
+        (notice,) = status["notices"]
+        assert "holds 2 locks" in notice["text"]
+        assert "`switchyard resume switch-1`, or `switchyard undo switch-1`" in notice["remedy"]
+        assert "worth knowing, no alarm" in shown("status", "--check")
 
 
 @pytest.mark.usefixtures("healthy")

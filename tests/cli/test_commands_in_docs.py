@@ -45,8 +45,10 @@ def parse(line: str) -> None:
         if not isinstance(command, TyperGroup):
             return
         # What a group has not taken for itself is the command below it, and its words.
-        below = command.resolve_command(here, [*here._protected_args, *here.args])
-        (name, command, words), parent = below, here
+        left = [*here._protected_args, *here.args]
+        if not left and command.invoke_without_command:
+            return
+        (name, command, words), parent = command.resolve_command(here, left), here
 
 
 def shown() -> list[tuple[str, str]]:

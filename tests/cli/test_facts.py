@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,10 @@ from ha_core.operations.errors import RefusedError
 from ha_core.store.commits import Change
 from ha_core.store.errors import StoreUnavailableError, TooLargeError
 from stack.memory_store import MemoryStore
+
+
+def _known(known: dict[str, KnownTopic], names: Collection[str]) -> dict[str, KnownTopic]:
+    return known
 
 
 class StoppedError(Exception):
@@ -113,11 +118,29 @@ def test_a_topic_whose_leader_does_not_answer_keeps_its_older_facts() -> None:
 
     # When their facts are recorded
     seen = last_seen.known_topics(admin, "2026-02-02T00:00:00Z", before)
-    # Then the second keeps what was known of it, and nothing else was read
-    assert asked == [["half"]]
+    # Then the second keeps what was known of it
+    assert asked == [["whole", "half"]]
     assert set(seen) == {"whole", "half"}
     assert seen["half"] == older
     assert (seen["whole"].at, seen["whole"].ends) == ("2026-02-02T00:00:00Z", {0: 7, 1: 7})
+
+
+def test_the_fastest_growth_between_two_looks_is_kept_because_a_dead_cluster_cannot_be_asked_for_it() -> None:
+    ends = iter((100, 700, 760))
+
+    def topics(timeout_s: float) -> dict[str, TopicDescription]:
+        end = next(ends)
+        return {"orders": TopicDescription("orders", 1, 1, {}, {0: LogEnds(0, end, end, end, 1, 0)})}
+
+    admin: Any = SimpleNamespace(cluster=SimpleNamespace(name="east"), topics=topics)
+    seen: dict[str, KnownTopic] = {}
+    fastest = []
+    for minute in range(3):
+        known = seen
+        seen = last_seen.known_topics(admin, f"2026-01-01T00:{minute:02}:00Z", partial(_known, known))
+        fastest.append(seen["orders"].fastest)
+
+    assert fastest == [None, 10.0, 10.0]
 
 
 def test_recording_facts_of_an_unregistered_cluster_is_refused(make: Callable[[list[float]], Environment]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ import pytest
 
 from ha_core.model import Cluster, Mirror, MirrorReport, MirrorSync, PartitionReport, SyncFinding
 from ha_core.model.operation import MoveEvidence
+from ha_core.operations.environment import utc_now
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
 from tests.kit.operations import a_switch
@@ -54,7 +56,7 @@ def test_partitions_are_shown_as_their_tasks_report_them_and_what_nobody_reports
     lost = told(1, "stopped", reason="another task copies it")
     client = store.client()
     client.register(MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9, lag_records=2), lost)))
-    client.register(MirrorReport(slot=1, job="j", partitions=(told(1, "copying", source_end=4),)))
+    client.register(MirrorReport(slot=1, job="j", partitions=(told(1, "copying", source_end=4, lag_records=0),)))
     # When mirrors are listed
     found = document("mirrors")
     # Then each partition has one row, and the topic of which nobody tells has one as well
@@ -89,6 +91,7 @@ def test_a_mirror_is_shown_as_a_whole_by_what_is_known_of_its_partitions(store: 
     assert [whole[name] for name in ("lag_records", "lag_bytes", "lag_ms", "rpo_s")] == [2, 2_400_000, 1_500, 400]
     assert [found[0][name] for name in ("lag_bytes", "rpo_s", "bytes_s")] == [2_400_000, 3, 500]
     assert "2.4 MB" in page
+    assert "2, 1 unknown" in page
     # And of what nobody reports nothing is claimed
     assert (wholes[1]["rpo_s"], wholes[1]["lag_bytes"]) == (None, None)
 
@@ -175,6 +178,19 @@ def test_the_status_check_names_mirrors_that_nobody_copies_and_partitions_that_h
     found = {problem["about"]: problem["text"] for problem in problems()}
     assert found["mirrors"].startswith("Nobody copies payments in west:")
     assert found["mirror of orders-1 in west"] == "It is copied no further: retention has overtaken the copy."
+
+
+def test_a_mirror_that_is_less_than_a_minute_old_and_not_begun_yet_is_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a mirror that was linked a moment ago
+    store = seeded(*CLUSTERS, Mirror.of("orders", "east", "west", "link-1", utc_now(), "test"))
+    use(store, monkeypatch)
+    # When the status is checked now, and a minute later
+    at_once = [problem["about"] for problem in problems()]
+    later = (datetime.now(UTC) + timedelta(seconds=61)).isoformat()
+    use(store, monkeypatch, now=lambda: later)
+    # Then the check is quiet about it at first
+    assert "mirrors" not in at_once
+    assert "mirrors" in [problem["about"] for problem in problems()]
 
 
 @pytest.mark.usefixtures("store")

@@ -10,15 +10,21 @@ from typer.testing import CliRunner
 
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT, SUCCESS
-from tests.cli.invoking import document, run, shown
+from ha_core.model import GatewayRecord
+from ha_core.operations import enforcement
+from tests.cli.invoking import document, run, seeded, shown, use
 
 WHY = ("--reason", "a test")
 READ = ("--principal", "User:alice", "--type", "topic", "--name", "orders", "--operation", "read")
 
 
 @pytest.fixture(autouse=True)
-def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SWITCHYARD_DATABASE", f"sqlite:///{tmp_path}/platform.db")
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the database is, which does not exist yet."""
+    file = tmp_path / "platform.db"
+    monkeypatch.setenv("SWITCHYARD_DATABASE", f"sqlite:///{file}")
+    monkeypatch.delenv("SWITCHYARD_ZOOKEEPER", raising=False)
+    return file
 
 
 def test_a_user_is_made_granted_limited_revoked_and_deleted() -> None:
@@ -52,9 +58,52 @@ def test_what_is_not_said_stays_and_a_password_comes_by_a_file_or_standard_input
 
 
 def test_a_dry_run_writes_nothing() -> None:
+    assert document("platform", "migrate")["before"] is None
+
     assert document("users", "create", "alice", *WHY, "--dry-run")["result"] == "dry run"
 
     assert document("users", "list")["items"] == []
+
+
+@pytest.mark.parametrize("words", [("users", "create", "alice", *WHY, "--dry-run"), ("users", "list")])
+def test_what_only_looks_makes_no_file(words: tuple[str, ...], database: Path) -> None:
+    code, said = run(*words)
+
+    assert (code, database.exists()) == (BAD_INPUT, False)
+    assert "does not exist, and this makes no database" in said["error"]
+
+
+def test_without_a_database_that_is_named_nothing_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given an operator who names no database, in a home of his own
+    monkeypatch.delenv("SWITCHYARD_DATABASE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    # When a right is granted, and the tables are made
+    refused = [run("rights", "grant", *READ, *WHY), run("platform", "migrate")]
+    # Then both are refused, and no file is made that no gateway reads
+    assert [code for code, _ in refused] == [BAD_INPUT, BAD_INPUT]
+    assert "give --database, or set SWITCHYARD_DATABASE" in refused[0][1]["error"]
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_change_says_whether_gateways_enforce_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given no ZooKeeper that is named
+    assert "is not known: name their ZooKeeper" in document("users", "create", "zoe", *WHY)["enforcement"][0]
+    # And given one, with gateways of which none follows the platform
+    store = seeded()
+    use(store, monkeypatch)
+    monkeypatch.setenv("SWITCHYARD_ZOOKEEPER", "zk:1")
+    monkeypatch.setattr(enforcement, "WAIT_S", 0.3)
+    store.client().register_gateway(GatewayRecord(id="gw-1", host="h", port=1, node_id=1))
+    # When something is changed
+    made = document("users", "create", "alice", *WHY)
+    quota = shown("quotas", "set", "--user", "alice", "--producer-byte-rate", "1000", *WHY)
+    # Then it is written, and said to be in force nowhere
+    assert (made["result"], made["changes"][0]["version"]) == ("succeeded", 1)
+    assert made["enforcement"] == [
+        "users: in force nowhere, since no gateway follows this database (`platform:` in a gateway's configuration)."
+    ]
+    assert "quotas: in force nowhere, since no service publishes the quotas of this database" in " ".join(quota.split())
 
 
 @pytest.mark.parametrize(
@@ -69,6 +118,8 @@ def test_a_dry_run_writes_nothing() -> None:
     ],
 )
 def test_what_cannot_be_done_is_said_and_nothing_is_written(words: tuple[str, ...]) -> None:
+    document("platform", "migrate")
+
     code, said = run(*words)
 
     assert (code, said["result"]) == (BAD_INPUT, "refused")

@@ -14,6 +14,7 @@ ASKED = (
     "unlink_mirror",
     "throttle_mirror",
     "reconcile_returned_cluster",
+    "delete_topics",
 )
 """They change something, and run only when asked."""
 PLATFORM = ("change_access",)

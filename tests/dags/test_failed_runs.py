@@ -29,6 +29,7 @@ CHANGING = {
     "give_up_cluster": ("give_up", {"cluster": "east", "reason": "a test", "dry_run": False}),
     "link_mirror": ("link", {**MOVE, "topics": ["orders"]}),
     "unlink_mirror": ("unlink", {"topics": ["orders"], "cluster": "west", "reason": "a test", "dry_run": False}),
+    "delete_topics": ("delete", {"topics": ["orders"], "reason": "a test", "dry_run": False}),
     "throttle_mirror": (
         "throttle",
         {"topics": ["orders"], "max_bytes_s": "none", "reason": "a test", "dry_run": False},

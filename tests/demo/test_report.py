@@ -13,6 +13,7 @@ from stack.history.checker import Result
 from stack.history.events import Acked, Delivered, Event, Started
 from stack.history.history import History
 from stack.history.lost_tails import Account
+from stack.history.standstill import LongestStandstills
 from stack.history.violation import Violation
 
 MOVE = Move(10.0, 11.0)
@@ -38,6 +39,8 @@ MIGRATION = Migration(
     steps=({"name": "settle", "ms": 20.0},),
     partitions=({"topic": "invoices", "partition": 0, "cut": 700, "from": "east", "to": "west"},),
     clients=(ClientLine("two", "producer", (21.0, 23.5), 3, 3),),
+    standstills=(LongestStandstills("four", "invoices", 1, 120.0, 210.0),),
+    standstill_bound_ms=2000.0,
     reader=Reader("slow", 500, 4.2, 700, 90),
     aged=True,
     deleted=True,
@@ -101,6 +104,10 @@ def test_the_json_report_has_its_promised_fields(tmp_path: Path) -> None:
         "delivered": 3,
     }
     assert migration["reader"]["crossed_after_s"] == 4.2
+    assert migration["standstill_bound_ms"] == 2000.0
+    assert migration["standstills"] == [
+        {"reader": "four", "topic": "invoices", "partition": 1, "usual_ms": 120.0, "moving_ms": 210.0}
+    ]
     failover = document["failover"]
     assert (failover["acknowledged"], failover["lost"], failover["reported"], failover["delivered"]) == (12, 3, 4, 9)
     assert (failover["from"], failover["to"], failover["first_answer_after_trigger_s"]) == ("east", "west", 3.4)
@@ -125,6 +132,8 @@ def test_a_demo_migration_is_sound_only_when_all_clients_crossed_and_the_origin_
     assert MIGRATION.sound
     assert replace(MIGRATION, clients=(ClientLine("slow", "consumer", (None, 20.0), 0, 3),)).sound
     assert not replace(MIGRATION, clients=(stuck,)).sound
+    stood = LongestStandstills("four", "invoices", 1, 120.0, 2000.1)
+    assert not replace(MIGRATION, standstills=(*MIGRATION.standstills, stood)).sound
     assert not replace(MIGRATION, result="crossing").sound
     assert not replace(MIGRATION, aged=False).sound
     assert not replace(MIGRATION, deleted=False).sound

@@ -357,3 +357,14 @@ def test_each_worker_has_a_name_ports_and_a_share_of_its_own(tmp_path: Path) -> 
 )
 def test_workers_need_ports_for_all_their_nodes(tmp_path: Path, more: dict[str, Any], said: str) -> None:
     assert said in fault(tmp_path, SMALLEST | more)
+
+
+def test_networks_say_in_which_zone_clients_are(tmp_path: Path) -> None:
+    said = {"client_zones": {"networks": {"z-1": ["10.1.0.0/16"], "z-2": ["10.2.0.0/16"]}, "others": "asked"}}
+    zones = load(written(tmp_path, SMALLEST | {"zone": "z-9"} | said)).zones_of_clients
+    assert [zones.zone_of(host) for host in ("10.1.0.1", "10.2.0.1", "10.3.0.1")] == ["z-1", "z-2", "z-9"]
+    # And by default nothing is said of any
+    assert load(written(tmp_path, SMALLEST | {"zone": "z-9"})).zones_of_clients.zone_of("10.1.0.1") == ""
+    doubled = {"client_zones": {"networks": {"z-1": ["10.1.0.0/16"], "z-2": ["10.1.0.0/16"]}}}
+    assert "10.1.0.0/16 is in z-1 and in z-2" in fault(tmp_path, SMALLEST | doubled)
+    assert "client_zones.networks.z-1" in fault(tmp_path, SMALLEST | {"client_zones": {"networks": {"z-1": ["ten"]}}})

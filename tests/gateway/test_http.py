@@ -37,7 +37,7 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
             out_of_date={"west": 1e9},
             waiting=Counter(east=3),
             turned_away=Counter(),
-            clusters={"east": SimpleNamespace(dialling=SimpleNamespace(begun=4, failed=1))},
+            clusters={"east": SimpleNamespace(dialling=SimpleNamespace(begun=4, failed=1), hang_ups=Counter({29: 2}))},
         ),
         members=SimpleNamespace(
             recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}),
@@ -129,6 +129,7 @@ def test_metrics_show_state_clients_clusters_and_traffic(address: str, counts: C
     assert found["facts_recorded_timestamp_seconds", "east"] == 1e9
     assert found["upstream_dials_total", "east", "connected"] == 3
     assert found["upstream_dials_total", "east", "failed"] == 1
+    assert found["upstream_hang_ups_total", "describe_acls", "east"] == 2
     assert found["requests_total", "produce", "passed"] == 3
     assert found["requests_total", "unknown", "refused"] == 1
     assert found["refusals_total", "fence"] == 2
@@ -176,3 +177,16 @@ def test_callers_that_never_finish_their_request_do_not_keep_a_probe_out(address
     assert answer.status_code == 200
     for caller in callers:
         caller.close()
+
+
+def test_no_two_metrics_have_the_same_help_text(address: str) -> None:
+    # Given all families that a gateway shows
+    text = httpx.get(f"{address}/metrics").text
+    said = [line.split(" ", 3)[2:] for line in text.splitlines() if line.startswith("# HELP ")]
+    # When they are put together by their texts
+    named: dict[str, list[str]] = {}
+    for name, help_ in said:
+        named.setdefault(help_, []).append(name)
+    # Then each has one of its own
+    assert len(said) > 40
+    assert {help_: names for help_, names in named.items() if len(names) > 1} == {}

@@ -77,4 +77,49 @@ def test_a_worker_is_asked_whether_it_lives_at_a_port_that_the_others_do_not_hav
 
 
 def test_workers_are_listed_as_the_one_gateway_that_they_are_for_clients() -> None:
-    assert Lately().of(workers_of("gw-1", 3), 0.0) == (NodeAddress(5, "h", 9092),)
+    lately = Lately()
+    lately.see(workers_of("gw-1", 3), 0.0)
+    assert lately.listed() == (NodeAddress(5, "h", 9092),)
+
+
+ZONES = {"a": "zone-1", "b": "zone-1", "c": "zone-2", "d": "zone-2"}
+
+
+def in_zones(*ids: str) -> list[GatewayRecord]:
+    return [peer.changed(zone=ZONES[peer.id]) for peer in gateways(*ids)]
+
+
+def test_clients_of_a_zone_are_spread_over_its_gateways_and_no_others() -> None:
+    homes = {client: ranked(in_zones(*"abcd"), client, HOST, "zone-1")[0].id for client in CLIENTS}
+    assert set(homes.values()) == {"a", "b"}
+    # And whatever gateway is asked, also one of the other zone, names the same
+    for client, home in homes.items():
+        for asked in in_zones(*"abcd"):
+            own = {("east", 1): NodeAddress(7, asked.id, asked.first_node_port + 7)}
+            shown = addresses(in_zones(*"dcba"), asked.id, client, HOST, own, "zone-1")
+            assert shown["east", 1].host == home
+
+
+def test_where_no_gateway_of_the_zone_lives_the_others_serve_its_clients() -> None:
+    homes = [ranked(in_zones("c", "d"), client, HOST, "zone-1")[0].id for client in CLIENTS]
+    assert set(homes) == {"c", "d"}
+
+
+def test_a_dead_gateway_of_a_zone_moves_its_clients_within_the_zone_and_nobody_else() -> None:
+    before = {client: ranked(in_zones(*"abcd"), client, HOST, "zone-1")[0].id for client in CLIENTS}
+    after = {client: ranked(in_zones(*"bcd"), client, HOST, "zone-1")[0].id for client in CLIENTS}
+    assert set(after.values()) == {"b"}
+    assert all(after[client] == home for client, home in before.items() if home == "b")
+
+
+def test_clients_whose_zone_is_not_known_are_spread_over_all_gateways() -> None:
+    assert {ranked(in_zones(*"abcd"), client, HOST, "")[0].id for client in CLIENTS} == set("abcd")
+    # Also over gateways that are in no zone
+    assert {ranked(gateways(*"ab"), client, HOST, "")[0].id for client in CLIENTS} == set("ab")
+
+
+def test_gateways_of_a_zone_are_listed_by_it() -> None:
+    lately = Lately()
+    lately.see(in_zones(*"abc"), 0.0)
+    assert [one.host for one in lately.listed("zone-1")] == ["a", "b"]
+    assert [one.host for one in lately.listed()] == ["a", "b", "c"]

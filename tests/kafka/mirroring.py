@@ -58,7 +58,7 @@ def all_are(job: Copying, state: str) -> bool:
 
 def caught_up(job: Copying, ends: Mapping[Partition, int]) -> bool:
     found = job.standing().items()
-    return all(one.state == "copying" and one.source >= ends[id_.topic, id_.partition] for id_, one in found)
+    return all(one.state == "copying" and one.has(ends[id_.topic, id_.partition]) for id_, one in found)
 
 
 def wait_until(true: Callable[[], bool], why: Callable[[], object], seconds: float = 180) -> None:

@@ -267,7 +267,7 @@ def test_records_deleted_above_the_position_of_a_copier_stop_it_with_their_numbe
     with copying(east, west, []) as job:
         job.limit(None, {("east-west", name): 20_000})
         job.add([copy_of(name)], {})
-        wait_until(lambda: any(0 < one.source < 155 for one in job.standing().values()), job.standing)
+        wait_until(lambda: any(one.has(1) and not one.has(155) for one in job.standing().values()), job.standing)
         # When records are deleted that it has not copied
         delete_records(here, name, 158)
         # Then it stops, and says how many it cannot copy any more

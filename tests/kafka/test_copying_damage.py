@@ -20,7 +20,11 @@ from stack.harness import Stack
 from tests.kafka.clients import Settings, produce, settings
 from tests.kafka.mirroring import caught_up, content, copy_of, copying, create_log, stopped, wait_until
 
-pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("log")]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.usefixtures("log"),
+    pytest.mark.long("ha_core/kafka/copying", "ha_core/mirror"),
+]
 Fresh = Callable[[str], str]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.kafka.copying.states import IN_FLIGHT, OLD_MS, Lane, Waiting
+from ha_core.kafka.copying.states import IN_FLIGHT, OLD_MS, Lane, SourceEnds, Stopped, Waiting, not_copied
 from ha_core.kafka.takeover import Copy
 from ha_core.mirror.behind import Behind
 from ha_core.mirror.notes import CopyId
@@ -13,6 +13,8 @@ from ha_core.mirror.partition import Claimed, PartitionCopy
 from ha_core.mirror.progress import Progress, Writer
 from ha_core.model import Run
 from tests.mirror.batches import MS, records
+
+NOW_MS = MS + 100_000
 
 
 def lane() -> Lane:
@@ -33,45 +35,94 @@ def test_the_first_failure_costs_no_time_and_the_others_more_and_more() -> None:
 def test_a_lag_is_between_what_is_copied_and_what_the_source_has_shown() -> None:
     # Given a partition of which nothing is known
     one = lane()
-    assert one.standing(1.0).lag_ms is None
+    assert one.standing(1.0, NOW_MS).lag_ms is None
     # When a record of several is copied, and the source says that it has newer ones
-    one.source_end, one.newest_ms = 8, MS + 60_000
+    one.ends, one.newest_ms = SourceEnds(8, 8), MS + 60_000
     one.partition.fetched(bytearray(records(0, range(3)) + records(3, range(3))))
     one.partition.noted()
     one.partition.appended(0)
-    found = one.standing(1.0)
+    found = one.standing(1.0, NOW_MS)
     assert (found.lag_records, found.lag_ms) == (5, 60_000 - 6)
     # Then it lags until all of it is copied
     one.partition.appended(3)
     one.partition.fetched(bytearray(records(6, range(2))))
     one.partition.noted()
     one.partition.appended(6)
-    assert one.standing(1.0)[:5] == ("copying", 8, 8, "", 0)
+    assert one.standing(1.0, NOW_MS)[:5] == ("copying", 8, (8, 8), "", 0)
+
+
+def test_records_that_are_acknowledged_behind_an_open_transaction_are_in_the_lag() -> None:
+    # Given a source with nothing more to copy, and 20 records of others behind a transaction that is open
+    one = lane()
+    one.hear(SourceEnds(0, 0), asked_at=10.0)
+    one.hear(SourceEnds(0, 20), asked_at=12.0)
+    # When it is asked how it stands 30 s later
+    found = one.standing(14.0, NOW_MS)
+    # Then they would be lost, for as long as they lie there; and nothing of them can be copied
+    assert (found.lag_records, found.to_copy, found.lag_ms, found.rpo_s) == (20, 0, 4_000, 4.0)
+    assert not one.lags
+
+
+def test_the_age_of_what_would_be_lost_counts_from_now_before_a_copier_has_come_to_any_end() -> None:
+    # Given a backlog written within a second, of which the first record is copied
+    one = lane()
+    one.partition.fetched(bytearray(records(0, range(1))))
+    one.partition.noted()
+    one.partition.appended(0)
+    one.newest_ms = MS + 1_000
+    one.hear(SourceEnds(100, 100), asked_at=5.0)
+    # Then what is missing is as old as its records are now, and no younger than its first sight
+    assert one.standing(5.0, MS + 40_000).rpo_s == 40.0
+    assert one.standing(50.0, MS).rpo_s == 45.0
+    # And nothing is claimed where no record is copied
+    other = lane()
+    other.hear(SourceEnds(100, 100), asked_at=5.0)
+    assert other.standing(50.0, NOW_MS).rpo_s is None
+
+
+def test_a_lag_grows_while_the_source_is_not_heard_of() -> None:
+    one = lane()
+    one.hear(SourceEnds(0, 0), asked_at=10.0)
+    one.trouble = "it has no leader"
+    assert one.standing(10.5, NOW_MS).unheard_s is None
+    found = one.standing(610.0, NOW_MS)
+    assert (found.lag_records, found.lag_ms, found.unheard_s) == (0, 600_000, 600.0)
+
+
+@pytest.mark.parametrize("state", [Stopped("why"), Waiting("why", 0.0)])
+def test_how_far_a_copy_is_that_nobody_copies_is_unknown(state: Stopped | Waiting) -> None:
+    behind = Behind()
+    assert not_copied(state, behind, 100.0).rpo_s is None
+    behind.saw(40.0, end=5, copied=5)
+    found = not_copied(state, behind, 100.0)
+    assert (found.source, found.ends, found.lag_records, found.to_copy, found.rpo_s) == (None, None, None, None, 60.0)
+    assert not found.has(0)
+    assert not found.within(1_000_000)
 
 
 def test_what_comes_from_the_source_no_more_is_a_reason_to_wait_and_keeps_its_figures() -> None:
     one = lane()
-    one.source_end, one.trouble = 8, "it has no leader"
-    assert one.standing(1.0)[:4] == ("waiting", 0, 8, "it has no leader")
+    one.ends, one.trouble = SourceEnds(8, 8), "it has no leader"
+    assert one.standing(1.0, NOW_MS)[:4] == ("waiting", 0, (8, 8), "it has no leader")
 
 
 def test_what_is_copied_is_told_to_readers_with_the_newest_runs_and_whether_it_is_near_the_source() -> None:
     # Given a copy with a gap in its source, and a source that has shown much newer records
     one = lane()
-    one.source_end, one.newest_ms = 9, MS + 60_000
+    one.ends, one.newest_ms = SourceEnds(9, 9), MS + 60_000
     for first in (0, 5):
         one.partition.fetched(bytearray(records(first, range(3))))
         one.partition.noted()
         one.partition.appended(0 if not first else 3)
     # Then its runs are told, and that nobody should wait for it
-    assert one.known(10, 1.0) == (8, False, (Run(0, 0, 3), Run(5, 3, 3)))
-    assert one.known(1, 1.0).runs == (Run(5, 3, 3),)
+    assert one.known(10, 1.0, NOW_MS) == (8, False, (Run(0, 0, 3), Run(5, 3, 3)))
+    assert one.known(1, 1.0, NOW_MS).runs == (Run(5, 3, 3),)
     # When the source has nothing newer
-    one.source_end = 8
-    assert one.known(1, 1.0).level
+    one.ends = SourceEnds(8, 8)
+    assert one.known(1, 1.0, NOW_MS).level
     # And when nothing comes from it any more
     one.trouble = "it has no leader"
-    assert not one.known(1, 1.0).level
+    assert not one.known(1, 1.0, NOW_MS).level
 
 
 def test_a_successor_reads_the_copy_log_from_the_oldest_note_that_counts() -> None:

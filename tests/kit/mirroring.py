@@ -46,7 +46,7 @@ class Copiers:
         for (_, there), (loop, _) in list(self._loops.items()):
             standing = {id_: one for id_, one in loop.standing().items() if id_.topic == topic}
             if there == target and len(standing) == self._topics[topic]:
-                return all(one.state == "copying" and 0 <= one.source_end <= one.source for one in standing.values())
+                return all(one.state == "copying" and one.to_copy == 0 for one in standing.values())
         return False
 
     def _ours(self, id_: CopyId) -> bool:

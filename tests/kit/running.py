@@ -23,6 +23,7 @@ from stack.history.events import Delivered
 from stack.history.evidence import cuts_ahead, cuts_of, dump_topic
 from stack.history.headers import between_batches
 from stack.history.history import Cut, Fault, History, LogDump, Values
+from stack.placing import client_id_at
 
 ZOOKEEPER_ROOT = "/switchyard"
 
@@ -72,6 +73,8 @@ class Run:
         self.clients: list[Client] = []
         self.faults: list[Fault] = []
         self.moves: list[Move] = []
+        self.crossings: list[Move] = []
+        """During which no reader may stand still."""
         self.user = user
         self._cluster = cluster
 
@@ -89,6 +92,17 @@ class Run:
         started = Client.start(kind, directory=self.directory, client=client, topic=topic, **options)
         self.clients.append(started)
         return started
+
+    def client_id_at(self, gateway: str, topic: str) -> str:
+        """A client id of the run's user that leads its client to this gateway."""
+        return client_id_at(gateway, [one["id"] for one in self.stack.gateways], f"HA#{self.user}#{topic}")
+
+    @contextlib.contextmanager
+    def crossing(self) -> Iterator[None]:
+        """A topic crosses over inside, and its readers must not notice."""
+        begun = time.time()
+        yield
+        self.crossings.append(Move(begun, time.time()))
 
     @contextlib.contextmanager
     def fault(self, what: str, settle_s: float = 1.0) -> Iterator[None]:
@@ -183,7 +197,8 @@ class Run:
 
     def verdict(self, *topics: str, complete: Collection[str] = (), redelivery: Redelivery = "uncommitted") -> Result:
         """Check everything; `complete` are the groups that read all of their topics."""
-        return check(self.history(*topics), complete_readers=complete, redelivery=redelivery)
+        history, crossings = self.history(*topics), () if self.faults else tuple(self.crossings)
+        return check(history, complete_readers=complete, redelivery=redelivery, crossings=crossings)
 
 
 class CommandFailedError(Exception):

@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ha_core.model import KnownTopic, MoveSet
+from ha_core.kafka.facts import LogEnds
+from ha_core.model import KnownTopic, Mirror, MirrorReport, MoveSet, PartitionReport
 from ha_core.operations.environment import Environment
 from ha_core.operations.last_seen import LastKnown
+from ha_core.store.commits import Change, key_of
 from stack.memory_store import MemoryStore
 
 NOW = datetime(2026, 11, 22, 7, 0, tzinfo=UTC)
@@ -47,6 +49,29 @@ def test_the_age_of_recorded_facts_includes_the_time_the_recording_took() -> Non
 @pytest.mark.parametrize(("recorder_ahead_s", "store_set_back_s"), [(700, 0), (0, 700)])
 def test_facts_recorded_in_the_future_have_no_known_age(recorder_ahead_s: float, store_set_back_s: float) -> None:
     assert age_s(recorder_ahead_s, store_set_back_s) is None
+
+
+def test_where_a_dead_log_starts_is_the_highest_of_what_was_seen_reported_and_said() -> None:
+    # Given a look that saw the log start at 100, and a copier that has heard of 200 since
+    store = MemoryStore()
+    mirror = Mirror.of("t", "east", "west", "link-1", "now", "me")
+    store.commit(Change(change_id="seed", puts=(mirror,), expected={key_of(mirror): None}))
+    seen = KnownTopic(
+        cluster="east", name="t", at=NOW.isoformat(), partitions=1, replication=1, ends={0: 500}, starts={0: 100}
+    )
+    store.keep_known(KnownTopic, "east", [seen])
+
+    def told(said: LogEnds | None = None) -> int:
+        with Environment(store.client(), by="test", now=NOW.isoformat, monotonic=lambda: 7.0) as environment:
+            known = LastKnown.read(environment, "east", MoveSet(topics=("t",)))
+            return known.ends(environment, ("t", 0), 0, said).origin_start
+
+    assert told() == 100
+    part = PartitionReport(mirror=mirror.key, topic="t", partition=0, state="copying", source_start=200)
+    store.client().register(MirrorReport(slot=0, job="j", partitions=(part,)))
+    assert told() == 200
+    # Then a dying leader that says more is believed as well
+    assert told(LogEnds(300, 500, 500, 500, 1, 1)) == 300
 
 
 def test_recorded_facts_grow_older_while_the_fence_drains() -> None:

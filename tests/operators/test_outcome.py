@@ -138,13 +138,15 @@ def test_a_dry_run_of_a_forced_move_says_in_its_first_line_how_much_would_be_los
     def line(*verdicts: Any) -> str:
         return would_move(Proposal(request=FORCED, revision=1, verdicts=verdicts, moves=MoveSet(topics=topics)))
 
-    assert line(*told).endswith("; copies lack 7 records of it, as far as is known")
-    assert line(*told, unknown).endswith(
-        "; copies lack 7 records of it, as far as is known, and of 1 topic nobody knows"
-    )
+    assert line(told[0]).endswith("; copies lack 4 records of it, as far as is known")
+    lacked = "; copies lack 7 records of it, as far as is known"
+    assert line(*told).endswith(f"{lacked}, and of 1 topic nobody knows")
+    assert line(*told, unknown).endswith(f"{lacked}, and of 2 topics nobody knows")
+    none_by_notes = warning("copy-unknown", "topic bills", "It lacked nothing.", number=0, unit="records")
+    assert line(none_by_notes).endswith("; how much copies lack of it nobody knows")
     assert line(unknown).endswith("; how much copies lack of it nobody knows")
     whole = ClusterProposal(revision=1, origin="east", target="west", reason="r", mode="forced", verdicts=tuple(told))
-    assert would_move_cluster(whole).endswith("; copies lack 7 records of it, as far as is known")
+    assert would_move_cluster(whole).endswith(f"{lacked}, and of 1 topic nobody knows")
     planned = whole.model_copy(update={"mode": "planned"})
     assert "lack" not in would_move_cluster(planned)
 

@@ -122,9 +122,12 @@ class Case:
         return view, request, Facts(self.reach, self.topic_facts, self.group_facts)
 
     def judge(self, rules: Iterable[Callable[[Judged], Verdicts]] = RULES) -> list[Verdict]:
+        return preflight(self.judged(), rules=rules)
+
+    def judged(self) -> Judged:
         view, request, facts = self.parts()
         found, usage = closure(view, self.usage_by_user, request), self.usage_by_user
-        case = Judged(
+        return Judged(
             view,
             request,
             found,
@@ -138,7 +141,6 @@ class Case:
             findings=self.findings,
             tails=self.tails,
         )
-        return preflight(case, rules=rules)
 
     def moved(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         view, request, facts = self.parts()

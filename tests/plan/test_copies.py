@@ -22,11 +22,12 @@ from ha_core.model import (
     View,
 )
 from ha_core.model.extent import Hole, Place, identity, live, locate
-from ha_core.model.operation import UnreadPolicy
+from ha_core.model.operation import Cut, UnreadPolicy
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.operations.reconciling import old_mirror
 from ha_core.operations.reversing import reversed_mirror
 from ha_core.operations.switch.outcome import ended_too, left_behind, stayed
+from ha_core.plan.carry import MAX_TOPIC_TRANSACTIONAL, come_back, leave_by_force
 from ha_core.plan.closure import closure
 from ha_core.plan.copies import also_mirrored, fitting, hold_change
 from ha_core.plan.facts import CopyFacts, CopyLag, PartitionEnds
@@ -91,6 +92,16 @@ def test_what_was_copied_is_read_from_the_copy_and_the_rest_is_a_hole_up_to_the_
     tail = one(documents, LostTail)
     assert (tail.topic, tail.cluster, tail.target, tail.link, tail.counted) == ("t", "east", "west", "link-1", None)
     assert (tail.partitions[0].mirrored, tail.partitions[0].client) == (24, 24)
+
+
+@pytest.mark.parametrize(("start", "begins"), [(0, 0), (10, 10), (22, 22), (30, 100)])
+def test_what_a_dead_source_was_seen_to_have_deleted_does_not_come_back_with_its_copy(start: int, begins: int) -> None:
+    copies = {("t", 0): CopyFacts(24, (Run(0, 1, 24),), whole=True)}
+    seen = replace(SEEN, origin_start=start)
+    documents = cut_change(operation(), view(), {("t", 0): seen}, {}, {}, copies=copies)
+    extents = one(documents, Topic).partitions[0]
+    assert min(extents[0].start, 100) == begins
+    assert all(extent.base == extent.start + 1 for extent in extents if extent.copied)
 
 
 def test_other_mirrors_from_a_dead_cluster_end_with_the_cut_and_are_named_with_the_way_to_make_them_anew() -> None:
@@ -207,7 +218,8 @@ def judged(mirror: Mirror, lag: CopyLag | None, **request: Any) -> list[Verdict]
     state, asked, facts = case.parts()
     topic = Topic(name="orders", writer="east", partitions={p: identity("east") for p in (0, 1)})
     state = replace(state, topics={"orders": topic}, mirrors={mirror.key: mirror})
-    lags = {} if lag is None else {(mirror.key, 0): lag}
+    level = CopyLag("copying", 0, 0, 1.0)
+    lags = {} if lag is None else {(mirror.key, 0): lag, (mirror.key, 1): level}
     found = closure(state, case.usage_by_user, asked)
     return preflight(Judged(state, asked, found, facts, gateways=case.gateways, lags=lags))
 
@@ -257,3 +269,42 @@ def test_a_topic_whose_copy_is_damaged_stays_as_it_is_and_the_others_go() -> Non
     assert entered.evidence.went_to_copies == ("t",)
     assert set(entered.evidence.cuts) == {"t"}
     assert stayed(entered).startswith("u stayed in east")
+
+
+COORDINATED = 7
+"""A transactional producer's id: the origin's coordinator has issued it."""
+
+
+def test_a_forced_cut_keeps_what_is_read_of_transactional_producers_and_which_partitions_have_left() -> None:
+    # Given a copy that has something of a producer with transactions and of one without
+    copy = CopyFacts(24, (Run(0, 0, 24),), {COORDINATED: (2, 9), PRODUCER: (0, 5)})
+    # When its source is done without
+    sequences = one(cut(copy), LastSequences)
+    # Then an id of the source's means nobody else there
+    assert sequences.left_by_force == {"east": {0: {COORDINATED: (2, 9)}}}
+    # And it is so too where the copy has nothing, but not where readers wait for the source
+    assert one(cut(CopyFacts(0)), LastSequences).left_by_force == {"east": {0: {}}}
+    assert not any(isinstance(put, LastSequences) and put.left_by_force for put in cut(None).puts)
+    # And where they skip it
+    assert one(cut(None, unread="skip"), LastSequences).left_by_force == {"east": {0: {}}}
+
+
+def test_a_topic_that_is_written_again_where_it_had_left_by_force_has_not_left() -> None:
+    # Given a partition that has left both clusters by force
+    known = LastSequences(name="t", left_by_force={"east": {0: {}, 1: {}}, "north": {0: {}}})
+    # When it is moved back to one
+    back = come_back(known, "east", [Cut(0, 50, 0, 2)])
+    # Then
+    assert back is not None
+    assert back.left_by_force == {"east": {1: {}}, "north": {0: {}}}
+    assert come_back(back, "east", [Cut(1, 50, 0, 2)]) == known.changed(left_by_force={"north": {0: {}}})
+
+
+def test_of_many_transactional_producers_the_newest_are_kept() -> None:
+    known = {producer: (0, producer) for producer in range(MAX_TOPIC_TRANSACTIONAL)}
+    cuts = [Cut(partition, 0, 0, 1) for partition in range(4)]
+    left = leave_by_force("t", None, "east", cuts, dict.fromkeys(range(4), known))
+    assert left is not None
+    for each in left.left_by_force["east"].values():
+        assert set(each) == set(range(MAX_TOPIC_TRANSACTIONAL * 3 // 4, MAX_TOPIC_TRANSACTIONAL))
+    assert LastSequences.model_validate_json(left.model_dump_json()) == left

@@ -58,3 +58,12 @@ def test_a_group_that_reads_what_crosses_over_beside_its_topics_is_told_with_the
     assert verdict.code == "topic-crosses"
     assert "reads audit too, which crosses over for operation m-1" in verdict.text
     assert judge(DEPENDENT_RULES, a_case(View(topics={"orders": topics["orders"]}), used)) == []
+
+
+def test_a_group_of_super_users_only_stays_where_they_have_to_be() -> None:
+    use = (Use(instance="i-1", how="commit", since=SINCE),)
+    used = {name: Usage(user=name, groups={"billing": use}) for name in ("root", "alice")}
+    east = Cluster(name="east", bootstrap="h:1", default=True, super_users=("root",))
+    (verdict,) = judge(DEPENDENT_RULES, a_case(View(clusters={"east": east}), {"root": used["root"]}))
+    assert (verdict.code, verdict.about) == ("super-user", "group billing")
+    assert judge(DEPENDENT_RULES, a_case(View(clusters={"east": east}), used)) == []

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ha_core.model import Extent
 from ha_core.model.extent import Place, append, check, close, identity, live, locate
-from ha_core.plan.cuts import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE, forced_cut
+from ha_core.plan.cuts import FASTEST_PER_S, LEAST_RATE, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE, forced_cut
 from ha_core.plan.facts import PartitionEnds
 
 FLOOR = int(MIN_AGE_S * FASTEST_PER_S)
@@ -44,6 +44,30 @@ def test_a_fresh_record_counts_as_some_minutes_old() -> None:
 
     assert known_end == STAY.to_client(1_000_000)
     assert at > STAY.to_client(true_end) + RESERVE
+
+
+@given(
+    seen=st.integers(0, 10**6),
+    age_s=st.floats(0, 10**6),
+    share=st.floats(0, 1),
+    rate=st.integers(LEAST_RATE, FASTEST_PER_S),
+)
+def test_a_cut_by_an_operators_rate_lies_above_any_growth_that_the_rate_allows(
+    seen: int, age_s: float, share: float, rate: int
+) -> None:
+    true_end = max(STAY.base, seen) + int(age_s * rate * share)
+
+    found = PartitionEnds(0, seen=seen, seen_age_s=age_s)
+    at, _ = forced_cut(STAY, found, fastest_per_s=rate)
+
+    assert STAY.to_client(true_end) < at <= forced_cut(STAY, found)[0]
+
+
+def test_a_slow_topic_has_a_hole_that_tools_can_bear() -> None:
+    found = PartitionEnds(0, seen=1_000_000, seen_age_s=20.0)
+    at, known_end = forced_cut(STAY, found, fastest_per_s=LEAST_RATE)
+
+    assert at - known_end == 400_000
 
 
 def test_a_record_of_unknown_age_leaves_room_for_years() -> None:

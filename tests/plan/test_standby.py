@@ -37,6 +37,28 @@ def _logs(draw: st.DrawFn) -> tuple[Extents, list[Run], int, int]:
     return tuple(extents), runs, physical, target + draw(st.integers(0, 2))
 
 
+@given(logs=_logs(), deleted=st.integers(0, 40), whole=st.booleans())
+def test_records_that_the_source_has_deleted_are_not_read_from_its_copy(
+    logs: tuple[Extents, list[Run], int, int], deleted: int, whole: bool
+) -> None:
+    # Given a source whose log starts above some of the records that its copy has
+    extents, runs, end, base = logs
+    start = min(deleted, end)
+    # When its writer changes to the copy
+    cut = extents[-1].to_client(end)
+    after = switched(extents, "a", "b", runs, cut, base, 100, whole=whole, source_start=start)
+    # Then the map is sound, and has all of the copy but what was deleted
+    assert check(after) == []
+    copies = {run.source + n: run.target + n for run in runs for n in range(run.records)}
+    for offset in range(cut):
+        was, now = locate(extents, offset), locate(after, offset)
+        if isinstance(was, Place) and was.physical in copies and was.physical >= start:
+            assert isinstance(now, Place)
+            assert now.physical == copies[was.physical]
+        elif isinstance(now, Place):
+            assert now.extent.cluster == "a"
+
+
 @settings(max_examples=500)
 @given(logs=_logs(), most=st.integers(1, 4))
 def test_behind_the_cut_every_client_offset_means_the_record_that_it_meant_before(

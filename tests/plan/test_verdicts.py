@@ -19,6 +19,8 @@ from ha_core.model import (
     UserBindings,
 )
 from ha_core.model.extent import append, identity
+from ha_core.model.mirror import COPY_LOG
+from ha_core.model.topic import Deletion
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import GroupFacts, OpenTransaction
 from ha_core.plan.preflight.case import outside_topics
@@ -45,6 +47,47 @@ def only(case: Case, level: str, about: str, *words: str) -> Verdict:
 def test_a_sound_move_has_no_verdict() -> None:
     assert SOUND.judge() == []
     assert SOUND.moved() == (("orders",), ("billing",))
+
+
+def test_a_forced_move_says_how_many_offsets_without_records_its_cut_leaves() -> None:
+    found = {one.code: one for one in SOUND.forced.asking(unread="wait").judge()}
+
+    assert (found["offset-hole"].level, found["offset-hole"].number) == ("warning", 3_001_000_000)
+
+
+@pytest.mark.parametrize(
+    ("measured", "said", "refused"),
+    [(None, 100_000, True), (50.0, 999, True), (50.0, 1_000, False), (900.0, 8_999, True), (900.0, 9_000, False)],
+)
+def test_a_rate_that_an_operator_says_has_to_lie_far_above_what_was_measured(
+    measured: float | None, said: int, refused: bool
+) -> None:
+    case = SOUND.forced.asking(unread="wait", max_rate_records_s=said)
+    case = case.with_topic("east", replace(HERE, age_s=20.0, fastest=measured))
+
+    found = {one.code: one for one in case.judge()}
+
+    assert ("rate-too-low" in found) is refused
+    assert (found["offset-hole"].number or 0) < 3_000_000_000 // 10
+
+
+def test_a_topic_that_is_being_deleted_is_left_out_and_refused_by_name() -> None:
+    tombstone = Topic(name="orders", deletion=Deletion(operation="delete-1", since=SINCE))
+    deleted = replace(SOUND, topics=(tombstone,))
+
+    assert [(one.level, one.code) for one in deleted.judge() if one.about == "topic orders"] == [
+        ("warning", "deleted-topic")
+    ]
+    only(replace(deleted, scope=Scope(topics=("orders",))), "error", "topic orders", "topics delete orders")
+
+
+def test_a_copy_log_that_somebody_was_seen_to_use_comes_along_with_nobody() -> None:
+    (alice,) = SOUND.usage
+    use = (Use(instance="app", how="fetch", since=SINCE),)
+    reads = replace(SOUND, usage=(alice.changed(topics={**alice.topics, COPY_LOG: use}),))
+
+    assert reads.judge() == []
+    assert reads.moved() == SOUND.moved()
 
 
 def test_what_brokers_and_copiers_keep_for_themselves_is_left_out_and_refused_by_name() -> None:

@@ -99,6 +99,54 @@ def test_a_lag_that_nobody_reports_is_refused_by_who_has_set_a_bound() -> None:
     assert of(mirrored(forced=True, refuse_lag_ms=10), "copy-unknown").level == "error"
 
 
+HALTED = {
+    "stopped": CopyLag("stopped", None, None, 1.0, "the source was truncated"),
+    "waiting for its source": CopyLag("waiting", None, None, 1.0, "the source does not answer"),
+    "reported by nobody": None,
+}
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("halted", HALTED.values(), ids=HALTED)
+@pytest.mark.parametrize("bound", ["refuse_lag_records", "refuse_lag_ms"])
+def test_a_copy_of_which_one_partition_is_not_copied_passes_no_bound(
+    halted: CopyLag | None, bound: str, forced: bool
+) -> None:
+    lags = (LEVEL,) if halted is None else (LEVEL, halted)
+
+    case = mirrored(*lags, forced=forced)
+
+    assert of(case, "copy-unknown").level == "warning"
+    assert of(case.asking(**{bound: 1_000_000}), "copy-unknown").level == "error"
+    assert "goes-to-copy" not in codes(case)
+
+
+@pytest.mark.parametrize("halted", [one for one in HALTED.values() if one], ids=["stopped", "waiting"])
+def test_a_copy_that_is_not_copied_is_never_said_to_have_lacked_nothing(halted: CopyLag) -> None:
+    every = of(mirrored(halted, halted, forced=True), "copy-unknown")
+    assert every.number is None
+    assert f"Nobody knows how far that is ({halted.state}: {halted.reason})" in every.text
+    one = of(mirrored(LEVEL, halted, forced=True), "copy-unknown")
+    assert f"of partition 1 ({halted.state}: {halted.reason}) nobody knows it" in one.text
+
+
+def test_a_dead_source_that_was_seen_further_than_its_copier_knew_is_lagged_behind_by_that_much() -> None:
+    # Given copiers that lost their source at offset 10 of both partitions, and a later look that saw it end at 20
+    case = mirrored(LEVEL, LEVEL, forced=True).with_topic("east", replace(HERE, age_s=5.0))
+
+    assert of(case, "goes-to-copy").number == 10
+    assert of(case.asking(refuse_lag_records=9), "copy-lags").level == "error"
+
+
+def test_records_of_unknown_age_pass_no_bound_of_time() -> None:
+    fresh = CopyLag("copying", 40, None, 1.0, reached=10)
+
+    found = of(mirrored(LEVEL, fresh, forced=True, refuse_lag_ms=1_000_000), "copy-lags")
+
+    assert (found.level, found.number) == ("error", None)
+    assert "lacked 40 records of unknown age" in found.text
+
+
 def test_what_is_lost_while_nobody_copies_is_told_as_of_when_the_dead_cluster_was_last_seen() -> None:
     # Given ends of 10 and 20, and copies that had all of the one and 13 of the other
     stands = replace(mirrored(forced=True), noted={("orders", 0): 12, ("orders", 1): 13})
@@ -137,7 +185,7 @@ def test_who_has_set_a_bound_is_told_how_to_go_without() -> None:
 
 
 def test_a_copy_that_has_stopped_refuses_a_planned_switch_with_its_reason_and_a_forced_one_goes_on_without() -> None:
-    stopped = CopyLag("stopped", 7, None, 4.0, "the source was truncated")
+    stopped = CopyLag("stopped", None, None, 4.0, "the source was truncated")
 
     planned = of(mirrored(LEVEL, stopped), "copy-stopped")
 
@@ -209,9 +257,9 @@ def test_too_few_replicas_in_sync_in_the_target_refuse_a_planned_switch_and_warn
         assert (behind.level, behind.number) == ("warning", 1)
         assert "partition 1 2 of 3" in behind.text
     by_default = replace(few, config={}, default_min_in_sync=3, replicas={0: Replicas(2, 3), 1: Replicas(3, 3)})
-    assert of(mirrored(LEVEL).with_topic("west", by_default), "not-in-sync").number == 1
+    assert of(mirrored(LEVEL, LEVEL).with_topic("west", by_default), "not-in-sync").number == 1
     whole = replace(few, replicas={0: Replicas(3, 3), 1: Replicas(3, 3)})
-    assert codes(mirrored(LEVEL).with_topic("west", whole), "error", "warning") == []
+    assert codes(mirrored(LEVEL, LEVEL).with_topic("west", whole), "error", "warning") == []
 
 
 @pytest.mark.parametrize("forced", [False, True])

@@ -44,3 +44,16 @@ def test_a_command_on_a_page_is_set_as_one_and_names_stay_text() -> None:
     assert "<p><code>switchyard mirrors</code> shows &lt;b&gt;</p>" in text
     assert "<td>is the job <code>mirror</code> running?</td>" in text
     assert "`" not in text
+
+
+HOSTILE = "x\x1b[2K\x1b]0;owned\x07\nadmin\u202e\u200b\x9b\ud800"
+
+
+def test_names_that_would_move_a_terminal_or_forge_a_line_are_shown_by_their_numbers() -> None:
+    page: Page = [HOSTILE, Marked(HOSTILE, "error"), Table(("who",), [(HOSTILE,), (Marked(HOSTILE, "bad"),)], HOSTILE)]
+
+    told = [*log_lines(page), *html(page), *markdown(page).split("\n")]
+
+    assert all(line.isprintable() for line in told)
+    assert sum("x1b" in line for line in told) >= 9
+    assert not any(line.startswith("admin") for line in told)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,8 +15,22 @@ from sqlalchemy import text
 
 from ha_core.registry.database import Database, _write_ahead
 from ha_core.registry.errors import DatabaseAwayError, InvalidError, SchemaError
+from ha_core.registry.kinds.users import User
 from ha_core.registry.registry import Registry
 from ha_core.registry.tables import METADATA
+
+_PRINT_USERS = "print(*(one.key for one in opened.read.page('users').stored))"
+
+
+def _in_another_process(url: str, statement: str) -> str:
+    """Run the statement on a registry that the process opens and closes. → its output."""
+    program = (
+        "from ha_core.registry.kinds.users import User\n"
+        "from ha_core.registry.registry import Registry\n"
+        f"with Registry.open({url!r}) as opened:\n    {statement}"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.strip()
 
 
 def test_migrations_make_the_tables_that_the_code_knows(registry: Registry) -> None:
@@ -37,6 +53,26 @@ def test_many_that_open_a_new_file_at_once_make_its_tables_once(tmp_path: Path) 
         opened = list(pool.map(lambda _: Registry.open(url), range(4)))
 
     assert [one.read.page("users").stored for one in opened] == [()] * 4
+
+
+@pytest.mark.parametrize("file", ["new", "existing", "opened twice by its process"])
+def test_a_change_is_seen_by_other_processes_after_one_of_them_has_closed_the_file(tmp_path: Path, file: str) -> None:
+    # Given a process that holds the database open
+    url = f"sqlite:///{tmp_path}/platform.db"
+    if file != "new":
+        Registry.open(url).database.close()
+    with Registry.open(url) as held:
+        assert held.read.page("users").stored == ()
+        if file == "opened twice by its process":
+            with Registry.open(url) as second:
+                assert second.database.migrate() == ("0001", "0001")
+        # When another process writes and closes, and the first one writes after it
+        _in_another_process(url, "opened.create(User.read({'name': 'zoe', 'owner': 'shop'}), 'b', 'other')")
+        held.create(User.read({"name": "erin", "owner": "shop"}), "a", "held open")
+        # Then a third process sees both changes, and the first one too
+        assert _in_another_process(url, _PRINT_USERS) == "erin zoe"
+        assert [one.key for one in held.read.page("users").stored] == ["erin", "zoe"]
+        assert (tmp_path / "platform.db-wal").exists()
 
 
 def test_a_file_that_another_one_holds_while_its_mode_is_changed_is_waited_for(tmp_path: Path) -> None:

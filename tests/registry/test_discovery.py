@@ -105,3 +105,9 @@ def test_only_gateways_poll(operator: TestClient, opened: Registry) -> None:
     for path in (AT, "/v1/gateway/addresses"):
         assert failed(operator.get(path)) == (403, "forbidden")
         assert failed(client_with(opened, None).get(path))[0] == 401
+
+
+def test_a_version_of_thousands_of_zeros_is_the_first_one(gateway: TestClient) -> None:
+    zeros = "0" * 5000
+
+    assert gateway.get(f"{AT}?user_rate={zeros}").json() == gateway.get(f"{AT}?user_rate=0").json()

@@ -6,6 +6,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from ha_core.model import Extent, Topic
 from ha_core.model.cluster import Mask
 from ha_core.plan.aging import RESTLESS_MS, Commit, blocks, counts
@@ -19,6 +21,7 @@ from tests.spark_jobs.fake_fleet import fleet
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
+pytestmark = pytest.mark.long("spark_jobs/aging.py", "ha_core/plan/aging.py")
 NOW_MS = 20_000 * 24 * 3600 * 1000
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from spark_jobs.facts import record
 from spark_jobs.history import COMMITS, ENDS, LOOKS, SPECS, EndRow, History, Keep, compact, day_of, thinned
 from spark_jobs.questions import Questions
@@ -14,6 +16,7 @@ from tests.spark_jobs.fake_fleet import fleet
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.long("spark_jobs/facts.py", "spark_jobs/questions.py")
 DAY_MS = 24 * 3600 * 1000
 NOON_MS = 20_000 * DAY_MS + DAY_MS // 2
 EAST = {

@@ -19,6 +19,8 @@ from spark_jobs.questions import Questions
 from spark_jobs.report import MAX_ROWS
 from tests.spark_jobs.fake_fleet import fleet
 
+pytestmark = pytest.mark.long("spark_jobs")
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

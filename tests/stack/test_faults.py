@@ -21,7 +21,7 @@ from stack.errors import StackError
 from stack.harness import Stack
 from stack.processes import Identity, descendants, identity
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long("stack")]
 _PATIENCE_S = 30.0
 
 

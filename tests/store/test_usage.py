@@ -5,7 +5,8 @@ from typing import Literal
 import pytest
 
 from ha_core.model import Usage, Use
-from ha_core.store.usage import MAX_BYTES, MAX_NAMES, MAX_USES, Sighting, merge
+from ha_core.store import usage as usage_store
+from ha_core.store.usage import MAX_BYTES, MAX_NAMES, MAX_USES, Sighting, TooManyUsersError, merge, only
 
 from .sessions import Session
 from .waiting import at_once
@@ -76,7 +77,8 @@ def test_a_known_name_takes_further_uses_when_there_is_no_room_for_new_names() -
 
 
 def test_uses_beyond_the_bound_are_counted_and_left_out() -> None:
-    merged, left_out = merge(Usage(user="ann"), [Sighting("topic", "t", use(f"i-{n}")) for n in range(MAX_USES + 4)])
+    names = [f"app-{chr(ord('a') + n)}" for n in range(MAX_USES + 4)]
+    merged, left_out = merge(Usage(user="ann"), [Sighting("topic", "t", use(name)) for name in names])
 
     assert left_out == 4
     assert len(merged.topics["t"]) == MAX_USES
@@ -105,3 +107,86 @@ def test_a_client_that_was_updated_is_known_by_its_newer_software(session: Sessi
     assert session.store.usage()["ann"].topics == {"orders": (new,)}
     # And it counts as it is stored
     assert merge(first, [Sighting("topic", "orders", new)])[1] == 0
+
+
+def seen(instance: str, last: str | None) -> Use:
+    return Use(instance=instance, how="fetch", since="2026-01-01T00:00:00Z", last=last)
+
+
+def uses_of(usage: Usage) -> dict[str, str | None]:
+    return {use.instance: use.last for use in usage.topics["t"]}
+
+
+def test_the_time_of_a_use_is_rewritten_only_some_hours_later() -> None:
+    known, _ = merge(Usage(user="ann"), [Sighting("topic", "t", seen("app", "2026-03-01T00:00:00Z"))])
+
+    soon, _ = merge(known, [Sighting("topic", "t", seen("app", "2026-03-01T02:59:00Z"))])
+    later, _ = merge(known, [Sighting("topic", "t", seen("app", "2026-03-01T03:00:00+00:00"))])
+    back, _ = merge(later, [Sighting("topic", "t", seen("app", "2026-03-01T00:00:00Z"))])
+
+    assert soon == known
+    assert uses_of(later) == uses_of(back) == {"app": "2026-03-01T03:00:00+00:00"}
+
+
+def test_a_use_noted_before_times_were_kept_gets_one_when_it_is_seen_again() -> None:
+    old, _ = merge(Usage(user="ann"), [Sighting("topic", "t", seen("app", None))])
+
+    now, left_out = merge(old, [Sighting("topic", "t", seen("app", "2026-03-01T00:00:00Z"))])
+
+    assert (uses_of(now), left_out) == ({"app": "2026-03-01T00:00:00Z"}, 0)
+
+
+def test_a_client_that_was_not_seen_for_a_day_gives_its_place_to_a_new_one() -> None:
+    live = [seen(f"app-{chr(ord('b') + n)}", "2026-03-02T12:00:00Z") for n in range(MAX_USES - 1)]
+    gone = seen("app-a", "2026-03-01T00:00:00Z")
+    full, _ = merge(Usage(user="ann"), [Sighting("topic", "t", one) for one in (gone, *live)])
+
+    merged, left_out = merge(full, [Sighting("topic", "t", seen("new", "2026-03-02T13:00:00Z"))])
+
+    assert left_out == 0
+    assert set(uses_of(merged)) == {"new", *(one.instance for one in live)}
+
+
+def test_ids_that_are_made_at_each_start_push_each_other_out_and_no_other_client() -> None:
+    others = [seen(name, "2026-03-02T00:00:00Z") for name in ("billing", "audit")]
+    starts = [seen(f"app-{n}", f"2026-03-02T0{n // 10}:0{n % 10}:00Z") for n in range(60)]
+
+    merged, left_out = merge(Usage(user="ann"), [Sighting("topic", "t", one) for one in (*others, *starts)])
+
+    assert left_out == 0
+    assert {"billing", "audit", "app-59"} <= uses_of(merged).keys()
+    # And another client finds a place beside them
+    late, left_out = merge(merged, [Sighting("topic", "t", seen("late", "2026-03-02T06:00:00Z"))])
+    assert (left_out, len(late.topics["t"])) == (0, MAX_USES)
+    assert {"billing", "audit", "late"} <= uses_of(late).keys()
+
+
+def test_what_is_declared_gives_its_place_to_nothing() -> None:
+    declared = [Use(instance=f"app-{n}", how="declared", since="2020-01-01T00:00:00Z") for n in range(MAX_USES)]
+    full, _ = merge(Usage(user="ann"), [Sighting("topic", "t", one) for one in declared])
+
+    assert merge(full, [Sighting("topic", "t", seen("new", "2026-03-02T13:00:00Z"))]) == (full, 1)
+
+
+def test_no_more_users_are_recorded_than_may_be(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage_store, "MAX_USERS", 3)
+    for user in ("ann", "bob", "cid"):
+        session.store.record_usage(user, [Sighting("topic", "orders", use())])
+
+    with pytest.raises(TooManyUsersError, match="usage forget USER"):
+        session.store.record_usage("dan", [Sighting("topic", "orders", use())])
+
+    session.store.record_usage("ann", [Sighting("topic", "other", use())])
+    assert set(session.store.usage()) == {"ann", "bob", "cid"}
+    assert set(session.store.usage()["ann"].topics) == {"orders", "other"}
+
+
+def test_a_user_without_any_use_left_is_removed(session: Session) -> None:
+    session.store.record_usage("ann", [Sighting("topic", "orders", use())])
+
+    was = session.store.change_usage("ann", lambda usage: only(usage, lambda _: None))
+
+    assert was is not None
+    assert list(was.topics) == ["orders"]
+    assert session.store.usage() == {}
+    assert session.store.change_usage("ann", lambda usage: usage) is None

@@ -76,7 +76,7 @@ class Rounds:
             reports = [one for report in self.store.mirror_reports().values() for one in report.partitions]
             found = [one for one in reports if one.mirror == f"{self.name}@{there}"]
             return len(found) == MIRRORED_PARTITIONS and all(
-                one.state == "copying" and one.lag_records < 2 * RATE for one in found
+                one.state == "copying" and one.within(2 * RATE) for one in found
             )
 
         until(holds, f"it is mirrored to {there}", PATIENCE_S)

@@ -57,10 +57,11 @@ class Reader:
 
     def from_copy(self, cluster: str) -> float:
         """Bytes that its gateway has served from the copies in a cluster."""
-        said = httpx.get(f"{self.gateway['http']}/metrics").text
-        of_it = rf'^switchyard_gateway_mirror_fetch_bytes_total{{cluster="{cluster}"}} (\S+)$'
-        found = re.search(of_it, said, re.MULTILINE)
-        return float(found.group(1)) if found else 0.0
+        return served_from_copy(self.gateway, cluster)
+
+    def near_from_copy(self, cluster: str) -> float:
+        """The same, of what crossed no line between zones."""
+        return served_from_copy(self.gateway, cluster, "mirror_fetch_near_bytes")
 
     def goes_over_to_the_copy(self, store: Store, cluster: str) -> None:
         """Reads until something comes from there."""
@@ -84,3 +85,10 @@ class Reader:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def served_from_copy(gateway: dict[str, Any], cluster: str, counter: str = "mirror_fetch_bytes") -> float:
+    """Bytes that a gateway has served from the copies in a cluster, by one of its counters."""
+    said = httpx.get(f"{gateway['http']}/metrics").text
+    found = re.search(rf'^switchyard_gateway_{counter}_total{{cluster="{cluster}"}} (\S+)$', said, re.MULTILINE)
+    return float(found.group(1)) if found else 0.0

@@ -18,6 +18,7 @@ from tests.kit.running import Run, switchyard
 from tests.system.by_hand import ByHand
 from tests.system.conftest import MIRRORED_PARTITIONS, MakeRun, mirrored_run
 from tests.system.nemesis.schedule import Does
+from tests.system.transactions_by_hand import Transactional, again, committed
 from tests.system.watching import acked, assert_ascending, given, led_from, until
 
 pytestmark = [
@@ -86,9 +87,7 @@ def reports(store: Store, name: str) -> list[PartitionReport]:
 def copied(store: Store, name: str) -> bool:
     """Whether all partitions are copied, and hardly lag."""
     found = reports(store, name)
-    return len(found) == MIRRORED_PARTITIONS and all(
-        one.state == "copying" and one.lag_records < 2 * RATE for one in found
-    )
+    return len(found) == MIRRORED_PARTITIONS and all(one.state == "copying" and one.within(2 * RATE) for one in found)
 
 
 def lost_tail(store: Store, name: str) -> LostTail:
@@ -193,7 +192,7 @@ def test_a_mirrored_batch_is_the_duplicate_that_it_is_and_one_that_was_not_mirro
     mirrored, beyond = producer.batch(0, "w-mirrored"), producer.batch(1, "w-beyond")
     error, first = producer.send(mirrored)
     assert error == 0
-    until(lambda: any(one.partition == 0 and one.source > first for one in reports(store, name)), "it is mirrored", 120)
+    until(lambda: any(one.partition == 0 and one.has(first + 1) for one in reports(store, name)), "it is mirrored", 120)
     stack.pause("mirror")
     assert producer.send(beyond) == (0, first + 1)
     # When their cluster is killed, the topic goes on at its copy, and both are sent again
@@ -209,3 +208,40 @@ def test_a_mirrored_batch_is_the_duplicate_that_it_is_and_one_that_was_not_mirro
     reader = read_all(run, stack, name, {"w-mirrored", "w-beyond"})
     assert [record.value for record in given(reader)] == ["w-mirrored", "w-beyond"]
     assert [record.offset for record in given(reader)] == [first, cut]
+
+
+def test_a_commit_behind_a_forced_cut_is_answered_by_what_is_read_there(
+    run: Run, stack: Stack, store: Store, name: str
+) -> None:
+    # Given a transaction that was committed and mirrored, whose client never got the answer, and one that is open
+    done, open_one = Transactional(stack, name, "-done"), Transactional(stack, name, "-open")
+    for producer, value in ((done, "done"), (open_one, "open")):
+        assert again(lambda producer=producer: producer.take_in(0)) == ErrorCode.NONE  # type: ignore[misc]
+        assert producer.write(0, value) == ErrorCode.NONE
+        if producer is done:
+            assert again(lambda: done.end(commits=True)) == ErrorCode.NONE
+            until(
+                lambda: any(one.partition == 0 and (one.source or 0) > 0 for one in reports(store, name)),
+                "mirrored",
+                120,
+            )
+    # When their cluster hangs, and the topic goes on at its copy
+    stack.pause("cluster/east")
+    assert run.switch("east", "west", mode="forced", unread="wait")["result"] == "succeeded"
+    # Then while it is away both are told what became of them
+    assert done.ends_anew(commits=True) == ErrorCode.NONE
+    assert open_one.ends_anew(commits=True) == ErrorCode.UNKNOWN_PRODUCER_ID
+    # And when it is back what nobody would read is not committed there
+    stack.resume("cluster/east")
+    until(lambda: open_one.ends_anew(commits=True) == ErrorCode.UNKNOWN_PRODUCER_ID, "it is told the same")
+    for producer in (done, open_one):
+        producer.leave()
+        producer.begin_anew()
+        assert again(lambda producer=producer: producer.take_in(0)) == ErrorCode.NONE  # type: ignore[misc]
+        assert producer.write(0, "next") == ErrorCode.NONE
+        assert again(lambda producer=producer: producer.end(commits=True)) == ErrorCode.NONE  # type: ignore[misc]
+        producer.close()
+    # And readers are given each record once
+    assert committed(stack, name, MIRRORED_PARTITIONS) == ["done", "next", "next"]
+    (dump,) = [one for one in run.dumps(name) if one.cluster == "east" and one.partition == 0]
+    print(f"east: {dump}")

@@ -16,7 +16,7 @@ from stack.harness import Stack
 from tests.kit.running import Run, bind
 from tests.system.watching import assert_no_client_has_failed
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/switch", "ha_core/plan/move.py")]
 GAP_S = 3.0
 
 

@@ -27,7 +27,11 @@ from tests.kit.platform import Platform, create_topic, logs_in, soon
 from tests.kit.running import ZOOKEEPER_ROOT
 from tests.kit.tools import tool
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.timeout(300),
+    pytest.mark.long("ha_core/registry", "gateway/platform", "gateway/composed/acls.py"),
+]
 PASSWORD = "secret-of-the-test"
 GATEWAYS = (0, 1)
 

@@ -14,8 +14,7 @@ from stack.harness import Stack
 from tests.kafka.mirroring import wait_until
 from tests.kit.running import bootstrap, create_topic
 from tests.spark_jobs.mirror.live import Writer
-from tests.system.reading_near import Reader
-from tests.system.watching import client_id_at
+from tests.system.reading_near import Reader, served_from_copy
 
 pytestmark = [
     pytest.mark.stack,
@@ -30,7 +29,7 @@ NEAR = {"west": "zone-1", "north": "zone-2"}
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
     versions = {"east": "3.9.2", "west": "4.3.1", "north": "3.9.2"}
-    with Stack.up(versions, gateways=len(NEAR), mirror=True) as running:
+    with Stack.up(versions, gateways=len(NEAR), mirror=True, keep_in_zones=True) as running:
         yield running
 
 
@@ -51,10 +50,10 @@ def readers(stack: Stack, environment: Environment) -> Iterator[dict[str, Reader
         assert engine.resume(environment, link.id).result == "succeeded"
     declared = bindings.with_read(environment.store.load(), f"user:{TOPIC}", "nearest")
     assert bindings.apply_bindings(environment, bindings.plan_bindings(environment, declared)).result == "succeeded"
-    # Clients are shown all gateways, whatever their zone, and their ids say which of them serves them.
-    ids = [client_id_at(stack, TOPIC, number) for number in range(1, len(NEAR) + 1)]
-    gateways = zip(NEAR, stack.gateways, ids, strict=True)
-    made = {cluster: Reader(one, TOPIC, PARTITIONS, client_id) for cluster, one, client_id in gateways}
+    # Whatever their ids, clients stay in the zone of the gateway that they begin at.
+    client_id = f"HA#{TOPIC}#{TOPIC}"
+    gateways = zip(NEAR, stack.gateways, strict=True)
+    made = {cluster: Reader(one, TOPIC, PARTITIONS, client_id) for cluster, one in gateways}
     yield made
     for reader in made.values():
         reader.close()
@@ -68,7 +67,7 @@ def await_all_copied(environment: Environment, written: int) -> None:
         reports = environment.store.mirror_reports().values()
         found = {(one.mirror, one.partition): one for report in reports for one in report.partitions}
         keys = [(f"{TOPIC}@{cluster}", n) for cluster in NEAR for n in ends]
-        return all(key in found and found[key].source >= ends[key[1]] for key in keys)
+        return all(key in found and found[key].has(ends[key[1]]) for key in keys)
 
     wait_until(copied, environment.store.mirror_reports)
 
@@ -97,5 +96,20 @@ def test_each_reader_is_served_from_the_copy_in_its_zone_and_from_no_other(
             reader.assert_all_once()
             assert reader.from_copy(cluster) > before
             assert [reader.from_copy(other) for other in NEAR if other != cluster] == [0.0]
+            # And all of that is known to have crossed no line between zones
+            assert reader.near_from_copy(cluster) == reader.from_copy(cluster)
     finally:
         stack.resume("cluster/east/1")
+    # When the gateway of a zone dies, then its reader goes on at the other zone's, by the copy that is near that one
+    (_, reader), (second, _) = readers.items()
+    read_before = bytes_near(stack, second)
+    stack.kill("gateway/1")
+    reader.begin()
+    reader.read(writer.written)
+    reader.assert_all_once()
+    assert bytes_near(stack, second) > read_before
+
+
+def bytes_near(stack: Stack, cluster: str) -> float:
+    """Bytes that the gateway in the zone of the cluster has served from the copies there."""
+    return served_from_copy(stack.gateways[[*NEAR].index(cluster)], cluster)

@@ -23,7 +23,7 @@ from stack.processes import descendants
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap
 from tests.system.watching import until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/recorder.py", "ha_core/operations/last_seen.py")]
 SESSION_S, STARTING_S = 6.0, 15.0
 RECORDER = b"ha_core.operations.recorder"
 

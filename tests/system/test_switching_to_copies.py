@@ -35,7 +35,7 @@ def copied(store: Store, name: str, target: str) -> bool:
     """Whether the job copies all partitions there, and none lags much."""
     reports = [one for report in store.mirror_reports().values() for one in report.partitions]
     found = [one for one in reports if one.mirror == f"{name}@{target}"]
-    return len(found) == MIRRORED_PARTITIONS and all(one.state == "copying" and one.lag_records < 500 for one in found)
+    return len(found) == MIRRORED_PARTITIONS and all(one.state == "copying" and one.within(500) for one in found)
 
 
 def in_client_offsets(topic: Topic, dump: LogDump) -> LogDump:

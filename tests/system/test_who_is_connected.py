@@ -9,7 +9,10 @@ from stack.harness import Stack
 from tests.kit.running import bind, bootstrap, create_topic, switchyard
 from tests.system.watching import until
 
-pytestmark = pytest.mark.stack
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("gateway/driver/connected.py", "ha_core/operations/asking_gateways.py"),
+]
 
 
 def test_a_connected_client_is_listed_and_its_way_explained(stack: Stack, name: str) -> None:

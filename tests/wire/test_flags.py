@@ -211,7 +211,8 @@ def _promises(row: Api, said: Said) -> Iterator[str]:
         yield "an answer of a coordinator, and of the log that was written, counts only under a lease"
     if row.by_map != (row.route is Route.COMPOSED and row.changes and AUTHORIZED[row.key][1] != "Cluster"):
         yield "goes by the map where it changes a topic or a group of one cluster, and only there"
-    commits, joins = said.names("CommittedOffset"), said.names("SessionTimeoutMs")
+    # A member that never commits is seen to be still there by its heartbeats.
+    commits, joins = said.names("CommittedOffset"), said.names("SessionTimeoutMs") or row.key is ApiKey.HEARTBEAT
     use = ("commit" if commits else "join" if joins else None) if row.route is Route.GROUP else None
     if row.use != use:
         yield f"is recorded as {row.use}, and its request says {use}"

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from gateway.session import answers, exchange, rights
-from gateway.session.commands import BrokerLane, Refresh
+from gateway.session.commands import BrokerLane, Drop, FindLeaders, Refresh
 from gateway.session.fetch.fetch_session import SESSION_ENDS, FetchSession, once_each
 from gateway.session.fetch.here import PatchedFetch, patch
+from gateway.session.fetch.long import LongFetch
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
 from gateway.session.flow import MAX_FLOWS, Flow, leave_out, remember
-from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
+from gateway.session.pending import Answer, Beside, Exchange, Frames, Passed, Patched, Send
 from gateway.session.refusal import Refusal
 from gateway.session.refusing import answer_refused
-from gateway.session.request import Message, Request, text
+from gateway.session.request import Message, NeedsPreparingError, Request, text
 from gateway.session.routes import Routes
+from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
-from ha_core.model import View
+from ha_core.model import Topic, View
+from ha_core.plan.facts import Partition
 from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
-from ha_core.wire.fetch_request import FetchScan, scan_fetch_request
+from ha_core.wire.fetch_request import FetchScan, scan_fetch_request, topics_named
 from ha_core.wire.likeness import BEGINNING, OUTSIDE, STANDING, FetchLike
+from ha_core.wire.limits import FEW
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
 
 CROSSING_WAIT_MS = 20
@@ -28,6 +33,8 @@ CROSSING_WAIT_MS = 20
 COLD_WAIT_MS = 500
 STALE_DELAY_S = 0.1
 MAX_DELAY_S = 1.0
+LONG_POLL_MS = 500
+"""A poll that may be longer than the clients' default is not waited for when it was abandoned."""
 MAX_COLD_BYTES = 16 << 20
 """That one request reads from a closed extent: that answer is held in memory whole."""
 
@@ -37,8 +44,13 @@ MAX_COPY_BYTES = 4 << 20
 
 def fetch(session: ConnectionState, request: Request) -> None:
     """A whole fetch request."""
-    scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
-    routes = session.routes(request.client_id)
+    routes, long = session.routes(request.client_id), _long(request)
+    if (long is None and names_many(request)) or (long is not None and not long.stands(routes)):
+        raise NeedsPreparingError
+    if long is None:
+        scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
+    else:
+        scan, routes = long.scan, long.routes
     if scan.replica_id >= 0:
         _read(session, request, routes, scan)
         return
@@ -46,14 +58,18 @@ def fetch(session: ConnectionState, request: Request) -> None:
     if not incremental:
         session.leave_fetch_session()
     topics = scan.topics
-    for topic in topics:
-        if routes.plain or routes.topic(topic).no_fetch is not Refusal.DENIED:
+    for topic in topics if long is None else long.used:
+        if long is not None or routes.plain or routes.topic(topic).no_fetch not in (Refusal.DENIED, Refusal.CONCEALED):
             session.notice(request, "topic", topic, "fetch")
     known = session.fetch_session
+    if session.seen_again and incremental and known is not None:
+        session.seen_again = False
+        for topic in known.topics:
+            session.notice(request, "topic", topic, "fetch")
     if incremental and (known is None or known.id != scan.session_id or not known.stands(routes)):
         # One that began on another connection, or before another one on this, may hold topics that are translated.
         _end_session(session, request)
-    elif routes.reads(topics) and not (known is not None and known.mapped):
+    elif (routes.reads(topics) if long is None else long.reads) and not (known is not None and known.mapped):
         _pass(session, request, scan, topics)
     elif known is None:
         _read(session, request, routes, scan)
@@ -61,6 +77,17 @@ def fetch(session: ConnectionState, request: Request) -> None:
         _pass_patched(session, request, routes, scan, patched)
     else:
         _end_session(session, request)
+
+
+def names_many(request: Request) -> bool:
+    """Whether a fetch names more topics than are looked at on the event loop."""
+    return topics_named(request.buf, request.body_at, request.end, request.api_version) > FEW
+
+
+def _long(request: Request) -> LongFetch | None:
+    """What was found out about a long fetch beside the loop."""
+    found = None if request.prepared is None else request.prepared.fetch
+    return found if isinstance(found, LongFetch) else None
 
 
 def _end_session(session: ConnectionState, request: Request) -> None:
@@ -88,7 +115,7 @@ def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: l
     _keep_at_leader(request, scan)
     if session.throttling.quotas is not None:
         session.throttling.cut_fetch(request, reads, session.now)
-    pending = Passed(request, reads=reads, in_session=in_session)
+    pending = Passed(request, reads=reads, in_session=in_session, waits_ms=scan.max_wait_ms)
     pending.begins = begins
     session.pass_on(pending, session.broker, request.frame)
 
@@ -117,7 +144,7 @@ def _remember(
     if like is not None:
         flow = Flow(
             like, request, session.entry, reads=reads, named=named, fetch_session=known, begins=begins, routes=routes,
-            rack=rack,
+            rack=rack, waits_ms=scan.max_wait_ms,
         )  # fmt: skip
         remember(session, flow)
 
@@ -166,39 +193,57 @@ def _empty(error: ErrorCode) -> Message:
 
 def _read(session: ConnectionState, request: Request, routes: Routes, scan: FetchScan) -> None:
     """Reads topics of which at least one is mapped, or elsewhere, or refuses all of them."""
-    if not scan.forgets and scan.replica_id < 0:
+    long = _long(request)
+    if not scan.forgets and scan.replica_id < 0 and (long is None or long.planned is None):
         begins = FetchSession() if scan.session_epoch == 0 else None
         patched = _patch(session, request, routes, scan, begins)
         if patched is not None:
             session.fetch_session = begins
             _pass_patched(session, request, routes, scan, patched, begins)
             return
-    message = request.decode()
-    asked = [topic["topic"].encode() for topic in message["topics"]]
+    if long is not None and long.planned is None:
+        raise NeedsPreparingError  # The port's broker could answer it alone, but for what was found out meanwhile.
+    if long is not None and long.planned is not None:
+        message, plan = long.planned
+    else:
+        message = request.read()
+        plan = FetchPlan(message, routes, session.gaps, session.shared.copies, session.now)
+    asked: list[bytes] = []
+    if session.throttling.quotas is not None:
+        asked = [topic["topic"].encode() for topic in message["topics"]]
     if (most := session.throttling.most_bytes(request, asked, session.now)) is not None:
         message["max_bytes"] = min(message["max_bytes"], most)
-    plan = FetchPlan(message, routes, session.gaps, session.shared.copies, session.now)
     if plan.refused:
-        session.count_refused(plan.refused.values())
+        if long is None:
+            session.count_refused(plan.refused.values())
+        else:
+            session.shared.counts.refusals.update(long.refused)
         rights.tell_denied(session, request, plan.refused)
     wait_ms = message["max_wait_ms"]
     if not plan.parts:
-        answer, _ = merge(plan, {}, session.gaps, session.snapshot.view)
+        make = partial(_local_answer, plan, session.snapshot.view)
+        due_at = session.now + min(wait_ms / 1000, _look_for_leaders(session, plan))
         if plan.refused:
-            answer_refused(session, request, answer, plan.refused.values(), (request.api_key,))
+            answer_refused(session, request, make, set(plan.refused.values()), (request.api_key,))
+        elif request.prepared is not None:
+            session.reply_later(request, make, due_at=due_at)
         else:
-            session.reply(request, answer, due_at=session.now + min(wait_ms / 1000, MAX_DELAY_S))
-        if plan.unreachable:
-            session.emit(Refresh())
+            session.reply(request, make(), due_at=due_at)
         return
     opens = any(read.opens for read in plan.reads.values())
-    if not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
+    if request.prepared is None and not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
         ((lane, topics),) = plan.parts.items()
         part = part_of(message, topics, wait_ms, message["max_bytes"])
-        pending = Patched(request, reads=tuple({topic.encode() for topic in topics}), shifts=plan.shifts())
+        reads = tuple({topic.encode() for topic in topics})
+        pending = Patched(request, reads=reads, waits_ms=wait_ms, shifts=plan.shifts())
         session.pass_on(pending, lane, request.rewritten(part))
         return
     exchange.begin(session, request, _gather(session, request, message, plan), leased=plan.live)
+
+
+def _local_answer(plan: FetchPlan, view: View) -> Message:
+    """The answer to a fetch of which no broker is asked anything."""
+    return merge(plan, {}, {}, view)[0]
 
 
 def _patch(
@@ -230,23 +275,46 @@ def _pass_patched(
     if session.throttling.quotas is not None:
         session.throttling.cut_fetch(request, reads, session.now)
     pending = patched.pending(request)
-    pending.begins = begins
+    pending.begins, pending.waits_ms = begins, scan.max_wait_ms
     session.pass_on(pending, session.broker, request.frame)
+
+
+def _look_for_leaders(session: ConnectionState, plan: FetchPlan) -> float:
+    """Has the gateway look for the leaders that the client cannot look for.
+
+    :returns: how long the client may wait for its answer, in seconds: where one may be found, it is to ask again soon.
+    """
+    reachable = session.snapshot.topology.reachable
+    # A cluster that is away is probed anyway, with pauses; and it is not reachable in a moment.
+    wanted = [
+        FindLeaders(cluster, frozenset(names)) for cluster, names in plan.leaderless.items() if reachable(cluster)
+    ]
+    session.out += wanted
+    return STALE_DELAY_S if wanted or plan.undecided_cut else MAX_DELAY_S
 
 
 def _gather(session: ConnectionState, request: Request, message: Message, plan: FetchPlan) -> Exchange:
     parts, closed, wait_ms = plan.parts, frozenset(plan.closed), message["max_wait_ms"]
     wait_s = wait_ms / 1000
-    most_wait_ms = min(wait_ms, CROSSING_WAIT_MS if plan.both and len(parts) > 1 else COLD_WAIT_MS)
+    longest_ms = int(1000 * _look_for_leaders(session, plan))
+    most_wait_ms = min(wait_ms, longest_ms, CROSSING_WAIT_MS if plan.both and len(parts) > 1 else COLD_WAIT_MS)
     hurry = bool(plan.refused) or (not plan.both and len(parts) > len(closed) > 0)
     # Of all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
     bound = MAX_COPY_BYTES if plan.copies else MAX_COLD_BYTES
     most = min(max(message["max_bytes"] // len(parts), 1), bound)
     waits = {lane: 0 if hurry and lane not in closed else most_wait_ms for lane in parts}
-    frames = {lane: request.rewritten(part_of(message, parts[lane], waits[lane], most)) for lane in parts}
+    long = request.prepared is not None
+    write = partial(_parts, request, message, plan, waits, most)
+    frames = (yield Beside(write)) if long else write()
     answered = yield Send(frames, closed.issuperset(frames), spared=closed, patience_s=wait_s + answers.PATIENCE_S)
-    decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in answered.items()}
-    merged, stale = merge(plan, decoded, session.gaps, session.snapshot.view)
+    while True:
+        view, gaps = session.snapshot.view, dict(session.gaps) if long else session.gaps
+        read = partial(_merged, request, plan, answered, gaps, view)
+        merged, stale = (yield Beside(read)) if long else read()
+        if view.topics is session.snapshot.view.topics:
+            break  # otherwise what was read may lie at other offsets by now
+    if long:
+        session.gaps.update(gaps)
     _account(session, plan, merged)
     for lane in dict.fromkeys(plan.gone.values()):
         question = Request.own(ApiKey.LIST_OFFSETS, 1, session.shared.limits)
@@ -255,38 +323,110 @@ def _gather(session: ConnectionState, request: Request, message: Message, plan: 
         session.emit(Refresh())
     again = bool(stale or plan.gone or plan.doubted)
     delay_s = STALE_DELAY_S if again else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
-    return Answer(request.answer(merged), delay_s)
+    return Answer((yield Beside(partial(request.answer, merged))) if long else request.answer(merged), delay_s)
+
+
+def _parts(
+    request: Request, message: Message, plan: FetchPlan, waits: Mapping[BrokerLane, int], most: int
+) -> dict[BrokerLane, bytes]:
+    """What is sent to each broker."""
+    parts = plan.parts
+    return {lane: request.rewritten(part_of(message, parts[lane], waits[lane], most)) for lane in parts}
+
+
+def _merged(
+    request: Request, plan: FetchPlan, answered: Frames, gaps: dict[Partition, Gap], view: View
+) -> tuple[Message, set[str]]:
+    decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in answered.items()}
+    return merge(plan, decoded, gaps, view)
 
 
 def _account(session: ConnectionState, plan: FetchPlan, merged: Message) -> None:
     """What copies have given, and what they have not."""
     for key in plan.doubted:
         session.shared.copies.doubt(plan.copies[key].mirror, key[1], session.now)
-    for topic in merged["responses"] if plan.copies else ():
+    if not plan.copies:
+        return
+    counts, zone = session.shared.counts, session.snapshot.zone
+    here = bool(zone) and session.shared.zones.zone_of(session.address) == zone
+    near = {name for name, one in session.snapshot.view.clusters.items() if here and one.zone == zone}
+    for topic in merged["responses"]:
         for entry in topic["partitions"]:
             read = plan.copies.get((topic["topic"], entry["partition_index"]))
             if read is not None:
-                session.shared.counts.mirror_fetch_bytes[read.cluster] += len(entry["records"])
+                size = len(entry["records"])
+                counts.mirror_fetch_bytes[read.cluster] += size
+                if read.cluster in near:
+                    counts.mirror_fetch_near_bytes[read.cluster] += size
 
 
 def wake_readers(session: ConnectionState, before: View) -> None:
     """Readers that wait where their topic has just left, and nothing is appended any more, are told to ask again. So
     are those whose answer has come and waits for the lease: it may hold what was appended after the topic had left."""
-    after = session.snapshot.view
-    left = once_each(lambda topics: any(_left(before, after, topics)), unseen=True)
-    for pending in tuple(session.queue) if after.topics is not before.topics else ():
-        if isinstance(pending, Passed) and left(pending.reads):
-            error = SESSION_ENDS if pending.in_session else ErrorCode.NONE
-            answers.abandon(session, pending, pending.request.answer(_empty(error)))
+    snapshot = session.snapshot
+    left_in: dict[str, Callable[[Sequence[bytes]], bool]] = {}
+    for pending in tuple(session.queue) if snapshot.view.topics is not before.topics else ():
+        if isinstance(pending, Passed) and pending.lane is not None:
+            cluster = pending.lane.cluster
+            left = left_in.get(cluster)
+            if left is None:
+                left = left_in[cluster] = once_each(partial(_any_left, before, snapshot, cluster), unseen=True)
+            if left(pending.reads):
+                error = SESSION_ENDS if pending.in_session else ErrorCode.NONE
+                answers.abandon(session, pending, pending.request.answer(_empty(error)))
+                _leave_abandoned(session, pending)
     session.flush()
 
 
-def _left(before: View, after: View, topics: Sequence[bytes]) -> Iterator[bool]:
-    """Of each whether it is written elsewhere, or at other offsets, than before."""
-    names = [*map(text, topics)]
-    for then, now in zip(map(before.topics.get, names), map(after.topics.get, names), strict=True):
-        if now is not then and now is not None and now.mapped:
-            yield then is None or then.partitions != now.partitions
+def _any_left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes]) -> bool:
+    return any(_left(before, snapshot, cluster, topics))
+
+
+def _left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes]) -> Iterator[bool]:
+    """Of each whether it is read elsewhere, or at other offsets, than in this cluster before."""
+    after, known = snapshot.view, snapshot.stays
+    for name in map(text, topics):
+        then, now = before.topics.get(name), after.topics.get(name)
+        if now is then or now is None or not now.mapped:
+            continue
+        key = (before.revision, after.revision, cluster, name)
+        stays = known.get(key)
+        if stays is None:
+            stays = known[key] = _stays(then if then is not None and then.mapped else None, now, cluster)
+        yield not stays
+
+
+def _stays(then: Topic | None, now: Topic, cluster: str) -> bool:
+    """Whether what waits in a cluster for a topic's newest records still waits at the right place.
+
+    :param then: None: the topic had no map, so offsets were the cluster's.
+    """
+    if then is not None and then.partitions == now.partitions:
+        return True
+    for partition, extents in now.partitions.items():
+        newest = extents[-1]
+        if then is None:
+            same = len(extents) == 1 and newest.cluster == cluster and newest.shift == 0
+        elif then.damaged(partition):
+            same = False
+        elif then.crosses(partition) or then.written(partition).cluster != cluster:
+            continue  # it was read elsewhere, or by short polls
+        else:
+            same = newest.same_stay(then.written(partition))
+        if not same or now.crosses(partition) or now.damaged(partition):
+            return False
+    return True
+
+
+def _leave_abandoned(session: ConnectionState, pending: Passed) -> None:
+    """The broker still holds the poll, and answers in order: the client's next fetch would wait for its end. Where that
+    may take long, and nothing else is under way there, the next one goes by another connection. (Dialling one for every
+    reader would cost more than the default poll takes.)"""
+    lane = pending.lane
+    upstream = None if lane is None else session.upstreams.get(lane)
+    if lane is not None and upstream is not None and pending.waits_ms > LONG_POLL_MS and upstream.abandoned():
+        del session.upstreams[lane]
+        session.emit(Drop(lane))
 
 
 # -- where an extent's log starts by now, when its first records are gone -------------------------------------------

@@ -40,8 +40,9 @@ STALE = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-"""Errors of the cluster behind a closed extent that the client must not see: it would look for a new leader, and has
-the right one. The partition is answered empty, and the gateway asks the cluster anew."""
+"""Errors of a cluster that METADATA does not name (behind a closed extent, or behind a cut that lies ahead) which the
+client must not see: it would look for a new leader, and has the right one. The partition is answered empty, and the
+gateway asks the cluster anew."""
 
 _NO_LEADER: Message = {"leader_id": -1, "leader_epoch": -1}
 """Its node id would be one of the broker's cluster."""
@@ -66,6 +67,9 @@ class Read(NamedTuple):
     """What the cluster is asked for."""
     ahead: bool
     """The log still grows towards the extent's end: until it is there, the log's end is the partition's."""
+    hidden: bool
+    """METADATA names another leader than the one that is read here, so the client cannot look for this one: the gateway
+    does, and answers the partition empty meanwhile."""
     only: bool
     """The partition has no other extent: the log's start is the client's."""
     opens: bool
@@ -78,13 +82,15 @@ class FetchPlan:
 
     :ivar parts: by broker: topic → partition entries with offsets of its cluster.
     :ivar local: partitions answered here.
-    :ivar closed: brokers from which closed extents, or copies, are read: their answers have to be looked at whole.
+    :ivar closed: brokers from which copies, or partitions that the client cannot look for (`Read.hidden`), are read:
+        their answers have to be looked at whole, and the client does not learn of their end.
     :ivar copies: those that are read in the copy of a mirror.
     :ivar doubted: those of them that the copy did not give.
     :ivar gone: extents whose first records are gone: their broker has to be asked where the log starts now.
     :ivar both: a cut lies ahead, and records may appear on either side of it: nothing may wait long on one side.
     :ivar refused: partitions whose errors the client should learn soon.
-    :ivar unreachable: a closed extent cannot be read now.
+    :ivar leaderless: by cluster, topics with partitions that the client cannot look for and whose leader is not known.
+    :ivar undecided_cut: a partition is read at or above a cut that is only proposed: its state is decided in a moment.
     :ivar undecided: of all that was asked for nobody knows yet whether it is lost: asking again at once is of no use.
     """
 
@@ -106,7 +112,8 @@ class FetchPlan:
         """Open extents that are read through the port of another cluster."""
         self.gone: dict[Partition, BrokerLane] = {}
         self.refused: dict[Partition, Refusal] = {}
-        self.both = self.unreachable = self.undecided = False
+        self.leaderless: dict[str, set[str]] = {}
+        self.both = self.undecided_cut = self.undecided = False
         for topic in message["topics"]:
             name: str = topic["topic"]
             route = routes.topic(name.encode())
@@ -167,25 +174,27 @@ class FetchPlan:
             # Nothing is there yet, and a higher cut may come: a read that waited there would be given the first records
             # after that one at wrong offsets. Nor does anybody know where the log before the cut ends.
             self.local[key] = no_records(partition)
+            self.undecided_cut = True
             return
         here = routes.here if routes.here is not None and extent.cluster == routes.here.cluster else None
-        lane = routes.leader(extent.cluster, *key) if closed or here is None else here
+        hidden = closed or crosses
+        lane = routes.leader(extent.cluster, *key) if hidden or here is None else here
         if lane is None:
-            if closed:
+            if hidden:
                 self.local[key] = no_records_of(key, extent)
-                self.unreachable = True
+                self.leaderless.setdefault(extent.cluster, set()).add(key[0])
             else:
+                # METADATA names the cluster, and asks it first.
                 self._refuse(key, Refusal.NO_LEADER)
             return
-        if closed:
+        if hidden:
             self.closed.add(lane)
-        elif crosses:
-            self.both = True
         elif here is None:
             self._away.add(key)
+        self.both = self.both or (crosses and not closed)
         follows = offset <= extent.start and any(older.start < extent.start and not older.ignored for older in extents)
         opens = follows and (gap is None or not gap.sure)
-        self.reads[key] = Read(extent, offset, physical, closed and crosses, len(extents) == 1, opens)
+        self.reads[key] = Read(extent, offset, physical, closed and crosses, hidden, len(extents) == 1, opens)
         entry = {**asked, "fetch_offset": physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
         self._asks[key] = lane, entry
 
@@ -317,7 +326,7 @@ def merge(
                     continue
                 elif read is None:
                     entries[key] = entry
-                elif read.extent.end is not None and entry["error_code"] in STALE:
+                elif read.hidden and entry["error_code"] in STALE:
                     stale.add(lane.cluster)
                 elif read.extent.known_end is not None and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
                     # A cluster that was dead at the cut is back with less than it may have had. A client that learnt

@@ -123,7 +123,7 @@ class Judgement:
                 if outcome is not Refusal.OUTLIVED:
                     self.has_to_come_first(key, batch)
             elif batch is not None and outcome is None and transactional:
-                outcome = self._judge_issuer(batch)
+                outcome = self._judge_issuer(key, batch)
             if outcome is not None:
                 self.local[key] = outcome
         self.session.count_refused(self.refusals)
@@ -180,13 +180,14 @@ class Judgement:
             self.shifts[key] = extent.shift
         return None
 
-    def _judge_issuer(self, batch: Batch) -> Refusal | None:
+    def _judge_issuer(self, key: Key, batch: Batch) -> Refusal | None:
         """Its producer's id becomes that of the port's cluster; what another cluster's producer wrote is refused. What
         is refused already keeps its answer: the client has to find the leader first."""
         if batch.producer_id >= 0 and not is_gateway_id(batch.producer_id):
             issued = self.session.shared.issued(batch.producer_id)
             if issued.cluster != self.session.port.cluster:
                 return Refusal.FOREIGN_PRODUCER
+            self.session.shared.written.wrote(batch.producer_id, key, batch)
             rewrite_producer_id(self.request.buf, batch.at, issued.own)
         return None
 

@@ -14,9 +14,12 @@ from ha_core.cli.command import Answer, DryRun, Reason, Session, Yes, code_of, c
 from ha_core.cli.exits import BAD_INPUT
 from ha_core.operations import registry
 from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level, with_read
+from ha_core.operations.usage import forget_usage
+from ha_core.plan.dormant import churning
+from ha_core.plan.wide_users import widths
 from ha_core.present.moves import single_page
 from ha_core.present.page import Marked
-from ha_core.present.state import bindings_page, bindings_plan_page, usage_page
+from ha_core.present.state import bindings_page, bindings_plan_page, forgotten_page, usage_page, wide_users_page
 
 _Users = Annotated[list[str] | None, Argument(metavar="[USER]…")]
 _Level = Annotated[str, Argument(metavar="WHO", help="user:NAME, user:NAME+INSTANCE, …#TOPIC or …##GROUP")]
@@ -70,7 +73,17 @@ def delete(
 @command("usage list", "Topics and groups of all users, or of some.")
 def list_usage(session: Session, users: _Users = None) -> Answer:
     chosen = _of(users, session.environment.store.usage())
-    return Answer({"usage": chosen}, usage_page(chosen))
+    churn = tuple(churning(chosen, session.environment.now()))
+    told = [one._asdict() for one in churn]
+    return Answer({"usage": chosen, "ids_made_at_each_start": told}, usage_page(chosen, churn))
+
+
+@command("usage wide", "Users that use much, or that many others share topics with: a switch takes all of that along.")
+def list_wide(session: Session) -> Answer:
+    store = session.environment.store
+    found = [one for one in widths(store.load(), store.usage()) if one.wide]
+    document = {"users": [{**one._asdict(), "wide": one.wide} for one in found]}
+    return Answer(document, wide_users_page(found))
 
 
 @command("usage declare", "Declare topics and groups of a user before its first request shows them.")
@@ -87,6 +100,24 @@ def declare(
     registry.declare_usage(session.environment, user, topics, groups, instance)
     uses = ", ".join([*topics, *(f"group {name}" for name in groups)])
     return Answer({"user": user, "topics": topics, "groups": groups}, [f"{user} uses {uses}."])
+
+
+@command("usage forget", "Withdraw uses of a user: all, or of some topics, groups or one instance.")
+def forget(
+    session: Session,
+    user: Annotated[str, Argument(metavar="USER")],
+    topic: Annotated[list[str] | None, option("Only of this topic. Repeatable.")] = None,
+    group: Annotated[list[str] | None, option("Only of this group. Repeatable.")] = None,
+    instance: Annotated[str | None, option("Only of this client id.")] = None,
+    recent: Annotated[
+        bool, option("Also what was seen within a day: no such client exists, or it has stopped.", "--recent")
+    ] = False,
+    dry_run: DryRun = False,
+) -> Answer:
+    gone = forget_usage(session.environment, user, topic or (), group or (), instance, recent, dry_run)
+    rows = [(one.what, one.name, one.use.instance) for one in gone]
+    told = [{"what": what, "name": name, "instance": of} for what, name, of in rows]
+    return Answer({"user": user, "forgotten": told, "dry_run": dry_run}, forgotten_page(user, rows, dry_run))
 
 
 def _of(users: list[str] | None, known: Mapping[str, _Known]) -> dict[str, _Known]:

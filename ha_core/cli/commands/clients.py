@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,8 @@ from ha_core.present.clients import connections_page, explanations_page
 if TYPE_CHECKING:
     from ha_core.operations.asking_gateways import Said
 
+IDLE_MS = 15_000
+"""A connection without a request for so long leads nowhere: readers poll, and members of groups send heartbeats."""
 _Gateway = Annotated[str | None, option("Ask only this one, by its id.")]
 
 
@@ -28,19 +31,21 @@ def connections(
     cluster: Annotated[str | None, option("Only at brokers of this cluster.")] = None,
     gateway: _Gateway = None,
     limit: Annotated[int, option("At most so many of each gateway.", min=1, max=10_000)] = 1000,
+    own: Annotated[bool, option("Show those of Switchyard's own processes, too.", "--own")] = False,
 ) -> Answer:
     asked = (("user", user), ("client_id", client_id), ("address", address), ("cluster", cluster))
     fields = {field: value for field, value in asked if value is not None}
     said = _ask(session, "/connections", {**fields, "limit": str(limit)}, gateway)
     rows = [
-        {"gateway": one.gateway, **row, "defects": defects_of(row.get("software"))}
+        {"gateway": one.gateway, **row, **_clusters(row), "defects": defects_of(row.get("software")), "own": _own(row)}
         for one in said
         if one.answer is not None
         for row in one.answer["connections"]
     ]
     totals = {one.gateway: one.answer["total"] for one in said if one.answer is not None}
     document = {"connections": rows, "totals": totals, "unanswered": _unanswered(said)}
-    return Answer(document, connections_page(rows, totals, _unanswered(said)), _code(said))
+    page = connections_page(rows, totals, _unanswered(said), own or bool(fields))
+    return Answer(document, page, _code(said))
 
 
 @command("explain", "What becomes of a client's requests for a topic or group, and what decides it, at each gateway.")
@@ -58,8 +63,9 @@ def explain(
     fields = {"user": user, "instance": instance, "address": address, kind or "topic": named}
     said = _ask(session, "/explain", fields, gateway)
     answers = [answer for one in said if one.answer is not None for answer in _each(one.answer)]
-    document = {"agree": _agree(answers), "explanations": answers, "unanswered": _unanswered(said)}
-    return Answer(document, explanations_page(answers, _agree(answers), _unanswered(said)), _code(said))
+    agree = len({*map(_outcome, answers)}) <= 1
+    document = {"agree": agree, "explanations": answers, "unanswered": _unanswered(said)}
+    return Answer(document, explanations_page(answers, agree, _unanswered(said)), _code(said))
 
 
 def _ask(session: Session, path: str, fields: Mapping[str, str], gateway: str | None) -> list[Said]:
@@ -74,11 +80,29 @@ def _each(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [{key: value for key, value in answer.items() if key != "others"}, *answer.get("others", ())]
 
 
-def _agree(answers: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether all gateways say the same. That they follow a change one after the other is no difference."""
-    own = ("gateway", "revision", "unanswered")
-    told = [{key: value for key, value in answer.items() if key not in own} for answer in answers]
-    return all(one == told[0] for one in told)
+def _outcome(answer: Mapping[str, Any]) -> str:
+    """What becomes of the client's requests, apart from the reasons. Gateways agree where this is equal.
+
+    Reasons differ while a gateway has not seen a new topic yet, and readers of a gateway in another zone may have
+    another copy near them: neither leads a client elsewhere.
+    """
+    leading, moved = dict(answer["leading"]), dict(answer["moved"])
+    for reason in ("by", "exists_in", "differs", "no_commits_in"):
+        leading.pop(reason, None)
+    moved.pop("read_from", None)
+    return json.dumps([leading, moved, answer["allowed"]], sort_keys=True)
+
+
+def _clusters(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the connection leads, and where it only exists: clients keep connections to brokers that they left."""
+    clusters = row["clusters"] or ([row["cluster"]] if row["cluster"] else [])
+    used = row["in_flight"] > 0 or row["idle_ms"] < IDLE_MS
+    return {"led_to": clusters if used else [], "idle_to": [] if used else clusters}
+
+
+def _own(row: Mapping[str, Any]) -> bool:
+    """By its own word, so it is only hidden from the table, and counted there."""
+    return str(row.get("software") or "").startswith("switchyard/")
 
 
 def _unanswered(said: Sequence[Said]) -> dict[str, str]:

@@ -32,6 +32,10 @@ from ha_core.present.moves import cluster_page, proposal_page
 
 DAMAGED = "Topics whose copies are damaged: refuse (nothing moves) | leave (they stay in the origin, the others go)."
 VERIFY = "Copies compared before: none | sample (a tenth, half a minute at most) | full (slow: reads all of both)."
+RATE = (
+    "Forced. Records a second that a partition of the origin gets at most, for a cut that lies less far ahead. Records "
+    "that it acknowledged above the cut, because it got more, are not served when it is back. Default: 10,000,000."
+)
 UNREAD = "Readers that have not read all: wait (until the origin is back) | skip (go on at the cut)."
 
 
@@ -52,6 +56,7 @@ def switch(
         bool, option("Others who use the topics come along.", "--include-other-users")
     ] = False,
     unread: Annotated[str | None, option(f"Forced, required. {UNREAD}")] = None,
+    max_rate: Annotated[int | None, option(RATE, "--max-rate-records-s", metavar="N")] = None,
     damaged_copies: Annotated[str, option(f"Forced. {DAMAGED}")] = "refuse",
     verify: Annotated[str, option(f"Planned. {VERIFY}")] = "sample",
     batch_topics: Annotated[
@@ -69,6 +74,7 @@ def switch(
         "reason": reason,
         "drain_timeout_s": drain_timeout,
         "unread": unread,
+        "max_rate_records_s": max_rate,
         "warn_lag_records": warn_lag_records,
         "warn_lag_ms": warn_lag_ms,
         "refuse_lag_records": refuse_lag_records,
@@ -101,6 +107,7 @@ def migrate_from_fault(
         bool, option("Groups that read them come along, at their last known offsets.", "--groups/--no-groups")
     ] = True,
     damaged_copies: Annotated[str, option(DAMAGED)] = "refuse",
+    max_rate: Annotated[int | None, option(RATE, "--max-rate-records-s", metavar="N")] = None,
     force: Annotated[bool, option("Take the cluster for dead even if it answers.", "--force")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -116,6 +123,7 @@ def migrate_from_fault(
         force=force,
         groups=groups,
         damaged_copies=damaged_copies,
+        max_rate_records_s=max_rate,
         drain_timeout_s=drain_timeout,
     )
     return _move(session, request, dry_run, yes)

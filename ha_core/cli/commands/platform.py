@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Argument, BadParameter
 
 from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
-from ha_core.cli.platform import Database, Version, changed, opened
+from ha_core.cli.platform import Database, Version, changed, named, opened
 from ha_core.datacache.announcing import Announcer
 from ha_core.operations.caches import ask_reload
 from ha_core.operations.publishing_quotas import PublishingQuotas
@@ -24,9 +24,8 @@ _Key = Annotated[str, Argument(metavar="KEY")]
 @command("platform migrate", "Bring the tables to what this version needs.")
 def migrate(session: Session, database: Database = None) -> Answer:
     from ha_core.registry.database import Database as Tables
-    from ha_core.registry.database import default_url
 
-    before, now = Tables(database or default_url()).migrate()
+    before, now = Tables(named(database)).migrate()
     return Answer({"before": before, "now": now}, [f"The tables were in version {before or 'none'}, now in {now}."])
 
 
@@ -50,7 +49,7 @@ def serve(
         raise BadParameter("TLS needs both --certificate and --key")
     callers = known.read(tokens, os.environ)
     server.require_safe(host, certificate is not None, plain)
-    registry = opened(session, database)
+    registry = opened(session, database, creates=True)
     if session.connects is None:
         session.out.progress(
             "Gateways read changes once a minute, and quotas are not published. Name their ZooKeeper for both at once."
@@ -116,7 +115,7 @@ def put(
     from ha_core.registry.changing import put as put_edit
     from ha_core.registry.entry import kind_of
 
-    registry = opened(session, database)
+    registry = opened(session, database, creates=not dry_run)
     try:
         with file.open(encoding="utf-8") as text:
             said = json.loads(text.read(MAX_VALUE))
@@ -125,7 +124,7 @@ def put(
     entry = kind_of(kind).read(said)
     found = registry.read.find(kind, entry.key)
     at = version if version is not None or found is None else found.version
-    return changed(lambda by: registry.apply([put_edit(entry, at)], by, reason, dry_run), dry_run)
+    return changed(session, registry, lambda by: registry.apply([put_edit(entry, at)], by, reason, dry_run), dry_run)
 
 
 @command("platform delete", "Delete one of a kind.")
@@ -138,6 +137,6 @@ def delete(
     dry_run: DryRun = False,
     database: Database = None,
 ) -> Answer:
-    registry = opened(session, database)
+    registry = opened(session, database, creates=not dry_run)
     at = registry.read.get(kind, key).version if version is None else version
-    return changed(lambda by: registry.delete(kind, key, at, by, reason, dry_run), dry_run)
+    return changed(session, registry, lambda by: registry.delete(kind, key, at, by, reason, dry_run), dry_run)

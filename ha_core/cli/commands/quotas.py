@@ -50,10 +50,10 @@ def set_quota(
         "request_percentage": request_percentage,
     }
     quota = Quota.read({"user": user, "topic": topic, "instance": instance, **limits})
-    registry = opened(session, database)
+    registry = opened(session, database, creates=not dry_run)
     found = registry.read.find("quotas", quota.key)
     at = version if version is not None or found is None else found.version
-    return changed(lambda by: registry.apply([put(quota, at)], by, reason, dry_run), dry_run)
+    return changed(session, registry, lambda by: registry.apply([put(quota, at)], by, reason, dry_run), dry_run)
 
 
 @command("quotas delete", "Limit it no more.")
@@ -69,7 +69,7 @@ def delete(
 ) -> Answer:
     from ha_core.registry.entry import key_of
 
-    registry = opened(session, database)
+    registry = opened(session, database, creates=not dry_run)
     key = key_of(user, topic, instance)
     at = registry.read.get("quotas", key).version if version is None else version
-    return changed(lambda by: registry.delete("quotas", key, at, by, reason, dry_run), dry_run)
+    return changed(session, registry, lambda by: registry.delete("quotas", key, at, by, reason, dry_run), dry_run)

@@ -50,8 +50,8 @@ def grant(
     from ha_core.registry.kinds.rules import Rule
 
     rule = Rule.read(_said(principal, type_, name, prefixed, operation, deny, host))
-    registry = opened(session, database)
-    return changed(lambda by: registry.create(rule, by, reason, dry_run), dry_run)
+    registry = opened(session, database, creates=not dry_run)
+    return changed(session, registry, lambda by: registry.create(rule, by, reason, dry_run), dry_run)
 
 
 @command("rights revoke", "Take back a rule that was granted in the same words.")
@@ -71,9 +71,9 @@ def revoke(
     from ha_core.registry.kinds.rules import Rule
 
     key = Rule.read(_said(principal, type_, name, prefixed, operation, deny, host)).key
-    registry = opened(session, database)
+    registry = opened(session, database, creates=not dry_run)
     version = registry.read.get("rules", key).version
-    return changed(lambda by: registry.delete("rules", key, version, by, reason, dry_run), dry_run)
+    return changed(session, registry, lambda by: registry.delete("rules", key, version, by, reason, dry_run), dry_run)
 
 
 def _said(

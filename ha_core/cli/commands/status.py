@@ -15,12 +15,14 @@ from ha_core.operations.health import problems
 from ha_core.operations.inventory import lag_of, lags, look_at_groups, overview
 from ha_core.operations.last_seen import record, record_always
 from ha_core.operations.mirrors import mirrors_now, synced
+from ha_core.operations.notices import notices
 from ha_core.present.state import (
     caches_page,
     group_page,
     groups_page,
     history_page,
     known_page,
+    notices_page,
     operations_page,
     problems_page,
     status_page,
@@ -39,12 +41,15 @@ def status(
     running, locks = registry.running_operations(environment), store.locks()
     mirrors = mirrors_now(environment)
     found = problems(environment, view, states, gateways, running)
+    known = [*notices(environment, view, running, found)]
     document = {
         "problems": found,
+        "notices": known,
         "warnings": environment.warnings,
         "revision": view.revision,
         "clusters": states,
         "gateways": gateways,
+        "expected_gateways": [*environment.store.expected_gateways().values()],
         "operations": [
             {"operation": o.id, "kind": o.kind, "state": o.state, "by": o.by, "reason": o.reason} for o in running
         ],
@@ -55,10 +60,12 @@ def status(
     }
     warnings = [f"warning: {text}" for text in environment.warnings]
     if check:
-        return Answer(document, [*problems_page(found), *warnings], ATTENTION if found else SUCCESS)
+        return Answer(
+            document, [*problems_page(found), *notices_page(known), *warnings], ATTENTION if found else SUCCESS
+        )
     page = status_page(view.revision, states, gateways, running, locks)
     followed = caches_page(caches(environment), gateways)
-    return Answer(document, [*page, *followed, *problems_page(found), *warnings])
+    return Answer(document, [*page, *followed, *problems_page(found), *notices_page(known), *warnings])
 
 
 @command("history", "All operations, or every entry of one.")

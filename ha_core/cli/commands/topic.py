@@ -1,4 +1,4 @@
-"""`topic`: where the records of a topic live, drawn."""
+"""`topic`: where the records of a topic live, drawn; `topics delete`: the end of topics, in all clusters."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from typing import Annotated
 from rich.text import Text
 from typer import Argument
 
-from ha_core.cli.command import Answer, Session, command
+from ha_core.cli.command import Answer, DryRun, Reason, Session, Yes, code_of, command, of_report, option
 from ha_core.cli.output import COLOURS
 from ha_core.model import Extent, Topic
+from ha_core.model.shown import shown
+from ha_core.operations.deleting import delete, plan_deletion
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.given_up import end_interrupted
 from ha_core.plan.returned import dead_at_the_cut
+from ha_core.plan.verdict import listed
+from ha_core.present.moves import batches_page
+from ha_core.present.topics import deletion_page
 
 BAR_CELLS = 40
 FILLS = "█▓▒░▚▤"
@@ -23,6 +29,9 @@ FILLS = "█▓▒░▚▤"
 def topic(session: Session, name: Annotated[str, Argument(metavar="TOPIC")]) -> Answer:
     view = session.environment.store.load()
     found = view.topics.get(name)
+    if found is not None and found.deletion is not None:
+        words = f"{name}: it is being deleted since {found.deletion.since}, by operation {found.deletion.operation}"
+        return Answer({"topic": name, "map": found}, [words])
     if found is None:
         holders = session.environment.clusters_with(name, view)
         if not holders:
@@ -38,8 +47,32 @@ def topic(session: Session, name: Annotated[str, Argument(metavar="TOPIC")]) -> 
     return Answer(document, dead_at_the_cut(found, view.masked))
 
 
+@command("topics delete", "Delete topics in all clusters, with their maps and mirrors: their names are free again.")
+def delete_now(
+    session: Session,
+    topics: Annotated[list[str], Argument(metavar="TOPIC…", help="Names; patterns are not taken.")],
+    reason: Reason,
+    accept_away: Annotated[
+        bool, option("Although a cluster does not answer: the names stay taken until it does.", "--accept-away")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> Answer:
+    if not dry_run:
+        end_interrupted(session.environment, "delete")
+    proposal = plan_deletion(session.environment, topics, accept_away)
+    question = f"Delete {listed(proposal.topics)} with all records, for good?"
+    if answer := session.judge(proposal, deletion_page(proposal), question, dry_run, yes):
+        return answer
+    reports = delete(session.environment, topics, reason, accept_away)
+    if len(reports) == 1:
+        return of_report(reports[0])
+    code = code_of(*reports)
+    return Answer({"batches": reports, "result": "failed" if code else "succeeded"}, batches_page(reports, {}), code)
+
+
 def _title(topic: Topic, revision: int) -> Text:
-    title = Text(topic.name, style="bold")
+    title = Text(shown(topic.name), style="bold")
     title.append(f"  writer {topic.writer or '(its own cluster)'}, revision {revision}", style="not bold")
     if topic.fence:
         title.append(f", FENCED by operation {topic.fence.operation}", style="bold red")

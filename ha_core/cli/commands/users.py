@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
@@ -14,6 +14,9 @@ from ha_core.cli.platform import Database, PasswordFile, Version, changed, opene
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.user_entries import LEAST_ITERATIONS, entry
 from ha_core.present.registry import entries_page
+
+if TYPE_CHECKING:
+    from ha_core.registry.stored import Stored
 
 _User = Annotated[str, Argument(metavar="USER")]
 _Owner = Annotated[str | None, option("Who answers for it: a person or a team.")]
@@ -57,8 +60,8 @@ def create(
 
     keys = {} if password_file is None else {"scram": derive_all(password_of(password_file))}
     made = User.read({"name": user, **_said(owner, contact, super_user, groups), **keys})
-    registry = opened(session, database)
-    return changed(lambda by: registry.create(made, by, reason, dry_run), dry_run)
+    registry = opened(session, database, creates=not dry_run)
+    return changed(session, registry, lambda by: registry.create(made, by, reason, dry_run), dry_run)
 
 
 @command("users set", "Change what is said; what is not said stays as it is.")
@@ -77,13 +80,13 @@ def set_user(
 ) -> Answer:
     from ha_core.registry.kinds.users import User
 
-    registry = opened(session, database)
+    registry = opened(session, database, creates=not dry_run)
     found = registry.read.get("users", user)
     before = {} if found.entry is None else found.entry.model_dump(exclude={"scram"})
     state = {} if disabled is None else {"disabled": disabled}
     entry = User.read({**before, **_said(owner, contact, super_user, groups), **state})
     at = found.version if version is None else version
-    return changed(lambda by: registry.replace(entry, at, by, reason, dry_run), dry_run)
+    return changed(session, registry, lambda by: registry.replace(entry, at, by, reason, dry_run), dry_run)
 
 
 @command("users password", "A new password: from a file, from standard input, or asked for.")
@@ -96,9 +99,13 @@ def password(
     dry_run: DryRun = False,
     database: Database = None,
 ) -> Answer:
-    registry = opened(session, database)
+    registry = opened(session, database, creates=not dry_run)
     secret = password_of(password_file)
-    return changed(lambda by: registry.set_password(user, secret, by, reason, version, dry_run=dry_run), dry_run)
+
+    def change(by: str) -> Stored:
+        return registry.set_password(user, secret, by, reason, version, dry_run=dry_run)
+
+    return changed(session, registry, change, dry_run)
 
 
 @command("users delete", "Delete a user, with the rules and quotas that are for it alone.")
@@ -110,9 +117,9 @@ def delete(
     dry_run: DryRun = False,
     database: Database = None,
 ) -> Answer:
-    registry = opened(session, database)
+    registry = opened(session, database, creates=not dry_run)
     at = registry.read.get("users", user).version if version is None else version
-    return changed(lambda by: registry.delete_user(user, at, by, reason, dry_run), dry_run)
+    return changed(session, registry, lambda by: registry.delete_user(user, at, by, reason, dry_run), dry_run)
 
 
 @command("users entry", "An entry for a gateway's users file, of a password that is asked for, or comes from stdin.")

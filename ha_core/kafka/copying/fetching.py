@@ -16,7 +16,7 @@ from ha_core.kafka.copying.beside import Beside, Outcome
 from ha_core.kafka.copying.connections import Channel, Connections, Line
 from ha_core.kafka.copying.holding import Places, held_for
 from ha_core.kafka.copying.standstill import Standstill
-from ha_core.kafka.copying.states import Lane, pause_s
+from ha_core.kafka.copying.states import Lane, SourceEnds, pause_s
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.leadership import Leadership
@@ -294,7 +294,7 @@ class Fetching:
             self._stop(lane, f"the source answers {name_of(code)}; give the account the rights to read the topic")
             return
         lane.missed, lane.trouble = 0, ""
-        lane.source_end, lane.seen_at = part["last_stable_offset"], asked_at
+        lane.source_start = part["log_start_offset"]
         records = part["records"]
         before = lane.partition.next_offset
         if records:
@@ -309,9 +309,7 @@ class Fetching:
             self._lanes[lane] = None
             self._take(lane, intents)
         lane.behind.fetched(lane.partition.next_offset - before, len(records or b""))
-        # Not the end of what is committed: what an open transaction keeps back of others is acknowledged too.
-        lane.behind.saw(asked_at, part["high_watermark"], lane.partition.source)
-        lane.lags = lane.partition.next_offset < lane.source_end
+        lane.hear(SourceEnds(part["last_stable_offset"], part["high_watermark"]), asked_at)
         if not lane.lags:
             lane.newest_ms = lane.partition.seen_ms
 
@@ -396,9 +394,9 @@ class Fetching:
         for key, ends in found.items():
             lane = lanes[key]
             if lane in self and lane.seen_at < asked_at:
-                lane.source_end, lane.seen_at = max(lane.source_end, ends.last_stable), asked_at
-                lane.behind.saw(asked_at, ends.high_watermark, lane.partition.source)
-                lane.lags = lane.partition.next_offset < lane.source_end
+                lane.source_start = ends.start
+                committed = max(ends.last_stable, -1 if lane.ends is None else lane.ends.committed)
+                lane.hear(SourceEnds(committed, ends.high_watermark), asked_at)
 
 
 def _told_times(lanes: Mapping[Partition, Lane], found: Outcome[dict[Partition, int]]) -> None:

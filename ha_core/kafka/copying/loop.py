@@ -30,13 +30,12 @@ from ha_core.kafka.copying.states import (
     Lane,
     Reached,
     Standing,
-    StandingState,
     State,
     Stopped,
     TakingOver,
     Waiting,
     Work,
-    rpo_s,
+    not_copied,
 )
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.fencing import TakenOverError
@@ -134,8 +133,10 @@ class Copying:
         now = self._clock()
         found = dict[CopyId, Standing]()
         for id_, state in list(self._states.items()):
-            behind = self._behind.get(id_)
-            found[id_] = _standing(state, now, behind or Behind())
+            if isinstance(state, Lane):
+                found[id_] = state.standing(now, _now_ms())
+            else:
+                found[id_] = not_copied(state, self._behind.get(id_) or Behind(), now)
         return found
 
     def reached(self, id_: CopyId) -> Reached | None:
@@ -199,7 +200,8 @@ class Copying:
             lanes = {id_: state for id_, state in self._states.items() if isinstance(state, Lane)}
             self._known_at = now + KNOWN_EVERY_S * (1 + len(lanes) / 1000)
             most = max(1, min(MAX_RUNS, MAX_RUNS_IN_ALL // max(len(lanes), 1)))
-            self.known = {id_: lane.known(most, now) for id_, lane in lanes.items()}
+            now_ms = _now_ms()
+            self.known = {id_: lane.known(most, now, now_ms) for id_, lane in lanes.items()}
         self._entering.step(now)
         self._appending.step(now)
         self._fetching.step(now)
@@ -307,9 +309,6 @@ def _counting_sleep() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _standing(state: State, now: float, behind: Behind) -> Standing:
-    if isinstance(state, Lane):
-        return state.standing(now)
-    reason = state.waited.reason if isinstance(state, TakingOver) else state.reason
-    standing: StandingState = "stopped" if isinstance(state, Stopped) else "waiting"
-    return Standing(standing, -1, -1, reason, rpo_s=rpo_s(behind, -1, now))
+def _now_ms() -> int:
+    """By the clock on the wall, as the times in records are."""
+    return int(time.time() * 1000)

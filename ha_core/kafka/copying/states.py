@@ -27,20 +27,33 @@ OLD_MS = 12 * 3600_000
 """Half of what brokers keep of a producer behind a batch with such a time (`producer.id.expiration.ms`: a day)."""
 LEVEL_MS = 30_000
 """A copy that lags by more is not waited for by readers who are ahead of it."""
+UNHEARD_S = 5.0
+"""A source that answers is heard of at least every two seconds."""
 StandingState = Literal["copying", "waiting", "stopped"]
 
 
+class SourceEnds(NamedTuple):
+    """The ends of a partition of the source, as its leader said them in one answer."""
+
+    committed: int
+    """Readers of committed records get no further (last stable offset)."""
+    acknowledged: int
+    """All in-sync replicas have what lies below (high watermark), also behind a transaction that is open."""
+
+
 class Standing(NamedTuple):
-    """How a partition stands, for people and metrics."""
+    """How a partition stands, for people and metrics. None is unknown, which is never shown as 0."""
 
     state: StandingState
-    source: int
-    """The next source offset to copy; -1: not known yet."""
-    source_end: int
-    """Of what the source shows to readers of committed records; -1: not known yet."""
+    source: int | None
+    """The next source offset to copy."""
+    ends: SourceEnds | None
+    """As the source said them last."""
     reason: str = ""
     lag_ms: int | None = None
-    """Between the last record that is copied and the newest one that the source has shown; None: not known."""
+    """Between the last record that is copied and the newest one that the source has shown; where all that is committed
+    is copied and an open transaction keeps back more, how long that has been so. What the source has not been heard of
+    since comes on top."""
     lag_bytes: int | None = None
     """What is fetched and not appended, and the rest as large as what was fetched of late; None: nothing was."""
     rpo_s: float | None = None
@@ -49,10 +62,28 @@ class Standing(NamedTuple):
     bytes_s: float = 0.0
     copied_bytes: int = 0
     """Since this task has the partition."""
+    unheard_s: float | None = None
+    """How long the source has said no end; None: it does, or has never done so here."""
+    source_start: int | None = None
+    """Where the source's log starts."""
 
     @property
-    def lag_records(self) -> int:
-        return max(self.source_end - self.source, 0)
+    def lag_records(self) -> int | None:
+        """Offsets that the source has acknowledged and the copy has not: with the source they would be lost."""
+        return None if self.source is None or self.ends is None else max(self.ends.acknowledged - self.source, 0)
+
+    @property
+    def to_copy(self) -> int | None:
+        """Those of them that can be copied now: no open transaction keeps them back."""
+        return None if self.source is None or self.ends is None else max(self.ends.committed - self.source, 0)
+
+    def has(self, end: int) -> bool:
+        """Whether all that the source has below `end` is known to be in the copy."""
+        return self.source is not None and self.source >= end
+
+    def within(self, records: int) -> bool:
+        """Whether it is known to lack no more."""
+        return self.lag_records is not None and self.lag_records <= records
 
 
 @dataclass
@@ -144,9 +175,10 @@ class Lane:
     missing_since: float | None = None
     trouble: str = ""
     lags: bool = True
-    source_end: int = -1
+    ends: SourceEnds | None = None
+    source_start: int | None = None
     seen_at: float = 0.0
-    """When that was asked for."""
+    """When they were asked for."""
     newest_ms: int = -1
     log_sequence: int = 0
     appending: deque[int] = field(default_factory=deque)
@@ -187,45 +219,79 @@ class Lane:
             self.noted_at.popleft()
         self.since = min([offset, *(at for _, at in self.noted_at)])
 
-    def standing(self, now: float) -> Standing:
-        partition = self.partition
-        source, end = partition.source, self.source_end
-        lag_ms: int | None = None
-        if 0 <= end <= source:
-            lag_ms = 0
-        elif partition.copied_ms >= 0 and self.newest_ms >= 0:
-            lag_ms = max(self.newest_ms, partition.seen_ms) - partition.copied_ms
-            lag_ms = max(lag_ms, 0)
+    def hear(self, ends: SourceEnds, asked_at: float) -> None:
+        """The source has said its ends, and had acknowledged that much when it was asked, or later."""
+        self.ends, self.seen_at = ends, asked_at
+        self.behind.saw(asked_at, ends.acknowledged, self.partition.source)
+        self.lags = self.partition.next_offset < ends.committed
+
+    def standing(self, now: float, now_ms: int) -> Standing:
+        """:param now_ms: by the clock on the wall."""
+        partition, ends = self.partition, self.ends
+        source = partition.source
+        rpo_s = self._rpo_s(now, now_ms)
+        silent_s = now - self.seen_at
+        unheard_s = silent_s if ends is not None and silent_s >= UNHEARD_S else None
+        lag_ms = self._lag_ms(rpo_s)
+        if lag_ms is not None and unheard_s is not None:
+            lag_ms += round(1000 * unheard_s)
         state: StandingState = "waiting" if self.trouble else "copying"
-        left = self.behind.bytes_of(max(end - partition.next_offset, 0)) if end >= 0 else None
+        left = None if ends is None else self.behind.bytes_of(max(ends.acknowledged - partition.next_offset, 0))
         return Standing(
             state,
             source,
-            end,
+            ends,
             self.trouble,
             lag_ms,
             None if left is None else partition.bytes + left,
-            rpo_s(self.behind, source, now, lag_ms),
+            rpo_s,
             self.bytes.per_s(now),
             self.bytes.total,
+            unheard_s,
+            self.source_start,
         )
 
-    def known(self, most_runs: int, now: float) -> Known:
+    def _lag_ms(self, rpo_s: float | None) -> int | None:
+        partition, ends = self.partition, self.ends
+        if ends is not None and ends.acknowledged <= partition.source:
+            return 0
+        if ends is not None and ends.committed <= partition.source:
+            return None if rpo_s is None else round(1000 * rpo_s)
+        if partition.copied_ms >= 0 and self.newest_ms >= 0:
+            return max(self.newest_ms - partition.copied_ms, partition.seen_ms - partition.copied_ms, 0)
+        return None
+
+    def _rpo_s(self, now: float, now_ms: int) -> float | None:
+        """Until the copy has come to the first end that was seen here, it has what was written up to the time of its
+        last record: the age of that counts, and it is no less than the age of the first end."""
+        since, first = self.behind.since(self.partition.source), self.behind.first_asked_at
+        if since is not None:
+            return max(now - since, 0.0)
+        if self.partition.copied_ms < 0 or first is None:
+            return None
+        return max((now_ms - self.partition.copied_ms) / 1000, now - first)
+
+    def known(self, most_runs: int, now: float, now_ms: int) -> Known:
         """What readers of the copy may know; for the loop's thread."""
-        standing, runs = self.standing(now), self.partition.newest_runs(most_runs)
+        standing, runs = self.standing(now, now_ms), self.partition.newest_runs(most_runs)
         near = standing.lag_ms is not None and standing.lag_ms <= LEVEL_MS
-        return Known(standing.source, standing.state == "copying" and near, runs)
+        return Known(self.partition.source, standing.state == "copying" and near, runs)
 
 
 State = Waiting | TakingOver | Stopped | Lane
 
 
-def rpo_s(behind: Behind, copied: int, now: float, lag_ms: int | None = None) -> float | None:
-    """Until the copy has come to the first end that was seen here, the times of records have to do."""
-    since = behind.since(copied)
-    if since is not None:
-        return max(now - since, 0.0)
-    return None if lag_ms is None else lag_ms / 1000
+def not_copied(state: Waiting | TakingOver | Stopped, behind: Behind, now: float) -> Standing:
+    """A partition that is no lane: how far it is nobody looks, but since when the copy has not had all may be known."""
+    reason = state.waited.reason if isinstance(state, TakingOver) else state.reason
+    since = behind.since(-1)
+    return Standing(
+        "stopped" if isinstance(state, Stopped) else "waiting",
+        None,
+        None,
+        reason,
+        rpo_s=None if since is None else max(now - since, 0.0),
+    )
 
 
 def pause_s(tries: int) -> float:

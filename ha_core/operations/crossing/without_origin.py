@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.facts import LogEnds
 from ha_core.model import MigrateOperation, MoveSet
 from ha_core.model.operation import UnreadPolicy
 from ha_core.operations.crossing.fence import FencedEnd
@@ -113,10 +114,10 @@ class EndWithoutOrigin(FencedEnd):
         becomes = "skipped" if self.unread == "skip" else "waited for"
         return detail, f"what {self.origin} alone held below the cuts is {becomes} until it returns"
 
-    def _last_words(self) -> Mapping[Partition, int]:
+    def _last_words(self) -> Mapping[Partition, LogEnds]:
         """Log ends of an origin that is taken for dead and answers all the same."""
         with suppress(KafkaAdminError, RefusedError):
             origin = self.journal.origin
             if origin.probe(timeout_s=DYING_S).reachable:
-                return {key: one.log_end for key, one in origin.ends(list(self.sides), timeout_s=DYING_S).items()}
+                return origin.ends(list(self.sides), timeout_s=DYING_S)
         return {}

@@ -87,9 +87,10 @@ class OwnCopies:
         while far := self._far(standing := self._standing()):
             now = environment.monotonic()
             for id_, one in standing.items():
-                known = nearest.setdefault(id_, _Nearest(one.source, now))
-                if one.source > known.source:
-                    nearest[id_] = _Nearest(one.source, now)
+                at = -1 if one.source is None else one.source
+                known = nearest.setdefault(id_, _Nearest(at, now))
+                if at > known.source:
+                    nearest[id_] = _Nearest(at, now)
             stuck = [id_ for id_ in far if now - nearest[id_].since >= STILL_S]
             if stuck:
                 raise StepFailedError(
@@ -97,12 +98,12 @@ class OwnCopies:
                     "and switch when they have caught up."
                 )
             if now - said >= _SAY_S:
-                missing = sum(one.lag_records for one in standing.values())
+                missing = _missing(standing)
                 environment.say(f"{len(far)} of {len(standing)} copies have to catch up, {missing} records are known")
                 said = now
             environment.sleep(_LOOK_S)
         self._read_notes(self._copies)
-        return sum(one.lag_records for one in standing.values())
+        return _missing(standing)
 
     def finish(self, ends: Mapping[Partition, int], timeout_s: float) -> dict[Partition, CopyFacts]:
         """Copy on until the copies have all below `ends`, then stop; what they have, with the runs that maps need.
@@ -113,7 +114,7 @@ class OwnCopies:
         deadline = self._environment.monotonic() + timeout_s
         while True:
             standing = self._standing()
-            left = [id_ for id_, one in standing.items() if one.source < ends[id_.topic, id_.partition]]
+            left = [id_ for id_, one in standing.items() if not one.has(ends[id_.topic, id_.partition])]
             if not left:
                 break
             if self._environment.monotonic() >= deadline:
@@ -191,14 +192,24 @@ def facts_of(notes: Notes, reached: Reached) -> CopyFacts:
 
 
 def _is_close(one: Standing) -> bool:
-    if one.state != "copying" or one.source_end < 0:
+    """What an open transaction keeps back is copied behind the fence, which waits for its end."""
+    if one.state != "copying" or one.to_copy is None:
         return False
-    return one.lag_records <= CLOSE_RECORDS or (one.lag_ms is not None and one.lag_ms <= CLOSE_MS)
+    return one.to_copy <= CLOSE_RECORDS or (one.lag_ms is not None and one.lag_ms <= CLOSE_MS)
+
+
+def _missing(standing: Mapping[CopyId, Standing]) -> int:
+    """Records that can be copied now, of the copies of which that is known."""
+    return sum(one.to_copy or 0 for one in standing.values())
+
+
+def _behind(one: Standing) -> str:
+    return "nobody knows how far it is" if one.lag_records is None else f"{one.lag_records} records behind"
 
 
 def _words(standing: Mapping[CopyId, Standing], ids: list[CopyId]) -> str:
     def words(id_: CopyId) -> str:
         one = standing[id_]
-        return f"{id_.topic}-{id_.partition} ({one.reason or f'{one.lag_records} records behind'})"
+        return f"{id_.topic}-{id_.partition} ({one.reason or _behind(one)})"
 
     return listed(map(words, ids))

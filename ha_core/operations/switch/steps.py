@@ -35,9 +35,11 @@ from ha_core.operations.switch.settings import become_sources, without_settings
 from ha_core.operations.switch.turning import leave_unturned, turn_all_round, without_copy
 from ha_core.operations.switch.verifying import compare_copies, compared_words
 from ha_core.operations.switch.window import Window
+from ha_core.operations.usage import counts_days
 from ha_core.operations.writers import BEHIND_CUT_S, open_to_writers, open_what_ended
 from ha_core.plan.closure import closure
 from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, also_mirrored, fitting, held, hold_change, to_hold
+from ha_core.plan.dormant import split
 from ha_core.plan.move import TASKS, UNDO, Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
 from ha_core.plan.moving import of_all
 from ha_core.plan.revision import FINAL, MoveDamagedError
@@ -222,7 +224,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
 
     def verify(self) -> None:
         """Once: from the first step of `reverse` on the origin grows by what is copied to it."""
-        if not self.journal.operation.evidence.verified:
+        if not self.journal.operation.evidence.ended_mirrors_verified:
             open_to_writers(self.journal, must=False, timeout_s=BEHIND_CUT_S)
             become_sources(self.journal)  # from the mirror turned round on the origin has the settings of a copy
             # Before it is verified: what fails there ends the operation, and nobody would come back to these.
@@ -230,7 +232,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             open_what_ended(self.journal, self.journal.operation.evidence.ended_too)
             super().verify()
             if self.journal.operation.evidence.ended:
-                self.journal.note(verified=True)
+                self.journal.note(ended_mirrors_verified=True)
 
     def reverse(self) -> None:
         """The cluster that was the writer gets a copy again. Where that cannot be now, it is made later."""
@@ -339,7 +341,8 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         """
         environment, request, moves = self.environment, self.journal.request, self.journal.moves
         read = environment.pool.map(lambda user: environment.store.read(Usage, user), request.scope.named_users)
-        usage = {found[0].user: found[0] for found in read if found is not None}
+        known = {found[0].user: found[0] for found in read if found is not None}
+        usage = split(known, environment.now(), counts_days()).counts
         judged = moves.reasons.keys() | set(moves.left_out)
         late = sorted(closure(self.touched.view, usage, request).moves.reasons.keys() - judged)
         if not late:

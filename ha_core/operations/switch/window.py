@@ -96,7 +96,10 @@ class Window:
         require_not_grown(names, counts.result())
         groups.result()
         return Found(
-            {key: PartitionEnds(target=one.log_end, origin=second[key].log_end) for key, one in there.result().items()},
+            {
+                key: PartitionEnds(one.log_end, second[key].log_end, origin_start=second[key].start)
+                for key, one in there.result().items()
+            },
             producers,
             second,
         )
@@ -128,12 +131,11 @@ class Window:
 
         return dict(zip(self.groups, self.environment.pool.map(one, self.groups), strict=True))
 
-    def _last_words(self) -> tuple[Mapping[Partition, int], Mapping[Partition, tuple[ProducerFacts, ...]]]:
+    def _last_words(self) -> tuple[Mapping[Partition, LogEnds], Mapping[Partition, tuple[ProducerFacts, ...]]]:
         """A forced move takes the ends and the producers that a dying origin still says, and waits for nothing."""
 
-        def ends_of(origin: Admin) -> dict[Partition, int]:
-            found = origin.ends(self.partitions, timeout_s=DYING_S)
-            return {key: one.log_end for key, one in found.items()}
+        def ends_of(origin: Admin) -> dict[Partition, LogEnds]:
+            return origin.ends(self.partitions, timeout_s=DYING_S)
 
         ends = last_words(self.environment, self.origin, ends_of)
         if ends is None:

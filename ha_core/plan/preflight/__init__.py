@@ -34,6 +34,7 @@ RULES = (
     scope.super_users,
     scope.users,
     scope.bindings,
+    scope.dormant,
     scope.locks,
     topics.of_the_cluster,
     topics.placed,
@@ -59,6 +60,8 @@ RULES = (
     groups.groups,
     clients.versions,
     clusters.gateways,
+    cuts.holes,
+    cuts.rates,
     cuts.old_gateways,
     cuts.barriers,
     cuts.migrating,
@@ -68,7 +71,7 @@ RULES = (
 END_RULES = (scope.nothing_to_move,)
 REVISION_RULES = (sizes.too_large,)
 """Of a move that is one revision as a whole."""
-DEPENDENT_RULES = (dependents.of_nobody, dependents.beside_a_crossing, groups.groups)
+DEPENDENT_RULES = (dependents.of_nobody, dependents.of_super_users, dependents.beside_a_crossing, groups.groups)
 """Of groups that come along with their topics, each in a revision of its own."""
 CUT_RULES = (cuts.asked_for, cuts.idle)
 LINK_RULES = (

@@ -43,7 +43,9 @@ class Case:
     locks: Collection[Lock] = ()
     gateways: Collection[GatewayRecord] = ()
     usage: Mapping[str, Usage] = field(default_factory=dict)
-    """User → its uses."""
+    """User → its uses, as far as they count."""
+    dormant: Mapping[str, Usage] = field(default_factory=dict)
+    """User → its uses that are too old to count (`ha_core.plan.dormant`)."""
     lags: Mapping[tuple[str, int], CopyLag] = field(default_factory=dict)
     """How far mirrors are, as copiers have reported it: by key and partition."""
     copies: Mapping[Partition, CopyFacts] = field(default_factory=dict)
@@ -146,11 +148,13 @@ class Case:
         return crossing_out(self.request, self.view.topics.get(topic))
 
     def writer(self, topic: str) -> str | None:
-        """The cluster that is written now; None: the topic exists nowhere.
+        """The cluster that is written now; None: the topic exists nowhere, or is being deleted.
 
         The origin, where anything of what is to move is written there: single partitions may be elsewhere.
         """
         request = self.request
+        if self.view.deleted(topic):
+            return None
         document = self.view.mapped(topic)
         if document is not None:
             found = written_in(request, document)

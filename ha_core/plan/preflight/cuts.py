@@ -7,10 +7,49 @@ from dataclasses import dataclass, field
 
 from ha_core.model import MoveRequest, View
 from ha_core.model.topic import client_end
-from ha_core.plan.cuts import Rates
+from ha_core.plan.cuts import Rates, hole, least_rate
 from ha_core.plan.facts import Partition
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdicts, error, info, listed, warning
+
+
+def holes(case: Case) -> Verdicts:
+    """What a forced cut is to whoever takes offsets for records."""
+    request = case.request
+    topics = [name for name in case.moves.topics if case.writer(name) == request.origin]
+    if request.mode != "forced" or not topics:
+        return
+    least = hole(0.0, request.max_rate_records_s)
+    yield warning(
+        "offset-hole",
+        f"cluster {request.origin}",
+        f"Between the last known end and the cut of each partition lie {least:,} offsets or more without a record. "
+        "Clients read over them; lag alarms and KEDA take them for lag until a reader is above the cut, and Spark's "
+        "maxOffsetsPerTrigger spends its portions on them.",
+        "docs/migrating.md says how readers seek over the hole; --max-rate-records-s makes it shorter.",
+        number=least,
+        unit="offsets",
+    )
+
+
+def rates(case: Case) -> Verdicts:
+    """An operator's word for how fast logs grow is taken where it is far above what was measured."""
+    said = case.request.max_rate_records_s
+    if said is None:
+        return
+    for name in case.moves.topics:
+        here, about = case.here(name), f"topic {name}"
+        measured = None if here is None else here.fastest
+        if measured is None:
+            text = f"Nobody has measured how fast topic {name} grows in {case.request.origin}."
+            yield error("rate-too-low", about, text, "Leave --max-rate-records-s out.")
+        elif said < (least := least_rate(measured)):
+            text = (
+                f"A partition of topic {name} was seen to get {measured:,.0f} records/s between two looks. With "
+                f"{said:,} as the most, records that {case.request.origin} acknowledged may lie above the cut."
+            )
+            remedy = f"Say --max-rate-records-s {least} or more, or leave it out."
+            yield error("rate-too-low", about, text, remedy, number=least, unit="records")
 
 
 def old_gateways(case: Case) -> Verdicts:

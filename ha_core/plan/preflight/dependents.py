@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from ha_core.plan.closure import users_at
 from ha_core.plan.facts import Partition
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.resolve import at_home, group_homes
@@ -36,6 +37,19 @@ def of_nobody(case: DependentsCase) -> Verdicts:
                 f"group {name}",
                 f"Group {name} reads {listed(sorted(case.readers[name]))}, but no user of it is known.",
                 f"Declare who uses it: `switchyard usage declare USER --group {name}`.",
+            )
+
+
+def of_super_users(case: DependentsCase) -> Verdicts:
+    """A super user has to reach its cluster, so no group of its own is led elsewhere."""
+    for name in sorted(case.readers):
+        users = users_at(case.view, case.usage, name, case.request.origin)
+        if users and all(map(case.view.super_user_of, users)):
+            yield error(
+                "super-user",
+                f"group {name}",
+                f"Group {name} is used by super users only ({listed(users)}), which have to reach their cluster.",
+                "Give its readers a user of their own.",
             )
 
 

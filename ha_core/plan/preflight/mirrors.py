@@ -8,10 +8,11 @@ from ha_core.model import LostTail, Mirror, View
 from ha_core.model.extent import Extents, identity
 from ha_core.model.topic import client_end
 from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
-from ha_core.plan.facts import CopyFacts, CopyLag, Partition
+from ha_core.plan.facts import CopyFacts, Partition
+from ha_core.plan.preflight.behind import NOBODY, CopyBehind, behind, by_notes
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.standby import copied_extents, switched
-from ha_core.plan.verdict import Unit, Verdict, Verdicts, amount, duration, error, info, listed, warning
+from ha_core.plan.verdict import Unit, Verdict, Verdicts, duration, error, info, listed, warning
 
 
 def mirrored(case: Case) -> Verdicts:
@@ -37,13 +38,14 @@ def mirrored(case: Case) -> Verdicts:
 
 def _one_more(case: Case, mirror: Mirror, about: str, since: str, end: str) -> Verdict:
     """A mirror besides the one whose copy the topic goes to. Where its source is lost, nobody wants to end it first."""
-    request, lags = case.request, _lags(case, mirror)
+    request, found = case.request, behind(case, mirror)
     anew = f"`switchyard mirror link {mirror.topic} --from {request.target} --to {mirror.target}`"
     if request.mode == "planned" or mirror.source != request.origin:
         text = f"{since}: it would go on to be copied from {mirror.source}, which is its writer no more."
         way = f"End that mirror first: {end}. Behind the switch delete the topic in {mirror.target}, and {anew}."
         return error("third-cluster", about, text, way)
-    lacked = f", which lacked {_said(lags)}" if lags else ""
+    lacked = f", which lacked {found.lacked}" if found.told else ""
+    lacked += f" ({found.unknown_words})" if lacked and found.unknown else ""
     text = f"{since}: that mirror ends with the switch, and leaves its copy{lacked} as it is; nobody is led there."
     way = (
         f"Nothing, if {request.target} is the copy to go on with. Behind the switch delete the topic in "
@@ -72,17 +74,16 @@ def to_copies(case: Case) -> Verdicts:
 
 def _to_level(case: Case, name: str) -> Verdict:
     """What a planned switch copies first, as far as that was reported."""
-    about, mirror, known = f"topic {name}", case.to_copies[name], _lags(case, case.to_copies[name])
-    text = f"Topic {name} goes to its copy in {mirror.target}"
-    if not known:
-        records, by_notes = _by_notes(case, name)
-        text += f". Nobody reports how far that is{by_notes}: the switch copies what is missing before clients wait."
+    about, mirror = f"topic {name}", case.to_copies[name]
+    found, text = behind(case, mirror), f"Topic {name} goes to its copy in {mirror.target}"
+    if found.unknown:
+        records, noted = by_notes(case, name)
+        text += f"{_how_far(found)}{noted}: the switch copies what is missing before clients wait."
         way = "Start the job that copies mirrors first, if much may be missing."
-        return _unknown(case, about, text, way, records)
-    records, _ = _missing(known)
-    text += f", which lacked {_said(known)}."
+        return _unknown(case, about, text, way, records, found)
+    text += f", which lacked {found.lacked}."
     way = f"Nothing. What is missing is copied first; afterwards {mirror.source} has the copy."
-    return info("goes-to-copy", about, text, way, number=records, unit="records")
+    return info("goes-to-copy", about, text, way, number=found.records, unit="records")
 
 
 def _behind(case: Case, name: str) -> Verdict:
@@ -90,57 +91,34 @@ def _behind(case: Case, name: str) -> Verdict:
     origin, target = case.request.origin, case.request.target
     about, text = f"topic {name}", f"Topic {name} goes on at its copy in {target}"
     way = f"Nothing. What is beyond the copy stays in {origin}: `switchyard mirror reconcile {origin}` counts it later."
-    known = _lags(case, case.to_copies[name])
-    if not known:
-        records, by_notes = _by_notes(case, name)
+    found = behind(case, case.to_copies[name])
+    if found.unknown:
+        records, noted = by_notes(case, name)
         more = f"that, and what {origin} got since, is lost" if records else f"what {origin} got since is lost"
-        lost = more if by_notes else f"what {origin} acknowledged beyond it is lost"
-        text = f"{text}. Nobody reports how far that is{by_notes}: {lost} for readers."
-        return _unknown(case, about, text, way, records)
-    records, _ = _missing(known)
-    text = f"{text}, which lacked {_said(known)}; that, and what {origin} got since, is lost."
-    return (warning if records else info)("goes-to-copy", about, text, way, number=records, unit="records")
+        lost = more if noted else f"what {origin} acknowledged beyond it is lost"
+        text = f"{text}{_how_far(found)}{noted}: {lost} for readers."
+        return _unknown(case, about, text, way, records, found)
+    text = f"{text}, which lacked {found.lacked}; that, and what {origin} got since, is lost."
+    told = warning if found.records else info
+    return told("goes-to-copy", about, text, way, number=found.records, unit="records")
 
 
-def _lags(case: Case, mirror: Mirror) -> dict[int, CopyLag]:
-    """Partition → how far its copy is, of those that were reported."""
-    return {partition: lag for (key, partition), lag in sorted(case.lags.items()) if key == mirror.key}
+def _how_far(found: CopyBehind) -> str:
+    if not found.told:
+        why = {why for why in found.unknown.values() if why != NOBODY}
+        return ". Nobody reports how far that is" if not why else f". Nobody knows how far that is ({listed(why)})"
+    return f", which lacked {found.lacked}; {found.unknown_words}"
 
 
-def _missing(known: dict[int, CopyLag]) -> tuple[int, float]:
-    """Records, and how old the oldest report is."""
-    return sum(lag.records for lag in known.values()), max(lag.age_s for lag in known.values())
-
-
-def _said(known: dict[int, CopyLag]) -> str:
-    """What the copy lacked, and when."""
-    records, age_s = _missing(known)
-    oldest_s = max((lag.ms or 0) for lag in known.values()) / 1000
-    said = f"{records:,} records, the oldest of {oldest_s:.1f} s," if records else "nothing"
-    return f"{said} as of {duration(age_s)} ago"
-
-
-def _by_notes(case: Case, name: str) -> tuple[int | None, str]:
-    """What the copy of a topic that nobody reports lacks at most, by where its origin ended when that was last seen and
-    what copiers have noted; and that in words. None, and no words: one of both is not known of each partition."""
-    request, here = case.request, case.here(name)
-    reached = {partition: at for (topic, partition), at in case.noted.items() if topic == name}
-    if here is None or len(here.ends) < max(here.partitions, 1) or here.ends.keys() - reached.keys():
-        return None, ""
-    records = sum(max(0, end - reached[partition]) for partition, end in here.ends.items())
-    seen = "answers now" if here.age_s is None else f"was last seen {duration(here.age_s)} ago"
-    lacks = "lacks" if here.age_s is None else "lacked"
-    what = f"at most {amount(records, 'record')} of what it had" if records else "nothing of what it had"
-    return records, f". {request.origin} {seen}, and by the notes of its copiers the copy {lacks} {what}"
-
-
-def _unknown(case: Case, about: str, text: str, way: str, records: int | None) -> Verdict:
+def _unknown(case: Case, about: str, text: str, way: str, records: int | None, found: CopyBehind) -> Verdict:
     """Who has set a bound wants to know."""
     request = case.request
+    records = None if records is None else max(records, found.records)
     unit: Unit = "" if records is None else "records"
     if request.refuse_lag_records is None and request.refuse_lag_ms is None:
         return warning("copy-unknown", about, text, way, number=records, unit=unit)
-    way = "Start the job that copies mirrors, or ask without --refuse-lag-records and --refuse-lag-ms."
+    start = "Start the job that copies mirrors" if NOBODY in found.unknown.values() else "Do what the reason says"
+    way = f"{start}, or ask without --refuse-lag-records and --refuse-lag-ms."
     return error("copy-unknown", about, text, way, number=records, unit=unit)
 
 
@@ -148,35 +126,38 @@ def lagging(case: Case) -> Verdicts:
     """Copies that are further behind than was asked for."""
     request = case.request
     for name, mirror in sorted(case.to_copies.items()):
-        known = _lags(case, case.to_copies[name])
-        if not known:
+        found = behind(case, mirror)
+        if not found.told:
             continue
-        records, age_s = _missing(known)
-        ms = max((lag.ms or 0) for lag in known.values())
-        bounds: tuple[tuple[Unit, int, int | None, int], ...] = (
-            ("records", records, request.refuse_lag_records, request.warn_lag_records),
-            ("ms", ms, request.refuse_lag_ms, request.warn_lag_ms),
+        bounds: tuple[tuple[Unit, int | None, int | None, int], ...] = (
+            ("records", found.records, request.refuse_lag_records, request.warn_lag_records),
+            ("ms", found.ms, request.refuse_lag_ms, request.warn_lag_ms),
         )
         for unit, lag, most, much in bounds:
-            refused = most is not None and lag > most
-            if not refused and lag <= much:
+            refused = most is not None and (lag is None or lag > most)
+            if not refused and lag is not None and lag <= much:
                 continue
             bound = f"--{'refuse' if refused else 'warn'}-lag-{unit} {most if refused else much}"
+            text = (
+                f"The copy of topic {name} in {mirror.target} was {lag:,} {unit} behind"
+                if lag is not None
+                else (f"The copy of topic {name} in {mirror.target} lacked {found.records:,} records of unknown age")
+            )
             yield (error if refused else warning)(
                 "copy-lags",
                 f"topic {name}",
-                f"The copy of topic {name} in {mirror.target} was {lag:,} {unit} behind as of {duration(age_s)} ago, "
-                f"more than {bound} allows.",
+                f"{text} as of {duration(found.age_s)} ago, {'and' if lag is None else 'more than'} {bound} "
+                f"{'asks for it' if lag is None else 'allows'}.",
                 "Let it catch up (`switchyard mirrors`), or ask with a higher bound.",
                 number=lag,
-                unit=unit,
+                unit=unit if lag is not None else "",
             )
 
 
 def standing_still(case: Case) -> Verdicts:
     """Copies that are not copied: a planned switch could not bring them to the end, a forced one goes on without."""
     for name, mirror in sorted(case.to_copies.items()):
-        known = _lags(case, case.to_copies[name])
+        known = {partition: lag for (key, partition), lag in sorted(case.lags.items()) if key == mirror.key}
         for state in ("stopped", "waiting"):
             halted = {partition: lag for partition, lag in known.items() if lag.state == state}
             if not halted:
@@ -292,7 +273,7 @@ def _beyond(case: Case, offsets: Mapping[Partition, int]) -> Iterator[tuple[Part
     for (topic, partition), committed in offsets.items():
         mirror = case.to_copies.get(topic)
         lag = None if mirror is None else case.lags.get((mirror.key, partition))
-        if lag is not None and lag.reached >= 0:
+        if lag is not None and lag.reached is not None:
             end = client_end(case.view.mapped(topic), partition, lag.reached)
             if committed > end:
                 yield (topic, partition), committed - end

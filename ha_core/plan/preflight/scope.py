@@ -11,6 +11,8 @@ from ha_core.plan.verdict import Verdicts, error, info, listed, warning
 
 def users(case: Case) -> Verdicts:
     for user in case.closure.unseen:
+        if user in case.dormant:
+            continue
         about, bound = f"user {user}", case.view.bindings.get(user)
         if bound is None or bound.empty:
             text = f"User {user} is not known: it has no binding and no use, seen or declared."
@@ -50,6 +52,31 @@ def bindings(case: Case) -> Verdicts:
                 f"It is bound to {bound}, not to {request.origin}.",
                 f"Use --from {bound}, or correct the binding.",
             )
+
+
+def dormant(case: Case) -> Verdicts:
+    """Uses that are too old to count: of the scope they bring nothing along, and of others they hold nothing up."""
+    named = {*case.request.scope.users, *(user for user, _ in case.request.scope.instances)}
+    judged = {*case.closure.moves.topics}
+    for user, used in sorted(case.dormant.items()):
+        own = user in named
+        topics = sorted(name for name in used.topics if own is (name not in judged))
+        groups = sorted(used.groups.keys() - set(case.closure.moves.groups)) if own else []
+        if not topics and not groups:
+            continue
+        things = [*(f"topic {name}" for name in topics), *(f"group {name}" for name in groups)]
+        uses = [use for name in topics for use in used.topics[name]] + [u for name in groups for u in used.groups[name]]
+        last = max(use.last or use.since for use in uses)
+        stays = "They do not come along." if own else "That does not hold it up."
+        yield warning(
+            "dormant-use",
+            f"user {user}",
+            f"User {user} used {listed(things)}, last at {last}, too long ago to count. {stays}",
+            f"Declare what is used again (`switchyard usage declare {user}`), and withdraw the rest (`switchyard usage "
+            f"forget {user}`).",
+            number=len(things),
+            unit="uses",
+        )
 
 
 def locks(case: Case) -> Verdicts:

@@ -40,7 +40,10 @@ def placed(case: Case) -> Verdicts:
     named = {*request.scope.topics, *(topic for _, topic in request.scope.user_topics)}
     for topic in case.closure.moves.topics:
         about, writer = f"topic {topic}", case.writer(topic)
-        if writer is None and topic in named:
+        if writer is None and topic in named and case.view.deleted(topic):
+            text = f"Topic {topic} is being deleted in all clusters."
+            yield error("deleted-topic", about, text, f"Leave it out; `switchyard topics delete {topic}` ends that.")
+        elif writer is None and topic in named:
             yield error("unknown-topic", about, f"Topic {topic} exists in no cluster.", "Correct the name.")
         elif writer is None:
             text = f"Topic {topic} was used, but exists in no cluster: it is left out."

@@ -12,6 +12,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ha_core.model.numeral import whole_number
+from ha_core.model.shown import shown
 from ha_core.registry.errors import (
     BusyError,
     DatabaseAwayError,
@@ -73,7 +75,7 @@ def shape_errors(app: FastAPI) -> None:
         return error(failed.status_code, _CODES.get(failed.status_code, "http"), str(failed.detail))
 
     def defect(request: Request, failed: Exception) -> JSONResponse:
-        _LOG.error("%s %s failed: %s", request.method, request.url.path, type(failed).__name__)
+        _LOG.error("%s %s failed: %s", request.method, shown(request.url.path), type(failed).__name__)
         return error(500, "defect", "a defect of the platform: its log names it")
 
     app.add_exception_handler(RegistryError, ours)
@@ -95,7 +97,7 @@ class BodyLimit:
             return
         said = dict(scope["headers"]).get(b"content-length", b"0")
         body = bytearray()
-        too_long = not said.isdigit() or int(said) > self._most
+        too_long = whole_number(said.decode("latin-1"), self._most) is None
         while not too_long:
             message = await receive()
             if message["type"] != "http.request":

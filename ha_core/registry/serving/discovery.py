@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from ha_core.model.numeral import whole_number
 from ha_core.registry.discovery import ADDRESSES, PARTS, Discovery
 from ha_core.registry.errors import InvalidError
 from ha_core.registry.registry import Registry
@@ -31,6 +32,7 @@ def add_discovery(router: APIRouter, registry: Registry) -> None:
 def _version(name: str, said: str) -> int:
     if name not in PARTS:
         raise InvalidError(f"{short(name)} is no part of discovery; there are {', '.join(PARTS)}")
-    if not said.isascii() or not said.isdecimal() or int(said[:20]) > _MAX_VERSION:
+    version = whole_number(said, _MAX_VERSION)
+    if version is None:
         raise InvalidError(f"{name}={short(said)}: a version is a whole number, as it was told")
-    return int(said)
+    return version

@@ -115,6 +115,25 @@ def test_a_token_that_is_not_good_is_nobodys_and_the_log_has_nothing_of_it(case:
 def test_no_text_makes_verifying_fail_otherwise_than_by_a_verdict(text: str) -> None:
     read = Jwks(Path("nowhere"), 300)
     assert Tokens(EXPECTED, read.find).verify(text).user is None
+    assert isinstance(Tokens(EXPECTED, read.find).claimed(text), str)
+
+
+@pytest.mark.parametrize(
+    ("claims", "user"),
+    [
+        ({"sub": "alice"}, "alice"),
+        ({"sub": 7}, ""),
+        ({"azp": "alice"}, ""),
+        ([], ""),
+        (b"[" * 8000, ""),
+        (b'{"exp": ' + b"9" * 5000 + b', "sub": "alice"}', ""),
+        ({"sub": "alice", "more": "x" * 8192}, ""),
+        ({"sub": "x" * 256}, ""),
+    ],
+    ids=["text", "number", "missing", "list", "deep", "5000 digits", "long", "long name"],
+)
+def test_whom_a_token_names_is_read_before_its_signature_is_looked_at(claims: Any, user: str, keys: Jwks) -> None:
+    assert Tokens(EXPECTED, keys.find).claimed(f"e30.{encoded(claims)}.forged") == user
 
 
 def test_a_claim_that_is_configured_names_the_user(keys: Jwks) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.composed.acls import MANY_RULES, create_acls, delete_acls, describe_acls
 from gateway.composed.handlers import CreateRules, DeletedRules, DeleteRules, Long
+from ha_core.model import Identity
 from ha_core.model.access import AccessRule, AclOperation, PatternType, Permission, ResourceType
 from ha_core.model.access_filter import RuleFilter
 from ha_core.plan.rights import Rights
@@ -113,3 +114,37 @@ def test_many_rules_are_gone_through_beside_the_event_loop() -> None:
     play = Playbook(describe_acls(replace(CONTEXT, rights=rights), 3, request))
     assert play.step == Long()
     assert len(play.gives(None).result["resources"]) == MANY_RULES + 1
+
+
+UNJUDGED = replace(world(), user="ops", identity=Identity("u", ""))
+
+
+@pytest.mark.parametrize("field", ["resource_type_filter", "pattern_type_filter", "operation", "permission_type"])
+def test_a_filter_on_which_brokers_hang_up_is_refused_where_a_cluster_has_the_rules(field: str) -> None:
+    play = Playbook(describe_acls(UNJUDGED, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **FILTER | {field: 0})))
+
+    told = play.encodes(ApiKey.DESCRIBE_ACLS, 3)
+
+    assert told["error_code"] == ErrorCode.INVALID_REQUEST
+    assert f"{field} 0" in told["error_message"]
+
+
+@pytest.mark.parametrize("field", ["resource_type", "resource_pattern_type", "operation", "permission_type"])
+def test_a_rule_on_which_brokers_hang_up_is_refused_and_the_others_reach_the_cluster(field: str) -> None:
+    creations = [CREATION | {"resource_name": "a"}, CREATION | {field: 0}, CREATION | {"resource_name": "b"}]
+    play = Playbook(create_acls(UNJUDGED, 3, requested(ApiKey.CREATE_ACLS, 3, creations=creations)))
+
+    play.message("east", creations=[creations[0], creations[2]])
+    play.answers({"east": {"results": [OK, AWAY]}})
+
+    codes = [one["error_code"] for one in play.encodes(ApiKey.CREATE_ACLS, 3)["results"]]
+    assert codes == [0, ErrorCode.INVALID_REQUEST, ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_filters_of_rules_to_delete_on_which_brokers_hang_up_are_refused_without_asking() -> None:
+    filters = [FILTER | {field: 0} for field in ("resource_type_filter", "pattern_type_filter", "operation")]
+    play = Playbook(delete_acls(UNJUDGED, 3, requested(ApiKey.DELETE_ACLS, 3, filters=filters)))
+
+    results = play.encodes(ApiKey.DELETE_ACLS, 3)["filter_results"]
+
+    assert [one["error_code"] for one in results] == [ErrorCode.INVALID_REQUEST] * 3

@@ -37,7 +37,8 @@ def test_topics_come_with_the_numbers_and_addresses_of_their_cluster() -> None:
     found = play.encodes(METADATA, 9)
     assert [(b["node_id"], b["host"], b["port"]) for b in found["brokers"]] == [(1, "east", 9092), (2, "east", 9092)]
     assert (found["cluster_id"], found["controller_id"]) == ("real", 2)
-    assert found["topics"][0]["partitions"][0]["leader_id"] == 2
+    (partition,) = found["topics"][0]["partitions"]
+    assert (partition["leader_id"], partition["leader_epoch"]) == (2, -1), "as without a topic id"
 
 
 def test_a_user_is_shown_the_cluster_that_he_is_bound_to() -> None:

@@ -1,19 +1,24 @@
-"""Transactions that began in a cluster which their user has left."""
+"""Transactions that began in a cluster which their user, or a topic that they write to, has left."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from gateway.composed.ask import Coordinator
-from gateway.composed.transactions import end_transaction
-from ha_core.model import UserBindings
+from gateway.composed.end_transaction import EVIDENCE, end_transaction
+from gateway.session.written import Evidence, Writes
+from ha_core.model import Extent, Fence, LastSequences, Topic, UserBindings
+from ha_core.model.extent import identity
 from ha_core.model.producer import issued_id
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.playbook import NODES, Playbook, away, requested, world
 
 WEST = UserBindings(user="alice", cluster="west")
 EAST = UserBindings(user="alice", cluster="east")
-AWAY, MAPPING = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.INVALID_PRODUCER_ID_MAPPING
+AWAY, BEGIN_ANEW = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_PRODUCER_ID
 
 
 def play(committed: bool, *, masked: str = "", node: int = NODES["east", 2], bound: UserBindings = WEST) -> Playbook:
@@ -38,7 +43,7 @@ def test_the_coordinator_that_issued_the_producer_id_is_asked_and_its_answer_cou
     assert found.encodes(ApiKey.END_TXN, 3)["error_code"] == error
 
 
-@pytest.mark.parametrize(("committed", "error"), [(True, ErrorCode.INVALID_TXN_STATE), (False, MAPPING)])
+@pytest.mark.parametrize(("committed", "error"), [(True, ErrorCode.INVALID_TXN_STATE), (False, BEGIN_ANEW)])
 def test_aborting_a_transaction_that_never_began_makes_the_producer_begin_anew(
     committed: bool, error: ErrorCode
 ) -> None:
@@ -54,7 +59,7 @@ def test_while_the_coordinator_is_away_a_commit_stays_open_and_an_abort_succeeds
     assert found.result["error_code"] == error
 
 
-@pytest.mark.parametrize(("committed", "error"), [(True, MAPPING), (False, ErrorCode.NONE)])
+@pytest.mark.parametrize(("committed", "error"), [(True, BEGIN_ANEW), (False, ErrorCode.NONE)])
 def test_when_the_cluster_of_the_coordinator_is_masked_the_producer_begins_anew(
     committed: bool, error: ErrorCode
 ) -> None:
@@ -68,4 +73,198 @@ def test_while_the_coordinator_is_away_no_abort_is_granted_to_who_would_commit_i
 
 
 def test_a_producer_id_of_an_unknown_cluster_is_refused() -> None:
-    assert play(True, node=99).result["error_code"] == MAPPING
+    assert play(True, node=99).result["error_code"] == BEGIN_ANEW
+
+
+# -- behind a forced cut ----------------------------------------------------------------------------------------------
+
+FORCED = Topic(name="orders", writer="west", partitions={0: (Extent(cluster="west", start=100, base=0, term=1),)})
+"""East died, and its copy in the west had nothing yet."""
+ELSEWHERE = Topic(name="payments", writer="east", partitions={0: identity("east")})
+DIES = Topic(name="orders", writer="east", partitions={0: identity("east")})
+OWN, EPOCH = 7, 2
+
+
+def read(*producers: tuple[int, int, int]) -> LastSequences:
+    """What is read behind the cut of these producers of the east: (id, epoch, last sequence)."""
+    return LastSequences(
+        name="orders", left_by_force={"east": {0: {one: (epoch, last) for one, epoch, last in producers}}}
+    )
+
+
+def wrote(last: int, topic: bytes = b"orders", **more: bool) -> Writes:
+    return Writes(EPOCH, {(topic, 0): last}, **more)
+
+
+def forced(
+    writes: Writes | None = None,
+    *,
+    left: LastSequences | None = None,
+    topics: tuple[Topic, ...] = (FORCED, ELSEWHERE),
+    bound: UserBindings = WEST,
+    masked: str = "",
+    offered: dict[int, tuple[int, int]] | None = None,
+    committed: bool = True,
+) -> Playbook:
+    """Alice asks for the end of what she began in the east, which `orders` has left by force."""
+    fields = {"transactional_id": "tx", "producer_id": issued_id(OWN, NODES["east", 2]), "producer_epoch": EPOCH}
+    request = requested(ApiKey.END_TXN, 3, **fields, committed=committed) | {EVIDENCE: Evidence(True, writes)}
+    context = world(bindings=(bound,), topics=topics, port=("west", 1), masked=masked, offered=offered)
+    view = replace(context.view, sequences={"orders": read() if left is None else left})
+    return Playbook(end_transaction(replace(context, view=view), 3, request))
+
+
+def state(phase: str, *topics: str, own: int = OWN, epoch: int = EPOCH, error: int = 0) -> dict[str, Any]:
+    named = [{"topic": topic, "partitions": [0]} for topic in topics]
+    one = {"error_code": error, "transactional_id": "tx", "transaction_state": phase, "topics": named}
+    return {"transaction_states": [one | {"producer_id": own, "producer_epoch": epoch}]}
+
+
+def ended(found: Playbook, code: int = 0, **expected: Any) -> int:
+    """Its coordinator is asked for the end with these fields, and answers; what the client is told."""
+    found.asked(("east", Coordinator("transaction", "tx"), ApiKey.END_TXN)).message("east", **expected)
+    result = found.answers({"east": {"error_code": code}}).encodes(ApiKey.END_TXN, 3)
+    return int(result["error_code"])
+
+
+def described(found: Playbook, said: dict[str, Any]) -> Playbook:
+    found.asked(("east", Coordinator("transaction", "tx"), ApiKey.DESCRIBE_TRANSACTIONS))
+    return found.answers({"east": said})
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
+@pytest.mark.parametrize("bound", [WEST, EAST])
+def test_a_commit_of_records_that_lie_in_no_extent_is_aborted_where_it_began(code: int, bound: UserBindings) -> None:
+    found = described(forced(bound=bound), state("Ongoing", "payments", "orders"))
+    assert ended(found, code, committed=False, producer_id=OWN, producer_epoch=EPOCH) == BEGIN_ANEW
+
+
+def test_a_commit_that_came_first_by_another_gateway_is_judged_when_the_client_asks_again() -> None:
+    found = described(forced(wrote(4)), state("Ongoing", "orders"))
+    assert ended(found, ErrorCode.INVALID_TXN_STATE, committed=False) == ErrorCode.CONCURRENT_TRANSACTIONS
+    again = described(forced(wrote(4)), state("CompleteCommit"))
+    assert again.result["error_code"] == BEGIN_ANEW
+
+
+def test_the_coordinator_that_dies_between_the_question_and_the_abort_ends_nothing() -> None:
+    found = described(forced(wrote(4)), state("Ongoing", "orders")).answers({"east": away("east")})
+    assert found.result["error_code"] == BEGIN_ANEW
+    found = described(forced(), state("Ongoing", "orders")).answers({"east": away("east")})
+    assert found.result["error_code"] == AWAY
+
+
+@pytest.mark.parametrize("topics", [(), ("payments",), ("never-moved",)])
+def test_a_commit_of_what_has_not_left_by_force_is_passed_on(topics: tuple[str, ...]) -> None:
+    assert ended(described(forced(), state("Ongoing", *topics)), committed=True) == ErrorCode.NONE
+
+
+def test_what_came_back_by_a_planned_move_is_committed_there_again() -> None:
+    assert ended(described(forced(topics=(DIES,)), state("Ongoing", "orders")), committed=True) == ErrorCode.NONE
+
+
+def test_a_commit_of_what_readers_skip_is_aborted() -> None:
+    skipped = Extent(cluster="east", start=0, end=100, base=0, term=0, ignored=True)
+    topic = FORCED.changed(partitions={0: (skipped, *FORCED.partitions[0])})
+    found = described(forced(topics=(topic,), left=LastSequences(name="orders")), state("Ongoing", "orders"))
+    assert ended(found, committed=False) == BEGIN_ANEW
+
+
+def test_a_commit_under_the_fence_of_a_forced_move_is_neither_passed_on_nor_aborted() -> None:
+    fenced = DIES.changed(fence=Fence(operation="op", taken_for_dead="east"))
+    nothing = LastSequences(name="orders")
+    found = described(forced(topics=(fenced,), left=nothing), state("Ongoing", "orders"))
+    assert found.result["error_code"] == ErrorCode.CONCURRENT_TRANSACTIONS
+    planned = DIES.changed(fence=Fence(operation="op"))
+    found = described(forced(topics=(planned,), left=nothing), state("Ongoing", "orders"))
+    assert ended(found, committed=True) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("writes", "left", "told"),
+    [
+        (None, read(), ErrorCode.NONE),
+        (wrote(4), read(), BEGIN_ANEW),
+        (wrote(4), read((OWN, EPOCH, 3)), BEGIN_ANEW),
+        (wrote(4), read((OWN, EPOCH - 1, 9)), BEGIN_ANEW),
+        (wrote(4), read((OWN + 1, EPOCH, 9)), BEGIN_ANEW),
+        (wrote(4), read((OWN, EPOCH, 4)), ErrorCode.NONE),
+        (wrote(4), read((OWN, EPOCH + 1, 0)), ErrorCode.NONE),
+        (wrote(4, b"payments"), read(), ErrorCode.NONE),
+        (Writes(EPOCH, {(b"orders", 0): 4, (b"payments", 0): 1}), read(), ErrorCode.NONE),
+    ],
+)
+def test_what_was_committed_before_is_confirmed_unless_nothing_of_it_is_read(
+    writes: Writes | None, left: LastSequences, told: int
+) -> None:
+    found = described(forced(writes, left=left), state("CompleteCommit"))
+    assert (found.result["error_code"] if told else ended(found, committed=True)) == told
+
+
+@pytest.mark.parametrize("phase", ["PrepareAbort", "CompleteAbort"])
+def test_a_commit_that_another_gateway_has_aborted_already_makes_its_producer_begin_anew(phase: str) -> None:
+    assert described(forced(), state(phase, "orders")).result["error_code"] == BEGIN_ANEW
+
+
+def test_a_producer_whose_transaction_timed_out_in_the_dead_cluster_begins_anew_where_its_user_is() -> None:
+    timed_out = state("CompleteAbort", epoch=EPOCH + 1)
+    assert described(forced(), timed_out).result["error_code"] == BEGIN_ANEW
+    # But one whose user has not left is fenced, as by any coordinator
+    fenced = ErrorCode.PRODUCER_FENCED
+    assert ended(described(forced(bound=EAST), timed_out), fenced, committed=True) == fenced
+
+
+@pytest.mark.parametrize("error", [14, 15, 16])
+def test_a_coordinator_that_moves_is_looked_for_again(error: int) -> None:
+    assert described(forced(), state("", error=error)).result["error_code"] == error
+
+
+def test_a_transaction_that_the_coordinator_does_not_know_ends_as_it_says() -> None:
+    found = described(forced(), state("", error=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND))
+    assert ended(found, ErrorCode.INVALID_PRODUCER_ID_MAPPING, committed=True) == BEGIN_ANEW
+
+
+@pytest.mark.parametrize(
+    ("writes", "told"),
+    [(None, BEGIN_ANEW), (wrote(4), BEGIN_ANEW), (wrote(4, b"payments"), ErrorCode.NONE)],
+)
+def test_a_coordinator_that_cannot_be_asked_what_it_has_is_judged_by_what_was_written(
+    writes: Writes | None, told: int
+) -> None:
+    found = forced(writes, offered={ApiKey.END_TXN: (0, 3)})
+    assert ended(found, committed=told == ErrorCode.NONE) == told
+
+
+def test_an_abort_behind_a_forced_cut_needs_no_question() -> None:
+    assert ended(forced(committed=False), committed=False) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("writes", "left", "told"),
+    [
+        # The copy has it, and a copy has committed records only.
+        (wrote(4, commit_asked=True), read((OWN, EPOCH, 4)), ErrorCode.NONE),
+        # The copy lacks it: whatever became of it, nobody reads it.
+        (wrote(4, commit_asked=True), read((OWN, EPOCH, 3)), BEGIN_ANEW),
+        # Readers wait for what was written to another topic, and no commit of it has been passed on from here.
+        (wrote(4, b"payments"), read(), BEGIN_ANEW),
+        # It was: only the coordinator knows.
+        (wrote(4, b"payments", commit_asked=True), read(), AWAY),
+        # The coordinator has said so.
+        (wrote(4, b"payments", commit_asked=True, ended=True, committed=True), read(), ErrorCode.NONE),
+        # Another gateway may know.
+        (None, read(), AWAY),
+    ],
+)
+def test_while_the_dead_cluster_is_away_a_commit_is_answered_by_what_is_known(
+    writes: Writes | None, left: LastSequences, told: int
+) -> None:
+    found = described_by_nobody(forced(writes, left=left))
+    assert found.result["error_code"] == told
+    # Masked, where an operator has decided, it is never left open.
+    masked = forced(writes, left=left, masked="east").result["error_code"]
+    assert masked == (BEGIN_ANEW if told == AWAY else told)
+
+
+def described_by_nobody(found: Playbook) -> Playbook:
+    found.asked(("east", Coordinator("transaction", "tx"), ApiKey.DESCRIBE_TRANSACTIONS))
+    return found.answers({"east": away("east")})

@@ -9,9 +9,9 @@ import pytest
 from gateway.composed.ask import Ask, Broker, ClusterUnavailableError
 from gateway.composed.delete_records import delete_records
 from gateway.composed.offsets import list_offsets, offset_for_leader_epoch
-from ha_core.model import Extent, Topic, UserBindings
+from ha_core.model import Extent, Fence, Topic, UserBindings
 from ha_core.wire import codec
-from ha_core.wire.codes import ApiKey
+from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.logs import EARLIEST, HOLDS, LATEST, MAX, ask, listed, log
 from tests.gateway.composed.playbook import Playbook, away, moved, only_partition, only_topic, requested, world
 
@@ -189,6 +189,7 @@ def test_partitions_of_topics_that_were_never_moved_go_to_their_leaders_in_one_b
     def echo(ask: Ask) -> dict[str, Any]:
         answers = [
             {"partition_index": p["partition_index"], "offset": 5, "error_code": 74 if ask is second else 0}
+            | {"leader_epoch": 4}
             for p in only_topic(ask.message)["partitions"]
         ]
         return {"topics": [{"name": "a", "partitions": answers}]}
@@ -197,6 +198,7 @@ def test_partitions_of_topics_that_were_never_moved_go_to_their_leaders_in_one_b
 
     answered = only_topic(play.encodes(KEY, 7))["partitions"]
     assert [(p["partition_index"], p["error_code"]) for p in answered] == [(2, 0), (1, 74), (0, 0)]
+    assert {p["leader_epoch"] for p in answered} == {-1}, "no epoch is told without a topic id"
 
 
 def test_the_leader_of_a_topic_that_is_seconds_old_is_asked_for_first() -> None:
@@ -286,6 +288,20 @@ def deleted(offset: int, east: tuple[int, int], west: tuple[int, int]) -> tuple[
         play.answers({"east": cluster, "west": cluster})
     partition = only_partition(play.encodes(ApiKey.DELETE_RECORDS, 2))
     return upto, partition["error_code"], partition["low_watermark"]
+
+
+def test_nothing_is_deleted_behind_a_fence_where_a_copy_may_become_the_log() -> None:
+    request = requested(
+        ApiKey.DELETE_RECORDS,
+        2,
+        topics=[{"name": "orders", "partitions": [{"partition_index": 0, "offset": 60}]}],
+        timeout_ms=1000,
+    )
+    fenced = moved().changed(fence=Fence(operation="op"))
+    play = Playbook(delete_records(world(HOLDS, HOLDS, topics=(fenced,)), 2, request))
+    # Then no cluster is asked, and the client asks again
+    partition = only_partition(play.encodes(ApiKey.DELETE_RECORDS, 2))
+    assert (partition["error_code"], partition["low_watermark"]) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
 
 
 def test_records_before_the_cut_are_deleted_in_the_old_cluster_only() -> None:

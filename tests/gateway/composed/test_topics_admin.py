@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,12 +11,24 @@ from gateway.composed.acls import create_acls, delete_acls, describe_acls
 from gateway.composed.ask import AnyBroker, Ask, Broker, Controller
 from gateway.composed.cluster import describe_cluster
 from gateway.composed.configs import alter_configs, describe_configs, incremental_alter_configs
-from gateway.composed.handlers import Context, NeedNodes
+from gateway.composed.handlers import HANDLERS, Context, DeleteMoved, NeedNodes, failed
 from gateway.composed.metadata import metadata
 from gateway.composed.topics_admin import create_partitions, create_topics, delete_topics
 from ha_core.model import Crossing, Fence, Mirror, Topic, UserBindings
-from ha_core.wire.codes import ApiKey
-from tests.gateway.composed.playbook import CLUSTER_ID, Playbook, away, moved, only_topic, requested, world
+from ha_core.model.mirror import COPY_LOG
+from ha_core.model.topic import Deletion
+from ha_core.wire.codes import ApiKey, ErrorCode
+from tests.gateway.composed.described_clusters import cluster, everything
+from tests.gateway.composed.playbook import (
+    CLUSTER_ID,
+    NodesGranted,
+    Playbook,
+    away,
+    moved,
+    only_topic,
+    requested,
+    world,
+)
 
 CREATE, DELETE, GROW = ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS
 WEST = UserBindings(user="alice", cluster="west")
@@ -148,11 +161,91 @@ def test_topics_are_deleted_where_they_are_and_moved_or_fenced_ones_are_refused_
     play.asked(("east", Controller(), DELETE), ("west", Controller(), DELETE))
     play.message("east", topic_names=["a"]).message("west", topic_names=["b"])
     play.answers({c: {"responses": [{"name": n}]} for c, n in (("east", "a"), ("west", "b"))})
+    # One that was moved is deleted by an operation, whose outcome is the answer
+    assert play.step == DeleteMoved("anonymous", ("orders",), 5000)
+    play.gives([failed(ErrorCode.REQUEST_TIMED_OUT, "cluster west does not answer")])
 
-    assert outcomes(play, "responses") == [("b", 0), ("orders", POLICY), ("t", POLICY), ("a", 0)]
+    assert outcomes(play, "responses") == [("b", 0), ("orders", TIMED_OUT), ("t", POLICY), ("a", 0)]
     texts = [r["error_message"] for r in play.encodes(DELETE, 5)["responses"]]
-    assert "topic orders was moved" in texts[1]
+    assert texts[1] == "cluster west does not answer"
     assert "topic t is being moved by operation op-9" in texts[2]
+
+
+def test_a_topic_that_was_moved_is_not_deleted_while_an_operation_works_on_it() -> None:
+    crossing = moved().changed(crossing=Crossing(operation="op-7", state="open"))
+    play = deleting(world(topics=(crossing,)), "orders")
+
+    assert outcomes(play, "responses") == [("orders", POLICY)]
+
+
+DELETED = Topic(name="orders", deletion=Deletion(operation="delete-1", since="2026-01-01T00:00:00Z"))
+STILL_THERE = {"orders": {0: 1}}
+
+
+def asked_of_a_concealed_topic(name: str, context: Context) -> Iterator[tuple[str, str]]:
+    """(API, what it says of the topic, without a question to a cluster)."""
+    epochs = {"topic": name, "partitions": [{"partition": 0, "leader_epoch": 3}]}
+    log = {"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]}
+    resource = {"resource_type": 2, "resource_name": name}
+    altered = resource | {"configs": []}
+    asked: list[tuple[ApiKey, int, dict[str, Any]]] = [
+        (ApiKey.METADATA, 9, {"topics": [{"name": name}], "allow_auto_topic_creation": True}),
+        (ApiKey.LIST_OFFSETS, 7, {"topics": [log]}),
+        (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, {"topics": [epochs]}),
+        (ApiKey.DELETE_RECORDS, 2, {"topics": [{"name": name, "partitions": [{"partition_index": 0}]}]}),
+        (ApiKey.DESCRIBE_PRODUCERS, 0, {"topics": [{"name": name, "partition_indexes": [0]}]}),
+        (GROW, 3, {"topics": [{"name": name, "count": 6, "assignments": None}], "timeout_ms": 5000}),
+        (DELETE, 5, {"topic_names": [name], "timeout_ms": 5000}),
+        (ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [resource | {"configuration_keys": None}]}),
+        (ApiKey.ALTER_CONFIGS, 2, {"resources": [altered]}),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [altered]}),
+    ]
+    for key, version, fields in asked:
+        play = NodesGranted(HANDLERS[key](context, version, requested(key, version, **fields)))
+        yield key.name, str(play.encodes(key, version))
+
+
+@pytest.mark.parametrize("name", ["orders", COPY_LOG])
+def test_a_topic_that_is_deleted_or_a_copy_log_is_unknown_and_no_cluster_is_asked(name: str) -> None:
+    there = {name: {0: 1}}
+
+    for api, answer in asked_of_a_concealed_topic(name, world(east=there, west=there, topics=(DELETED,))):
+        assert "'error_code': 3" in answer, f"{api} answers {answer}"
+
+
+def test_a_topic_that_is_being_deleted_and_a_copy_log_are_in_no_list_of_all_topics() -> None:
+    context = world(east={**STILL_THERE, "a": {0: 1}}, west=STILL_THERE, topics=(DELETED,))
+    play = NodesGranted(metadata(context, 9, everything()))
+
+    play.answers({"east": cluster("east", **{COPY_LOG: 1}, orders=1, a=1), "west": cluster("west", orders=1)})
+
+    assert [topic["name"] for topic in play.result["topics"]] == ["a"]
+
+
+def test_a_name_whose_topic_is_being_deleted_can_be_created_a_little_later() -> None:
+    play = creating(world(east=STILL_THERE, topics=(DELETED,)), "orders").answers({"east": NOTHING, "west": NOTHING})
+
+    assert outcomes(play) == [("orders", TIMED_OUT)]
+    assert "is being deleted" in only_topic(play.result)["error_message"]
+
+
+def test_nobody_creates_a_copy_log() -> None:
+    play = creating(world(), COPY_LOG).answers({"east": NOTHING, "west": NOTHING})
+
+    assert outcomes(play) == [(COPY_LOG, ErrorCode.INVALID_TOPIC_EXCEPTION)]
+
+
+def test_who_creates_a_moved_topic_that_no_cluster_has_any_more_is_told_how_its_name_becomes_free() -> None:
+    play = creating(world(topics=(moved(),)), "orders").answers({"east": NOTHING, "west": NOTHING})
+
+    assert outcomes(play) == [("orders", POLICY)]
+    assert "`switchyard topics delete orders`" in only_topic(play.result)["error_message"]
+
+
+def test_a_moved_topic_exists_while_a_cluster_that_may_have_it_does_not_answer() -> None:
+    play = creating(world(topics=(moved(),)), "orders").answers({"east": NOTHING, "west": away("west")})
+
+    assert outcomes(play) == [("orders", EXISTS)]
 
 
 def growing(context: Context, name: str, assignments: list[dict[str, Any]] | None = None) -> Playbook:
@@ -274,7 +367,7 @@ def test_a_gateways_node_has_no_configuration_and_an_unknown_node_is_an_error() 
     assert [(r["error_code"], r["configs"], r["error_message"]) for r in results] == [
         (0, [], None),
         (42, [], "node 77 is neither a broker nor a gateway"),
-        (42, [], "node x is neither a broker nor a gateway"),
+        (42, [], "node 'x' is neither a broker nor a gateway"),
     ]
 
 
@@ -334,12 +427,16 @@ def test_controllers_are_not_described() -> None:
     assert play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)["error_code"] == 115
 
 
+ANY_RULE = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
+READS_TOPIC = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
+
+
 @pytest.mark.parametrize(
     ("key", "handler", "fields", "results"),
     [
-        (ApiKey.DESCRIBE_ACLS, describe_acls, {}, None),
-        (ApiKey.CREATE_ACLS, create_acls, {"creations": [{}, {}]}, "results"),
-        (ApiKey.DELETE_ACLS, delete_acls, {"filters": [{}, {}]}, "filter_results"),
+        (ApiKey.DESCRIBE_ACLS, describe_acls, ANY_RULE, None),
+        (ApiKey.CREATE_ACLS, create_acls, {"creations": [READS_TOPIC, READS_TOPIC]}, "results"),
+        (ApiKey.DELETE_ACLS, delete_acls, {"filters": [ANY_RULE, ANY_RULE]}, "filter_results"),
     ],
 )
 def test_access_rules_belong_to_the_users_cluster_and_fail_retriably_while_it_is_away(
@@ -396,3 +493,61 @@ def test_authorized_operations_of_an_unreachable_cluster_are_left_out() -> None:
 def test_a_request_that_creates_no_topics_gets_an_empty_answer() -> None:
     play = Playbook(create_topics(world(), 6, requested(ApiKey.CREATE_TOPICS, 6, topics=[])))
     assert play.encodes(ApiKey.CREATE_TOPICS, 6)["topics"] == []
+
+
+def creation(partitions: int, **more: Any) -> dict[str, Any]:
+    return {"name": f"t{partitions}", "num_partitions": partitions, "replication_factor": 1} | more
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [creation(10_001)],
+        [creation(1 << 24)],
+        [creation(5_000), creation(5_001)],
+        [creation(-1, assignments=[{"partition_index": n, "broker_ids": [11]} for n in range(10_001)])],
+    ],
+    ids=["one above the bound", "2^24", "two together", "assignments"],
+)
+@pytest.mark.parametrize("only_validate", [False, True])
+def test_more_partitions_than_a_controller_bears_are_refused_and_no_cluster_is_asked(
+    topics: list[dict[str, Any]], only_validate: bool
+) -> None:
+    request = requested(CREATE, 6, topics=topics, timeout_ms=1_000, validate_only=only_validate)
+
+    told = Playbook(create_topics(world(), 6, request)).encodes(CREATE, 6)["topics"]
+
+    assert [one["error_code"] for one in told] == [ErrorCode.INVALID_PARTITIONS] * len(topics)
+    assert "10000 at most" in told[0]["error_message"]
+
+
+@pytest.mark.parametrize(
+    ("count", "assigned"), [(10_003, 0), (1 << 24, 0), (5, 10_001)], ids=["above the bound", "2^24", "assignments"]
+)
+def test_a_topic_does_not_grow_by_more_partitions_than_a_controller_bears(count: int, assigned: int) -> None:
+    topic = {"name": "orders", "count": count, "assignments": [{"broker_ids": [11]}] * assigned or None}
+    request = requested(GROW, 3, topics=[topic], timeout_ms=1_000, validate_only=True)
+
+    (told,) = Playbook(create_partitions(world(east={"orders": {0: 1, 1: 2}}), 3, request)).encodes(GROW, 3)["results"]
+
+    assert told["error_code"] == ErrorCode.INVALID_PARTITIONS
+
+
+def test_a_topic_grows_by_as_many_partitions_as_may_be() -> None:
+    topic = {"name": "orders", "count": 10_002, "assignments": None}
+    request = requested(GROW, 3, topics=[topic], timeout_ms=1_000, validate_only=True)
+
+    play = Playbook(create_partitions(world(east={"orders": {0: 1, 1: 2}}), 3, request))
+
+    assert [ask.cluster for ask in play.asks] == ["east"]
+
+
+@pytest.mark.parametrize("name", ["9" * 5000, "-1", "x", "9" * 20])
+@pytest.mark.parametrize("kind", [4, 8])
+def test_a_brokers_number_of_any_length_is_an_invalid_request(kind: int, name: str) -> None:
+    key, resource = ApiKey.DESCRIBE_CONFIGS, {"resource_type": kind, "resource_name": name}
+    request = requested(key, 4, resources=[resource])
+
+    (told,) = Playbook(describe_configs(world(), 4, request)).encodes(key, 4)["results"]
+
+    assert told["error_code"] == ErrorCode.INVALID_REQUEST

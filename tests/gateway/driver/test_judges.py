@@ -11,7 +11,9 @@ import pytest
 
 from gateway.authenticating.accounts import KnownAccounts
 from gateway.authenticating.phantoms import Phantoms
+from gateway.driver import judges as driver
 from gateway.driver.judges import Judges
+from ha_core.wire.sasl_steps import Plain, Reply, Verdict
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads have the priority of their process")
@@ -25,3 +27,87 @@ def test_the_loop_has_a_processor_before_the_threads_that_try_passwords() -> Non
         judges.close()
 
     asyncio.run(scenario())
+
+
+class Waiting:
+    """A connection whose claim is judged."""
+
+    def __init__(self, name: str, order: list[str]) -> None:
+        self.name, self._order = name, order
+        self.told: Reply | None = None
+        self.done = asyncio.Event()
+
+    def judged(self, reply: Reply) -> None:
+        self.told = reply
+        self._order.append(self.name)
+        self.done.set()
+
+    @property
+    def unsure(self) -> bool:
+        return isinstance(self.told, Verdict) and self.told.unsure
+
+
+class SlowAccounts(KnownAccounts):
+    """Each claim takes until it is let go on."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: None, Phantoms(b"s" * 16, 4096))
+        self.go_on = threading.Event()
+
+    def find_out(self, question: object) -> Verdict:
+        self.go_on.wait(10)
+        return Verdict("somebody")
+
+
+CLAIM = Plain("", "user", "password")
+
+
+def test_a_storm_of_claims_from_one_address_keeps_no_other_address_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(driver, "THREADS", 1)
+        accounts, order = SlowAccounts(), list[str]()
+        judges = Judges(asyncio.get_running_loop(), accounts)
+        # Given many claims from one address, and then one from another
+        storm = [Waiting(f"storm-{n}", order) for n in range(100)]
+        for one in storm:
+            judges.ask(one, CLAIM, "10.0.0.1")
+        late = Waiting("late", order)
+        judges.ask(late, CLAIM, "10.0.0.2")
+        assert judges.waiting == 101
+        # When they are judged
+        accounts.go_on.set()
+        await late.done.wait()
+        # Then the late one had its turn behind those that were under way and one more
+        assert order.index("late") <= 2
+        for one in storm:
+            await one.done.wait()
+        assert sorted(order) == sorted(["late", *(one.name for one in storm)])
+        judges.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
+def test_where_too_many_wait_the_address_with_the_most_gives_its_newest_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(driver, "THREADS", 1)
+        monkeypatch.setattr(driver, "MAX_WAITING", 10)
+        accounts, order = SlowAccounts(), list[str]()
+        judges = Judges(asyncio.get_running_loop(), accounts)
+        storm = [Waiting(f"storm-{n}", order) for n in range(15)]
+        for one in storm:
+            judges.ask(one, CLAIM, "10.0.0.1")
+        others = [Waiting(f"other-{n}", order) for n in range(3)]
+        for one in others:
+            judges.ask(one, CLAIM, "10.0.0.2")
+        await asyncio.sleep(0)
+        # Then those above the bound, and as many of the storm as others came, are told to try again
+        assert [one.name for one in storm if one.unsure] == [f"storm-{n}" for n in range(7, 15)]
+        assert judges.waiting == 10
+        accounts.go_on.set()
+        for one in (*storm, *others):
+            await one.done.wait()
+        assert judges.waiting == 0
+        assert not any(one.unsure for one in others)
+        judges.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))

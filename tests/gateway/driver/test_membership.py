@@ -54,6 +54,22 @@ def test_workers_that_take_the_place_of_a_gateway_wait_until_it_has_gone() -> No
     assert [one.id for one in store.client().gateways()] == ["gw-1.0"]
 
 
+def test_a_gateway_is_expected_from_its_registration_until_it_is_told_to_end() -> None:
+    store = MemoryStore()
+
+    async def scene() -> None:
+        members = Membership(CONFIG, store.client(), Sightings(lambda *_: 0), lambda: WORKERS[0])
+        await members.leave()  # before it has registered, it may be another process's name
+        await members.register()
+        assert [*store.expected_gateways()] == ["gw-1"]
+        members.close()  # as it ends by a fault of its own
+        assert [*store.expected_gateways()] == ["gw-1"]
+        await members.leave()
+        assert [*store.expected_gateways()] == []
+
+    asyncio.run(scene())
+
+
 def test_workers_of_one_gateway_live_side_by_side() -> None:
     store = MemoryStore()
     for worker in WORKERS:

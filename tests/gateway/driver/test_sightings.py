@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from gateway.driver.sightings import MAX_BYTES_OF_A_USER, Sightings
+import pytest
+
+from gateway import clock
+from gateway.driver import sightings as driver
+from gateway.driver.sightings import AGAIN_AT_ONCE, MAX_BYTES_OF_A_USER, Sightings, _Told
 from gateway.session.commands import Saw
 from ha_core.model import Identity
-from ha_core.store.usage import Sighting
+from ha_core.store.usage import Sighting, TooManyUsersError
 
 
 def test_a_user_who_makes_names_up_does_not_keep_what_others_use_from_being_recorded() -> None:
@@ -36,6 +41,25 @@ def test_a_user_who_makes_names_up_does_not_keep_what_others_use_from_being_reco
     asyncio.run(scenario())
 
 
+def test_a_use_of_a_topic_that_was_deleted_and_created_again_is_recorded_anew() -> None:
+    async def scenario() -> None:
+        written: list[str] = []
+
+        def record(_: str, uses: list[Sighting]) -> int:
+            written.extend(one.name for one in uses)
+            return 0
+
+        sightings = Sightings(record)
+        for _ in range(2):
+            for topic in ("orders", "other"):
+                sightings.saw(Saw(Identity("ann", "app"), "topic", topic, "fetch"))
+            await sightings.flush()
+            sightings.forget({"orders"})
+        assert written == ["orders", "other", "orders"]
+
+    asyncio.run(scenario())
+
+
 def test_a_use_is_written_again_when_the_client_is_another_software_and_only_then() -> None:
     async def scenario() -> None:
         written: list[str | None] = []
@@ -47,7 +71,122 @@ def test_a_use_is_written_again_when_the_client_is_another_software_and_only_the
         sightings = Sightings(record)
         for software in ("java/1", "java/1", None, "java/2", "java/2", "java/1"):
             sightings.saw(Saw(Identity("ann", "app"), "topic", "orders", "fetch", software))
-        await sightings.flush()
+            await sightings.flush()
         assert written == ["java/1", "java/2", "java/1"]
 
     asyncio.run(scenario())
+
+
+class Store:
+    """Takes what is written, and how often each user was written."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, list[Sighting]]] = []
+        self.error: Exception | None = None
+
+    def record(self, user: str, uses: list[Sighting]) -> int:
+        if self.error is not None:
+            raise self.error
+        self.written.append((user, uses))
+        return 0
+
+    @property
+    def users(self) -> list[str]:
+        return [user for user, _ in self.written]
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the gateway's clock."""
+
+    def set_clock(seconds: float) -> None:
+        monkeypatch.setattr(clock, "now", lambda: seconds)
+
+    set_clock(0.0)
+    return set_clock
+
+
+def use(user: str, topic: str = "orders") -> Saw:
+    return Saw(Identity(user, "app"), "topic", topic, "fetch")
+
+
+def test_what_is_still_used_is_written_again_some_hours_later_and_holds_up_no_report(
+    at: Callable[[float], None],
+) -> None:
+    async def scenario() -> None:
+        store = Store()
+        sightings = Sightings(store.record)
+        sightings.saw(use("ann"))
+        await sightings.flush()
+        first = store.written[0][1][0].use
+        assert first.last == first.since
+        # When it is seen again within some hours, nothing is written; later it is, by and by
+        at(2 * 3600.0)
+        sightings.saw(use("ann"))
+        await sightings.once()
+        assert store.users == ["ann"]
+        at(3 * 3600.0)
+        for user in ("ann", *(f"user-{n}" for n in range(5))):
+            sightings._known[user, "app", "topic", "orders", "fetch"] = _Told(None, 0.0)
+            sightings.saw(use(user))
+        assert not sightings.pending
+        await sightings.once()
+        assert len(store.users) == 1 + AGAIN_AT_ONCE
+        for _ in range(5):
+            await sightings.once()
+        assert sorted(store.users) == sorted(["ann", "ann", *(f"user-{n}" for n in range(5))])
+
+    asyncio.run(scenario())
+
+
+def test_what_could_not_be_written_is_written_later(at: Callable[[float], None]) -> None:
+    async def scenario() -> None:
+        store = Store()
+        sightings = Sightings(store.record)
+        store.error = OSError("away")
+        sightings.saw(use("ann"))
+        assert not await sightings.flush()
+        assert sightings.pending
+        store.error = None
+        assert await sightings.flush()
+        assert store.users == ["ann"]
+
+    asyncio.run(scenario())
+
+
+def test_users_that_clients_make_up_are_bounded_and_the_rest_is_told(
+    at: Callable[[float], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(driver, "MAX_USERS", 10)
+        store = Store()
+        sightings = Sightings(store.record)
+        for n in range(50):
+            sightings.saw(use(f"user-{n}"))
+        await sightings.flush()
+        assert len(store.users) == 10
+        # A day later those that were not seen again have made room
+        at(25 * 3600.0)
+        await sightings.once()
+        sightings.saw(use("late"))
+        await sightings.flush()
+        assert store.users[-1] == "late"
+
+    asyncio.run(scenario())
+    assert len([record for record in caplog.records if "users were seen within a day" in record.message]) == 1
+
+
+def test_a_user_for_whom_the_store_has_no_room_is_told_and_holds_up_nothing(
+    at: Callable[[float], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        store = Store()
+        store.error = TooManyUsersError("20000 users have usage")
+        sightings = Sightings(store.record)
+        sightings.saw(use("ann\nCRITICAL the cluster is lost"))
+        assert await sightings.flush()
+        assert not sightings.pending
+
+    asyncio.run(scenario())
+    assert "is not recorded" in caplog.text
+    assert "\nCRITICAL" not in caplog.text

@@ -13,23 +13,25 @@ from gateway.counts import Counts
 from gateway.quotas.charges import Meters
 from gateway.session import fast_path
 from gateway.session.brake import Brake
-from gateway.session.commands import BrokerLane, Close, Command, Judge, ToClient, ToUpstream, Wake
+from gateway.session.commands import BrokerLane, Close, Command, Judge, ToClient, ToUpstream, Wake, Work
 from gateway.session.holding import HeldBytes
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrders
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
 from gateway.session.rates import DiscoveryRates
-from gateway.session.reading import Delayed, Turn, Verdict
+from gateway.session.reading import Delayed, Preparation, Turn, Verdict
 from gateway.session.session import Session
 from gateway.session.shared import Authentication, Shared
 from gateway.session.snapshot import Lease, Port, Snapshot, fences
 from gateway.session.throttling import Throttled
+from gateway.session.written import Written
 from gateway.topology import ClusterTopology, Topology
 from ha_core.model import Cluster, View
 from ha_core.plan.remembered import Room
 from ha_core.wire import (
     Limits,
+    RemoteProtocolError,
     advertised,
     decode,
     encode,
@@ -153,6 +155,7 @@ class Talk:
             DiscoveryRates() if discovery is None else discovery,
             HeldBytes(max_held),
             Room(),
+            Written(),
         )
         self.session = Session(port, shared, state or snapshot(), address)
         self.accounts = shared.authentication.accounts
@@ -164,6 +167,9 @@ class Talk:
         self.closed: Close | None = None
         self.woken: list[float] = []
         self.others: list[Command] = []
+        self.works: list[Work] = []
+        self.works_later = False
+        """What is to be done beside the event loop waits for `work`."""
 
     # -- client -------------------------------------------------------------------------------------------------
 
@@ -252,6 +258,16 @@ class Talk:
         self.now += seconds
         self.take(self.session.tick(self.now))
 
+    def work(self) -> None:
+        """What was to be done first beside the event loop is done."""
+        command = self.works.pop(0)
+        try:
+            done = command.work()
+        except RemoteProtocolError as error:
+            self.take(self.session.unanswerable(command.token, command.cause, str(error), self.now))
+        else:
+            self.take(self.session.worked(command.token, done, self.now))
+
     def judge(self) -> None:
         """What was asked of a claim is found out, and told."""
         (asked,) = [command for command in self.others if isinstance(command, Judge)]
@@ -270,8 +286,15 @@ class Talk:
                 self.closed = command
             elif isinstance(command, Wake):
                 self.woken.append(command.at)
+            elif isinstance(command, Work):
+                self.works.append(command)
             else:
                 self.others.append(command)
-        if isinstance(self.session.waits_for, Turn | Verdict | Throttled | Delayed) and self.session.may_go_on:
+        while self.works and not self.works_later:
+            self.work()
+        if (
+            isinstance(self.session.waits_for, Turn | Verdict | Preparation | Throttled | Delayed)
+            and self.session.may_go_on
+        ):
             buf = bytearray(self.session.carry)
             self.take(self.session.receive(buf, len(buf), self.now))

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.session.fetch import handle
 from gateway.session.pending import Passed, Ready
-from gateway.session.snapshot import Port
+from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Crossing, Fence, Mirror, Topic, UserBindings, View
 from ha_core.model.cluster import Mask
 from ha_core.wire import ErrorCode, encode_response
@@ -246,9 +246,9 @@ def test_of_all_fetches_of_a_session_together_each_topic_is_looked_at_once(monke
     looked_at: list[int] = []
     left = handle._left
 
-    def counted(before: View, after: View, topics: Sequence[bytes]) -> Iterator[bool]:
+    def counted(before: View, after: Snapshot, cluster: str, topics: Sequence[bytes]) -> Iterator[bool]:
         looked_at.append(len(topics))
-        return left(before, after, topics)
+        return left(before, after, cluster, topics)
 
     monkeypatch.setattr(handle, "_left", counted)
     # Given a client that has pipelined fetches of a session of many topics, of which some name one more each

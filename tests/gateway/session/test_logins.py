@@ -35,11 +35,12 @@ def talking(
     delay_s: float = 0.0,
     brake: Brake | None = None,
     chunks: Callable[[bytes], list[bytes]] = lambda data: [data],
+    address: str = "10.0.0.1",
 ) -> Talk:
-    known = KnownAccounts(USERS.get, PHANTOMS)
+    known = KnownAccounts(USERS.get, PHANTOMS, claimed=lambda token: token.split(".")[1])
     offered = (PLAIN, *HASHES, OAUTHBEARER)
     said = Authentication(False, offered, known, brake or Brake(20), session_s, delay_s)
-    return Talk(authentication=said, chunks=chunks)
+    return Talk(authentication=said, chunks=chunks, address=address)
 
 
 def exchange(mechanism: str, user: str = "alice", password: str = "wonder") -> Exchange:
@@ -321,9 +322,9 @@ def test_after_many_failures_an_address_is_not_looked_at_and_its_clients_are_tol
     brake = Brake(3)
     for _ in range(3):
         assert scram(talking(brake=brake), password="wrong")[-1] == FAILED
-    for attempt in (scram, plain):
+    for attempt, told in ((scram, [0, 0]), (plain, [0])):  # whose proof, or password, is not looked at
         talk = talking(brake=brake)
-        assert attempt(talk) == [0]
+        assert attempt(talk) == told
         assert talk.closed is not None
         assert talk.closed.cause is Cause.BRAKED
     assert brake.braked == 2
@@ -358,3 +359,88 @@ def test_all_addresses_of_one_line_count_together_and_what_is_kept_is_bounded() 
         brake.succeeded(f"host-{number}", "x")
     assert len(brake._forgiven_at) == len(brake._been_here) == MAX_KNOWN
     assert brake.lets("host-0", "y", 0.0)
+
+
+def behind_one_address(
+    attempt: Callable[..., list[int]], wrong_of: str, delay_s: float = 0.0
+) -> tuple[Talk, list[int]]:
+    """A wrong login from an address that has failed too often, and from which alice had logged in before."""
+    brake = Brake(3)
+    assert scram(talking(brake=brake))[-1] == 0
+    for _ in range(3):
+        assert scram(talking(brake=brake), user="nobody")[-1] == FAILED
+    talk = talking(brake=brake, delay_s=delay_s)
+    return talk, attempt(talk, user=wrong_of, password="wrong")
+
+
+def bearer(talk: Talk, user: str, password: str) -> list[int]:
+    """A forged token that names the user."""
+    talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial(f"x.{user}.{password}")})
+    if any(isinstance(command, Judge) for command in talk.others):
+        talk.judge()
+    return [answer["error_code"] for answer in talk.answers()]
+
+
+@pytest.mark.parametrize("attempt", [scram, plain, bearer])
+def test_a_braked_address_cannot_tell_users_who_were_there_from_others(attempt: Callable[..., list[int]]) -> None:
+    seen = []
+    for user in ("alice", "bob", "nobody"):
+        talk, codes = behind_one_address(attempt, user, delay_s=0.1)
+        open_at_first = talk.closed is None
+        talk.wait(0.11)
+        seen.append((codes, talk.answers(), open_at_first, talk.closed is not None))
+    assert seen[0] == seen[1] == seen[2]
+    assert seen[0][1:] == ([], True, True)
+
+
+@pytest.mark.parametrize("attempt", [scram, plain])
+def test_a_user_who_was_there_enters_from_a_braked_address(attempt: Callable[..., list[int]]) -> None:
+    brake = Brake(3)
+    assert scram(talking(brake=brake))[-1] == 0
+    for _ in range(30):
+        scram(talking(brake=brake), user="nobody")
+    assert attempt(talking(brake=brake))[-1] == 0
+
+
+@pytest.mark.parametrize("guessed", ["alice", "nobody"])
+def test_guesses_at_one_name_do_not_tell_whether_that_user_was_there(guessed: str) -> None:
+    """A failure counts for its address, whoever it names: another name is answered the same afterwards."""
+    brake = Brake(3)
+    assert scram(talking(brake=brake))[-1] == 0
+    told = [scram(talking(brake=brake), user=guessed, password="wrong") for _ in range(5)]
+    assert told == [[0, 0, FAILED]] * 3 + [[0, 0]] * 2
+    assert scram(talking(brake=brake), user="somebody", password="wrong") == [0, 0]
+
+
+def test_forged_tokens_brake_their_address_and_no_password_or_token_of_a_user_who_was_there() -> None:
+    # Given alice, who has logged in from the address, and tokens that nobody has signed
+    brake = Brake(3)
+    assert scram(talking(brake=brake))[-1] == 0
+    for _ in range(3):
+        assert bearer(talking(brake=brake), "", "forged") == [0, 0]
+    # When more of them come
+    talk = talking(brake=brake)
+    assert bearer(talk, "", "forged") == [0]
+    # Then they are not looked at, and alice is let in by her password
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.BRAKED
+    assert not talk.others
+    assert scram(talking(brake=brake))[-1] == 0
+    # And nobody else's address is braked
+    elsewhere = talking(brake=brake, address="10.0.0.2")
+    assert bearer(elsewhere, "", "forged") == [0, 0]
+
+
+def test_a_refused_token_counts_although_its_client_does_not_wait_for_the_end() -> None:
+    brake = Brake(3)
+    for _ in range(3):
+        talk = talking(brake=brake)
+        bearer(talk, "", "forged")
+        talk.take(talk.session.client_left(talk.now))
+    assert brake.silent("10.0.0.1", 100.0)
+    # And one that waits counts once
+    other = talking(brake=Brake(2))
+    bearer(other, "", "forged")
+    other.ask(AUTHENTICATE, 2, {"auth_bytes": b"\1"})
+    assert not other.session.shared.authentication.brake.silent("10.0.0.1", 100.0)

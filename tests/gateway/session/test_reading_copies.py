@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.client_zones import ClientZones
 from gateway.copies import DOUBTED_S, told_of
 from gateway.session.commands import Refresh
 from gateway.session.snapshot import Port, Snapshot
@@ -138,6 +139,22 @@ def test_bytes_from_copies_are_counted_by_their_cluster() -> None:
     asks(talk, 10)
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 118, batch(100, count=5) + batch(117))))
     assert talk.session.shared.counts.mirror_fetch_bytes == {"west": len(batch())}
+
+
+@pytest.mark.parametrize(
+    ("client", "gateway", "cluster", "counted"),
+    [("b", "b", "b", True), ("a", "b", "b", False), ("b", "b", "a", False), ("", "", "", False)],
+)
+def test_bytes_from_copies_are_near_where_client_gateway_and_cluster_are_known_to_be_in_one_zone(
+    client: str, gateway: str, cluster: str, counted: bool
+) -> None:
+    talk = reader(seen(zone=gateway, zones={"west": cluster} if cluster else {}))
+    talk.session.shared = talk.session.shared._replace(zones=ClientZones(otherwise=client))
+    asks(talk, 10)
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 118, batch(100, count=5) + batch(117))))
+    counts = talk.session.shared.counts
+    assert counts.mirror_fetch_bytes == {"west": len(batch())}
+    assert counts.mirror_fetch_near_bytes == ({"west": len(batch())} if counted else {})
 
 
 @pytest.mark.parametrize("offset", [0, 9])

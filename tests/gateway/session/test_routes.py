@@ -8,9 +8,13 @@ import pytest
 
 from gateway.session.routes import Routes
 from gateway.session.snapshot import Port
-from ha_core.model import Identity, UserBindings, View
+from gateway.topology import Topology
+from ha_core.model import Identity, Mirror, Topic, UserBindings, View
+from ha_core.model.mirror import COPY_LOG
+from ha_core.model.topic import Deletion
+from ha_core.wire import ErrorCode
 from tests.gateway.session.batch import batch
-from tests.gateway.session.messages import FETCH, PRODUCE, fetch, produce
+from tests.gateway.session.messages import FETCH, PRODUCE, entry, fetch, produce
 from tests.gateway.session.talk import CLUSTERS, EAST, Talk, snapshot, topology
 
 ONE_EACH = topology(east={"easts": {0: 1}}, west={"wests": {0: 1}})
@@ -37,6 +41,35 @@ def test_where_every_topic_passes_each_of_them_does(
 
     if routes.plain:
         assert [(route.no_produce, route.no_fetch, route.topic) for route in outcomes] == [(None, None, None)] * 3
+
+
+DELETED = Topic(name="easts", deletion=Deletion(operation="delete-1", since="2026-01-01T00:00:00Z"))
+MIRROR = Mirror.of("wests", "west", "east", "link", "2026-01-01T00:00:00Z", "test")
+LOGS = Mirror.of("wests", "west", "east", "link", "2026-01-01T00:00:00Z", "test", log="notes")
+WITH_A_COPY_LOG = topology(east={COPY_LOG: {0: 1}})
+
+
+@pytest.mark.parametrize(
+    ("topic", "view", "found"),
+    [
+        ("easts", View(1, CLUSTERS, topics={"easts": DELETED}), ONE_EACH),
+        (COPY_LOG, View(1, CLUSTERS, mirrors={MIRROR.key: MIRROR}), ONE_EACH),
+        (COPY_LOG, View(1, CLUSTERS), WITH_A_COPY_LOG),
+        ("notes", View(1, CLUSTERS, mirrors={LOGS.key: LOGS}), ONE_EACH),
+    ],
+    ids=["being deleted", "a copy log", "a copy log without mirrors", "a copy log of another name"],
+)
+def test_a_topic_that_clients_may_not_see_is_unknown_to_producers_and_readers(
+    topic: str, view: View, found: Topology
+) -> None:
+    talk = Talk(snapshot(view, found))
+
+    talk.ask(PRODUCE, 9, produce((topic, 0, batch())))
+    talk.ask(FETCH, 12, fetch((topic, 0, 0)))
+    talk.wait(1.0)
+
+    assert EAST not in talk.upstream
+    assert [entry(answer)["error_code"] for answer in talk.answers()] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
 def test_a_topic_is_asked_for_where_its_user_is_bound_though_another_cluster_alone_is_known_to_hold_it() -> None:

@@ -10,6 +10,7 @@ import pytest
 from gateway.session.commands import Compose
 from ha_core.model import Crossing, Extent, Fence, Group, Member, Topic
 from ha_core.model.extent import identity
+from ha_core.model.mirror import COPY_LOG
 from ha_core.model.producer import issued_id
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import batches
@@ -37,8 +38,11 @@ from tests.gateway.session.coordination import (
     quiet,
 )
 from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.transactional import REQUESTS, commit, produce, written
 
-MAPPING, ILLEGAL_GENERATION = ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.ILLEGAL_GENERATION
+BEGIN_ANEW, ILLEGAL_GENERATION = ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.ILLEGAL_GENERATION
+ABORT_IT = ErrorCode.INVALID_TXN_STATE
+"""That a batch is answered: libraries abort its transaction."""
 
 
 def moved(fence: str = "") -> Topic:
@@ -56,39 +60,6 @@ def init(producer_id: int = -1, epoch: int = -1) -> dict[str, Any]:
         "producer_id": producer_id,
         "producer_epoch": epoch,
     }
-
-
-def commit(producer_id: int) -> dict[str, Any]:
-    return {
-        "transactional_id": "tx",
-        "group_id": "billing",
-        "producer_id": producer_id,
-        "producer_epoch": 0,
-        "generation_id": 4,
-        "member_id": "m-1",
-        "topics": [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 7}]}],
-    }
-
-
-REQUESTS: dict[int, dict[str, Any]] = {
-    ADD_PARTITIONS: add(EASTS),
-    ADD_OFFSETS: {"transactional_id": "tx", "producer_id": EASTS, "producer_epoch": 0, "group_id": "billing"},
-    TXN_COMMIT: commit(EASTS),
-    END: end(EASTS),
-}
-
-
-def produce(*partitions: tuple[str, int, bytes]) -> dict[str, Any]:
-    return {
-        "transactional_id": "tx",
-        "acks": -1,
-        "timeout_ms": 1000,
-        "topic_data": [{"name": t, "partition_data": [{"index": p, "records": r}]} for t, p, r in partitions],
-    }
-
-
-def written(producer_id: int, topic: str = "orders", size: int = 20) -> tuple[str, int, bytes]:
-    return topic, 0, batch(producer_id=producer_id, epoch=0, sequence=3, payload=b"x" * size)
 
 
 def test_a_coordinators_id_is_shown_with_the_node_that_issued_it_and_sent_back_without() -> None:
@@ -131,8 +102,8 @@ def test_what_a_producer_of_another_cluster_writes_is_refused_before_any_broker_
     talk = Talk(bound("west", *([moved()] if mapped else [])), WEST_PORT, chunks=chunks)
     # When its batch arrives in the west, where the same number may be somebody else's
     talk.ask(PRODUCE, 9, produce(written(EASTS, size=size)))
-    # Then it is told to begin anew
-    assert errors(talk.answers()[0]) == [MAPPING]
+    # Then it is told to abort its transaction
+    assert errors(talk.answers()[0]) == [ABORT_IT]
     assert not talk.asked(WEST)
 
 
@@ -141,7 +112,7 @@ def test_an_id_that_no_gateway_has_shown_is_refused_as_well() -> None:
     talk.ask(PRODUCE, 9, produce(written(7)))
     talk.ask(ADD_PARTITIONS, 3, add(issued_id(7, 99)))
     talk.wait(0.2)
-    assert [errors(answer) for answer in talk.answers()] == [[MAPPING], [MAPPING]]
+    assert [errors(answer) for answer in talk.answers()] == [[ABORT_IT], [BEGIN_ANEW]]
 
 
 def test_a_partition_that_is_not_here_is_looked_for_before_its_producer_is() -> None:
@@ -158,7 +129,7 @@ def test_a_batch_refused_for_its_producer_does_not_hold_up_what_the_new_one_writ
 
 
 @pytest.mark.parametrize(
-    ("api_key", "expected"), [(ADD_PARTITIONS, MAPPING), (ADD_OFFSETS, MAPPING), (TXN_COMMIT, ILLEGAL_GENERATION)]
+    ("api_key", "expected"), [(ADD_PARTITIONS, BEGIN_ANEW), (ADD_OFFSETS, BEGIN_ANEW), (TXN_COMMIT, ILLEGAL_GENERATION)]
 )
 @pytest.mark.parametrize("version", [0, 3])
 def test_a_transaction_of_another_cluster_gets_no_further(api_key: int, version: int, expected: ErrorCode) -> None:
@@ -181,7 +152,7 @@ def test_what_is_written_in_another_cluster_gets_no_marker_where_the_transaction
     # When it sets out to write there
     talk.ask(ADD_PARTITIONS, 3, add(EASTS, "other", "orders"))
     # Then its coordinator does not hear of it: an end would be marked in a log that nobody may write to
-    assert set(errors(talk.answers()[0])) == {MAPPING}
+    assert set(errors(talk.answers()[0])) == {BEGIN_ANEW}
     assert not talk.asked(EAST)
     # And that there is nothing to be aborted is no error
     assert answer_to(talk, END, end(EASTS, committed=False), {"error_code": int(ErrorCode.INVALID_TXN_STATE)}) == 0
@@ -395,3 +366,12 @@ def test_no_transaction_takes_a_topic_in_whose_cut_lies_ahead() -> None:
         crossing=Crossing(operation="op-1", state="open"),
     )
     assert waits(Talk(bound("east", crossing)), "orders")
+
+
+def test_no_transaction_takes_a_copy_log_in_because_its_end_would_be_written_there() -> None:
+    talk = Talk(bound("east"), EAST_PORT)
+
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS, COPY_LOG))
+
+    assert not talk.asked(EAST)
+    assert errors(talk.answers()[0]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

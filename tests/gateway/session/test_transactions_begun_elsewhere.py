@@ -226,7 +226,7 @@ def test_an_operation_still_waits_for_it_when_it_is_refused_for_another_reason()
     # When it sets out to write to what is written in another cluster
     talk.follow(bound("east", Topic(name="orders", transaction_fence=QUIET), elsewhere))
     talk.ask(ADD_PARTITIONS, 3, add(EASTS, "other"))
-    assert set(errors(talk.answers()[0])) == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    assert set(errors(talk.answers()[0])) == {ErrorCode.UNKNOWN_PRODUCER_ID}
     # Then it is open as before
     assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
 

@@ -12,7 +12,7 @@ import pytest
 from gateway.composed.ask import AnyBroker, Broker, ClusterUnavailableError, Controller, Coordinator
 from gateway.upstream import cluster as upstream_cluster
 from gateway.upstream import dial as dialling
-from gateway.upstream.cluster import UpstreamCluster
+from gateway.upstream.cluster import SEEK_PAUSE_S, UpstreamCluster
 from gateway.upstream.dial import dial
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.sasl import SecurityProfile
@@ -297,6 +297,56 @@ def test_an_answer_that_cannot_be_read_fails_its_own_question_and_no_other_on_th
     play(scenario)
 
 
+def hang_up(request: dict[str, Any]) -> None:
+    """As brokers do on a request that they cannot parse."""
+    raise ConnectionError
+
+
+def test_a_question_that_reads_is_asked_once_more_when_a_broker_hangs_up_on_an_earlier_one() -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
+        brokers[0].answers[ApiKey.DESCRIBE_ACLS] = hang_up
+        brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
+        brokers[0].answers[ApiKey.CREATE_ACLS] = lambda r: {"results": [{"error_code": 0} for _ in r["creations"]]}
+
+        poison = cluster.ask(Broker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
+        readers = [cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [f"g{n}"]}) for n in range(20)]
+        change = cluster.ask(Broker(1), ApiKey.CREATE_ACLS, {"creations": []})
+        ended, changed, *answers = await asyncio.gather(poison, change, *readers, return_exceptions=True)
+
+        assert isinstance(ended, ClusterUnavailableError)
+        assert [a["groups"][0]["group_id"] for a in answers if isinstance(a, dict)] == [f"g{n}" for n in range(20)]
+        assert isinstance(changed, ClusterUnavailableError)
+
+    play(scenario, count=1)
+
+
+def test_an_api_on_which_a_broker_hung_up_goes_by_a_connection_of_its_own_for_a_while(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        # Given a broker that hung up on one question
+        await cluster.refresh()
+        brokers[0].answers[ApiKey.DESCRIBE_ACLS] = hang_up
+        with pytest.raises(ClusterUnavailableError):
+            await cluster.ask(Broker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
+        # When more of the same API come beside a change that takes its time
+        begun = asyncio.Event()
+        brokers[0].answers[ApiKey.ALTER_CLIENT_QUOTAS] = lambda _: begun.set()
+        change = asyncio.create_task(cluster.ask(Broker(1), ApiKey.ALTER_CLIENT_QUOTAS, {"entries": []}))
+        await begun.wait()
+        for _ in range(3):
+            with pytest.raises(ClusterUnavailableError):
+                await cluster.ask(Broker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
+        # Then the change still waits, and the broker's behaviour is counted and told
+        assert not change.done()
+        change.cancel()
+        assert cluster.hang_ups[ApiKey.DESCRIBE_ACLS] == 4
+
+    play(scenario, count=1)
+    assert "closed the connection instead of answering DESCRIBE_ACLS" in caplog.text
+
+
 def test_a_masked_cluster_is_not_asked_at_all() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await cluster.refresh()
@@ -335,6 +385,50 @@ def test_metadata_that_is_asked_for_clients_freshens_the_leaders() -> None:
         await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": [{"name": "orders"}, {"name": "none"}]})
 
         assert cluster.topology.topics == {"orders": {0: 2, 1: 2}}
+
+    play(scenario)
+
+
+def test_leaders_that_many_readers_seek_are_asked_for_together() -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
+        for broker in brokers:
+            broker.topics |= {"new": {0: 2}, "newer": {0: 1}}
+            broker.asked.clear()
+
+        for _ in range(100):
+            cluster.find_leaders_soon({"new"})
+            cluster.find_leaders_soon({"newer"})
+        await asyncio.sleep(5 * SEEK_PAUSE_S)
+
+        assert cluster.topology.topics == {"orders": {0: 1, 1: 2}, "new": {0: 2}, "newer": {0: 1}}
+        asked = [message["topics"] for b in brokers for key, _, message in b.asked if key == ApiKey.METADATA]
+        assert [sorted(topic["name"] for topic in topics or ()) for topics in asked] == [["new", "newer"]]
+
+    play(scenario)
+
+
+def test_a_leader_that_is_not_elected_yet_is_asked_for_once_per_request() -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
+        for broker in brokers:
+            broker.topics["new"] = {0: -1}
+        cluster.find_leaders_soon({"new"})
+        await asyncio.sleep(5 * SEEK_PAUSE_S)
+        asked = sum(b.count(ApiKey.METADATA) for b in brokers)
+        await asyncio.sleep(5 * SEEK_PAUSE_S)
+        assert sum(b.count(ApiKey.METADATA) for b in brokers) == asked == 2
+
+    play(scenario)
+
+
+def test_a_masked_cluster_is_not_asked_for_leaders() -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
+        cluster.mask("maintenance")
+        before = sum(b.count(ApiKey.METADATA) for b in brokers)
+        await cluster.find_leaders(["orders"])
+        assert sum(b.count(ApiKey.METADATA) for b in brokers) == before
 
     play(scenario)
 

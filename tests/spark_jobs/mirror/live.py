@@ -104,7 +104,7 @@ def ends(stack: Stack, cluster: str, topic: str, partitions: int = PARTITIONS) -
 
 def copied_up_to(store: Store, topic: str, wanted: dict[int, int]) -> bool:
     now = reports(store, topic)
-    return all(p in now and now[p].state == "copying" and now[p].source >= end for p, end in wanted.items())
+    return all(p in now and now[p].state == "copying" and now[p].has(end) for p, end in wanted.items())
 
 
 def goes_on(stack: Stack, store: Store, topic: str, partitions: int = PARTITIONS, seconds: float = 180) -> float:

@@ -236,7 +236,7 @@ def test_a_limit_is_kept_over_all_tasks_and_lifted_without_a_stop_of_what_copies
     time.sleep(5)
     lags = reports(store, "slow").values()
     took_s = time.monotonic() - begun + 1  # a report is a second old
-    left, known_bytes = sum(one.lag_records for one in lags), sum(one.lag_bytes or 0 for one in lags)
+    left, known_bytes = sum(one.lag_records or 0 for one in lags), sum(one.lag_bytes or 0 for one in lags)
     # but for an answer in each task: what a broker sends at least is a batch, of up to a megabyte
     assert 10_000 * (800 - left) <= 400_000 * took_s + 2 * 1_000_000, lags
     assert 0 < known_bytes < 11_000 * left, lags

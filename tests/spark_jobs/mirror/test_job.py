@@ -16,6 +16,8 @@ from spark_jobs.mirror import job
 from spark_jobs.mirror.task import Ended, Settings, Slot
 from tests.kafka.mirroring import wait_until
 
+pytestmark = pytest.mark.long("spark_jobs/mirror")
+
 
 def stands_still(file: str, _settings: Settings, slots: Iterator[Slot]) -> Iterator[Ended]:
     for one in slots:

@@ -41,7 +41,9 @@ def report(*parts: PartitionReport, slot: int = 0, task: str = "a", copied: int 
 
 def test_lags_are_shown_of_each_partition_and_of_all_that_goes_from_one_cluster_to_another() -> None:
     metrics = Metrics()
-    stopped = part(1).changed(state="stopped", source_end=-1, lag_bytes=None, lag_ms=None, rpo_s=70, reason="why")
+    stopped = part(1).changed(
+        state="stopped", source_end=None, lag_records=None, lag_bytes=None, lag_ms=None, rpo_s=70, reason="why"
+    )
 
     metrics.follow([ORDERS], {0: report(part(0, 4), stopped), 1: report(part(2, 6), slot=1, task="b", left_out=3)})
 
@@ -52,6 +54,7 @@ def test_lags_are_shown_of_each_partition_and_of_all_that_goes_from_one_cluster_
     assert value(metrics, "rpo_seconds", **{**of_one, "partition": "1"}) == 70
     assert value(metrics, "lag_records", **{**of_one, "partition": "1"}) is None
     assert value(metrics, "total_lag_records", **PAIR) == 10
+    assert value(metrics, "unknown_lag_partitions", **PAIR) == 1
     assert value(metrics, "longest_rpo_seconds", **PAIR) == 70
     assert value(metrics, "partitions", **PAIR, state="stopped") == 1
     assert value(metrics, "partitions", **PAIR, state="copying") == 2

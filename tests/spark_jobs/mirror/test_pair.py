@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import pytest
 
 from ha_core.kafka.copying import BUFFER_BYTES, TAKEN_OVER, Standing, Work
-from ha_core.kafka.copying.states import Known
+from ha_core.kafka.copying.states import Known, SourceEnds
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import Copy
 from ha_core.mirror.notes import CopyId
-from ha_core.model import MirrorShare, Run
+from ha_core.model import MirrorShare, PartitionReport, Run
 from ha_core.store.errors import StoreUnavailableError
 from spark_jobs.mirror import pair as pair_module
 from spark_jobs.mirror.pair import Pair
@@ -51,7 +51,7 @@ class FakeCopying:
         self.known: Mapping[CopyId, Known] = {}
         self.begun = Counter(copy.id for copy in copies)
         self.gone: list[CopyId] = []
-        self.states: dict[CopyId, Standing] = {id_: Standing("copying", 5, 9) for id_ in self.begun}
+        self.states: dict[CopyId, Standing] = {id_: Standing("copying", 5, SourceEnds(9, 9)) for id_ in self.begun}
         self.ended = threading.Event()
         self.fails: Exception | None = None
         FakeCopying.made.append(self)
@@ -59,7 +59,7 @@ class FakeCopying:
     def add(self, copies: Iterable[Copy]) -> None:
         for copy in copies:
             self.begun[copy.id] += 1
-            self.states[copy.id] = Standing("copying", 0, 0)
+            self.states[copy.id] = Standing("copying", 0, SourceEnds(0, 0))
 
     def drop(self, ids: Iterable[CopyId]) -> None:
         self.gone += ids
@@ -131,7 +131,9 @@ def test_what_is_new_is_added_what_is_gone_dropped_and_the_rest_let_alone() -> N
 
 def test_a_report_says_how_a_partition_stands() -> None:
     pair, copying = started()
-    copying.states[id_of(0)] = Standing("copying", 5, 9, lag_ms=20, lag_bytes=40, rpo_s=0.3, bytes_s=1_000.4)
+    copying.states[id_of(0)] = Standing(
+        "copying", 5, SourceEnds(8, 9), lag_ms=20, lag_bytes=40, rpo_s=0.3, bytes_s=1_000.4
+    )
 
     first, _ = pair.report()
 
@@ -140,7 +142,7 @@ def test_a_report_says_how_a_partition_stands() -> None:
         "mirror": "orders@west",
         "state": "copying",
         "source": 5,
-        "source_end": 9,
+        "source_end": 8,
         "lag_records": 4,
         "lag_bytes": 40,
         "lag_ms": 20,
@@ -148,6 +150,25 @@ def test_a_report_says_how_a_partition_stands() -> None:
         "bytes_s": 1_000,
     }
     pair.stop()
+
+
+def test_the_lag_of_a_partition_that_has_stopped_is_reported_as_unknown() -> None:
+    pair, copying = started()
+    copying.states[id_of(0)] = Standing("stopped", None, None, "the source was truncated", rpo_s=140.2)
+
+    first, _ = pair.report()
+
+    assert (first.lag_records, first.source, first.source_end, first.rpo_s) == (None, None, None, 141)
+    assert PartitionReport.model_validate_json(first.model_dump_json(exclude_none=True)) == first
+    pair.stop()
+
+
+def test_reports_of_earlier_versions_that_say_minus_one_are_read_as_unknown() -> None:
+    told = {"mirror": "orders@west", "topic": "orders", "partition": 0, "state": "stopped"}
+    old = PartitionReport.model_validate(told | {"source": -1, "source_end": -1, "lag_records": 0})
+    assert (old.source, old.source_end, old.lag_records) == (None, None, None)
+    known = PartitionReport.model_validate(told | {"source": 5, "source_end": 5, "lag_records": 0})
+    assert known.lag_records == 0
 
 
 def test_what_lies_in_the_copies_is_told_of_what_is_copied_here() -> None:
@@ -199,8 +220,8 @@ def test_a_partition_that_another_task_took_by_mistake_is_taken_back_after_a_whi
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pair, copying = started()
-    copying.states[id_of(0)] = Standing("stopped", -1, -1, TAKEN_OVER)
-    copying.states[id_of(1)] = Standing("stopped", -1, -1, "retention has overtaken the copy")
+    copying.states[id_of(0)] = Standing("stopped", None, None, TAKEN_OVER)
+    copying.states[id_of(1)] = Standing("stopped", None, None, "retention has overtaken the copy")
 
     assert [one.state for one in pair.report()] == ["stopped", "stopped"]
     list(pair.report())

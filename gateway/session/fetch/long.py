@@ -1,0 +1,72 @@
+"""Fetches that name many topics: read, judged and planned beside the event loop (`beside`).
+
+What is passed as it is then goes as any other fetch. Of what needs a plan the answer is made beside the loop as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gateway.copies import Copies
+from gateway.session.fetch.here import patch
+from gateway.session.fetch.plan import FetchPlan, Gap
+from gateway.session.refusal import Refusal
+from gateway.session.request import Message, Request
+from gateway.session.routes import Routes
+from ha_core.plan.facts import Partition
+from ha_core.wire import decode
+from ha_core.wire.fetch_request import FetchScan, scan_fetch_request
+
+
+class LongFetch(NamedTuple):
+    """What became of one.
+
+    :ivar routes: by which it was judged.
+    :ivar reads: whether it is passed as it is.
+    :ivar used: the topics whose use is told.
+    :ivar refused: how many partitions are, by the metrics' word for the reason.
+    :ivar planned: message and plan, where the port's broker alone cannot answer it.
+    """
+
+    scan: FetchScan
+    routes: Routes
+    reads: bool
+    used: list[bytes]
+    refused: Counter[str]
+    planned: tuple[Message, FetchPlan] | None
+
+    def stands(self, routes: Routes) -> bool:
+        """Whether it would be judged the same way now. Leaders may have changed, as behind any fetch."""
+        then, now = self.routes.snapshot, routes.snapshot
+        return then is now or (
+            then.view is now.view and then.fresh == now.fresh and self.routes.verdicts is routes.verdicts
+        )
+
+
+def look_at(
+    request: Request, routes: Routes, gaps: Mapping[Partition, Gap], copies: Copies, served: bool, now: float
+) -> LongFetch:
+    """:param served: whether there is a broker behind the port."""
+    version = request.api_version
+    scan = scan_fetch_request(request.buf, request.body_at, request.end, version)
+    topics = scan.topics
+    unseen = (Refusal.DENIED, Refusal.CONCEALED)
+    used = [topic for topic in topics if routes.plain or routes.topic(topic).no_fetch not in unseen]
+    reads = scan.replica_id < 0 and routes.reads(topics)
+    refused, planned = Counter[str](), None
+    if not reads and (scan.forgets or scan.replica_id >= 0 or not _patched(request, scan, routes, gaps, served)):
+        message = decode(request.api_key, version, "request", request.body, limits=request.limits)
+        plan = FetchPlan(message, routes, dict(gaps), copies, now)
+        refused.update(why.label for why in plan.refused.values())
+        planned = message, plan
+    return LongFetch(scan, routes, reads, used, refused, planned)
+
+
+def _patched(request: Request, scan: FetchScan, routes: Routes, gaps: Mapping[Partition, Gap], served: bool) -> bool:
+    """Whether the port's broker answers it alone, with offsets patched."""
+    if scan.entries is None or not served:
+        return False
+    buf, at, version = request.buf, request.body_at, request.api_version
+    return patch(buf, at, version, tuple(scan.topics), scan.entries, routes, gaps) is not None

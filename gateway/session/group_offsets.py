@@ -1,0 +1,89 @@
+"""OFFSET_FETCH: committed offsets of a group, read where listings and descriptions show the group.
+
+Bindings lead whoever asks to a coordinator. Where that one knows no such group, a copy in another cluster counts: it
+was made past the gateways, or by a user who was bound to that cluster then. Whoever only looks (a page that shows lags)
+is not always who uses the group. Two questions to find that out are asked only where the first answer has no offset. A
+group that a move has carried, or that a binding of its own leads, is read there and nowhere else: what is left of it
+elsewhere is old.
+"""
+
+from __future__ import annotations
+
+from gateway.rights import Gate
+from gateway.session import exchange
+from gateway.session.commands import BrokerLane
+from gateway.session.pending import Answer, Exchange, Frames, Send
+from gateway.session.request import Message, Request, text
+from gateway.session.routes import GroupRoute
+from gateway.session.state import ConnectionState
+from ha_core.plan.resolve import lead_group
+from ha_core.wire import ApiKey, ErrorCode
+
+_DEAD = "Dead"
+"""The state of a group that its coordinator does not know."""
+PATIENCE_S = 5.0
+"""After so long without an answer of another cluster the topology says whether it is waited for."""
+
+
+def may_be_elsewhere(session: ConnectionState, request: Request, name: bytes) -> bool:
+    """Whether what its coordinator says of a group without offsets is not the last word."""
+    view, group = session.snapshot.view, text(name)
+    if len(view.clusters) < 2:
+        return False
+    moved = view.groups.get(group)
+    if moved is not None and moved.cluster is not None:
+        return False
+    _, level = lead_group(view, session.routes(request.client_id).identity, group)
+    return level != "group"
+
+
+def read(session: ConnectionState, request: Request, name: bytes, route: GroupRoute, gate: Gate | None) -> None:
+    """:param gate: what of it may go on, and be shown; None: all of it."""
+    assert route.coordinator is not None
+    exchange.begin(session, request, _read(session, request, text(name), route.coordinator, gate), group=name)
+
+
+def _read(session: ConnectionState, request: Request, group: str, lane: BrokerLane, gate: Gate | None) -> Exchange:
+    wanted = request.decode() if gate is None else gate.request
+    asked = request.rewritten(wanted)
+    frames = yield Send({lane: asked})
+    answer = request.decode_answer(frames[lane])
+    others = dict.fromkeys(_other_coordinators(session, group, lane.cluster), asked)
+    if others and _nothing(answer):
+        question = request.asking(ApiKey.DESCRIBE_GROUPS, 0)
+        described = yield Send({lane: question.rewritten({"groups": [group]})})
+        if _unknown(question.decode_answer(described[lane])):
+            found = yield Send(others, survives_loss=True, spared=frozenset(others), patience_s=PATIENCE_S)
+            answer = next(iter(_committed(request, found)), answer)
+    return Answer(request.answer(answer if gate is None else gate.amend(answer)))
+
+
+def _other_coordinators(session: ConnectionState, group: str, here: str) -> list[BrokerLane]:
+    """By the name of their cluster, as listings choose."""
+    snapshot, found = session.snapshot, list[BrokerLane]()
+    for cluster in sorted(snapshot.view.clusters.keys() - {here} - snapshot.view.masked.keys()):
+        broker = snapshot.topology.coordinator(cluster, group)
+        if broker is not None:
+            found.append(BrokerLane(cluster, broker))
+    return found
+
+
+def _committed(request: Request, frames: Frames) -> list[Message]:
+    """Answers of other clusters that have an offset, in the order of their names."""
+    answers = (request.decode_answer(frame) for _, frame in sorted(frames.items()) if frame is not None)
+    return [answer for answer in answers if not _nothing(answer)]
+
+
+def _nothing(answer: Message) -> bool:
+    """Whether the group has committed nothing of what was asked for; an error is an answer."""
+    if answer["error_code"]:
+        return False
+    partitions = (partition for topic in answer["topics"] for partition in topic["partitions"])
+    return all(partition["committed_offset"] < 0 and not partition["error_code"] for partition in partitions)
+
+
+def _unknown(answer: Message) -> bool:
+    (group,) = answer["groups"]
+    if group["error_code"] == ErrorCode.GROUP_ID_NOT_FOUND:
+        return True
+    return not group["error_code"] and group["group_state"] == _DEAD

@@ -1,0 +1,24 @@
+"""`gateways`: which gateways should be alive."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typer import Argument
+
+from ha_core.cli.command import Answer, Session, command
+from ha_core.model.gateway import by_gateway
+from ha_core.operations.errors import RefusedError
+
+
+@command("gateways forget", "Expect a gateway no longer that died and does not come back.")
+def forget(session: Session, gateway: Annotated[str, Argument(metavar="GATEWAY")]) -> Answer:
+    store = session.environment.store
+    if gateway in by_gateway(store.gateways()):
+        raise RefusedError(
+            f"Nothing was changed: gateway {gateway} is alive. Stop it by SIGTERM: then it is not expected any more."
+        )
+    if not store.forget_gateway(gateway):
+        expected = ", ".join(sorted(store.expected_gateways())) or "none"
+        raise RefusedError(f"Nothing was changed: gateway {gateway} is not expected (expected: {expected}).")
+    return Answer({"result": "succeeded", "gateway": gateway}, [f"Gateway {gateway} is not expected any more."])

@@ -1,0 +1,83 @@
+"""Which uses count, and which are too old to: one request of last year says nothing about who uses a topic now.
+
+Live clients are seen again every few hours (`ha_core.model.usage`). What is declared always counts, and so does what
+was noted before times were kept: unknown is not old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from ha_core.model import Usage, Use
+from ha_core.model.usage import FAMILY, LIVE_WITHIN
+
+COUNTS_DAYS = 100
+"""A job that runs once a quarter is live."""
+MAX_COUNTS_DAYS = 365
+KEPT_DAYS = 400
+"""A job that runs once a year is told, and does not count."""
+
+
+class Split(NamedTuple):
+    """Usage by user: what counts, and what does not."""
+
+    counts: dict[str, Usage]
+    dormant: dict[str, Usage]
+
+
+def split(usage: Mapping[str, Usage], now: str, days: int = COUNTS_DAYS) -> Split:
+    """:param now: UTC, ISO 8601.
+    :param days: for how many a use counts behind the last time that it was seen.
+    """
+    at, most = datetime.fromisoformat(now), timedelta(days=days)
+
+    def old(use: Use) -> bool:
+        idle = use.idle(at)
+        return idle is not None and idle > most
+
+    def part(of: Usage, dormant: bool) -> Usage:
+        topics, groups = (
+            {name: kept for name, uses in table.items() if (kept := tuple(u for u in uses if old(u) is dormant))}
+            for table in (of.topics, of.groups)
+        )
+        return of.model_copy(update={"topics": topics, "groups": groups})
+
+    found = Split({}, {})
+    for user, one in usage.items():
+        for by_user, dormant in ((found.counts, False), (found.dormant, True)):
+            if not (these := part(one, dormant)).empty:
+                by_user[user] = these
+    return found
+
+
+class Churn(NamedTuple):
+    """Client ids of a user that are made anew at each start: `family` is what they have in common."""
+
+    user: str
+    thing: str
+    family: str
+    instances: int
+
+
+def churning(usage: Mapping[str, Usage], now: str) -> Iterator[Churn]:
+    """By topic and group. A pool of clients with numbered ids is none: its members are seen again."""
+    at = datetime.fromisoformat(now)
+    for user, one in usage.items():
+        for kind, table in (("topic", one.topics), ("group", one.groups)):
+            for name, uses in table.items():
+                yield from (Churn(user, f"{kind} {name}", *found) for found in _families(uses, at))
+
+
+def _families(uses: Collection[Use], at: datetime) -> Iterator[tuple[str, int]]:
+    families: dict[str, dict[str, bool]] = {}
+    for use in uses:
+        if use.family != use.instance:
+            idle = use.idle(at)
+            gone = idle is not None and idle > LIVE_WITHIN
+            members = families.setdefault(use.family, {})
+            members[use.instance] = members.get(use.instance, True) and gone
+    for family, members in families.items():
+        if len(members) >= FAMILY and sum(members.values()) >= FAMILY - 1:
+            yield family, len(members)

@@ -1,0 +1,83 @@
+"""Kafka's own transactional producer, of two versions: `JavaTransactions` beside this file, compiled when it is run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from stack.clients.java_tools import CLIENT_VERSION, run_java
+from stack.clients.options import Options
+from stack.errors import StackError
+from stack.history.events import Acked, Event, Noted, Outcome, Sent, Started, TransactionEnded
+
+OLD_VERSION = "3.9.2"
+_PROGRAM = Path(__file__).with_name("JavaTransactions.java")
+_OUTCOMES: dict[str, Outcome] = {"committed": "committed", "aborted": "aborted", "unknown": "unknown"}
+
+
+def run(options: Options) -> int:
+    return _run(options, CLIENT_VERSION)
+
+
+def run_old(options: Options) -> int:
+    """Before Java took errors of transactions for fatal that an abort had mended (4.0)."""
+    return _run(options, OLD_VERSION)
+
+
+def _run(options: Options, version: str) -> int:
+    settings = {
+        "bootstrap.servers": options.bootstrap,
+        "transactional.id": options.client,
+        "key.serializer": "org.apache.kafka.common.serialization.StringSerializer",
+        "value.serializer": "org.apache.kafka.common.serialization.StringSerializer",
+        "linger.ms": str(max(0, options.linger_ms)),
+    }
+    arguments = [options.topic, options.client, str(options.transaction_records), str(options.abort_every)]
+    first = Started(
+        options.client,
+        time.time(),
+        "producer",
+        f"java-{version}-transactional",
+        options.topics,
+        idempotent=True,
+        ordered=True,
+        value_prefix=f"{options.client}-",
+    )
+    command = ["org.codehaus.janino.SimpleCompiler", str(_PROGRAM), _PROGRAM.stem]
+    arguments.append(str(max(1.0, options.rate)))
+    reader = _Lines(options)
+    return run_java(
+        lambda config: [*command, str(config), *arguments], settings, options, first, reader, version, _compiler()
+    )
+
+
+def _compiler() -> list[Path]:
+    spark = find_spec("pyspark")
+    folder = Path(spark.origin).parent / "jars" if spark is not None and spark.origin is not None else Path()
+    found = [*folder.glob("janino-*.jar"), *folder.glob("commons-compiler-*.jar")]
+    if len(found) < 2:
+        raise StackError("pyspark, whose jars compile this client, is not installed: pip install -r requirements.txt")
+    return found
+
+
+class _Lines:
+    """The program's lines as events."""
+
+    def __init__(self, options: Options) -> None:
+        self._client, self._topic = options.client, options.topic
+        self.count = 0
+
+    def events(self, text: str) -> Iterator[Event]:
+        what, at_ms, transaction, *rest = text.rstrip("\n").split("\t")
+        t, number = int(at_ms) / 1000, int(transaction)
+        if what == "sent":
+            self.count += 1
+            yield Sent(self._client, t, self._topic, rest[0], None, None, number)
+        elif what == "acked":
+            yield Acked(self._client, t, self._topic, int(rest[1]), int(rest[2]), rest[0], number)
+        elif what == "ended":
+            yield TransactionEnded(self._client, t, number, _OUTCOMES[rest[0]])
+        else:
+            yield Noted(self._client, t, rest[0], fatal=what == "fatal")

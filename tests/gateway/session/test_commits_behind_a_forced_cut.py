@@ -1,0 +1,176 @@
+"""Commits in a cluster that a topic has left by force are judged before they are passed on, and when they are told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.session.commands import Compose
+from gateway.session.snapshot import Snapshot, fences
+from gateway.session.written import MAX_PARTITIONS, MAX_PRODUCERS, Evidence, Writes, Written
+from ha_core.model import Fence, LastSequences, Topic
+from ha_core.wire.codes import ErrorCode
+from ha_core.wire.records import Batch, batches
+from tests.gateway.session.batch import batch
+from tests.gateway.session.coordination import (
+    ADD_OFFSETS,
+    ADD_PARTITIONS,
+    EAST_PORT,
+    EASTS,
+    END,
+    PRODUCE,
+    WEST_PORT,
+    add,
+    added,
+    bound,
+    end,
+    errors,
+)
+from tests.gateway.session.messages import produced
+from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.transactional import REQUESTS, produce, written
+
+LEFT = LastSequences(name="orders", left_by_force={"east": {0: {}}})
+DIES = Topic(name="orders", writer="east", fence=Fence(operation="op", taken_for_dead="east"))
+LEAVES = Topic(name="orders", writer="east", fence=Fence(operation="op"))
+KEY = (b"orders", 0)
+
+
+def doubted(state: Snapshot, known: LastSequences | None = LEFT, *topics: Topic) -> Snapshot:
+    sequences = {} if known is None else {known.name: known}
+    view = replace(state.view, sequences=sequences, topics={**state.view.topics, **{t.name: t for t in topics}})
+    return replace(state, view=view, fences=fences(view))
+
+
+def composed(talk: Talk) -> list[Compose]:
+    return [one for one in talk.others if isinstance(one, Compose)]
+
+
+def evidence(talk: Talk) -> Evidence:
+    (asked,) = composed(talk)
+    found: Evidence = asked.request["evidence"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("known", "topic", "judged"),
+    [(LEFT, (), True), (None, (DIES,), True), (None, (LEAVES,), False), (None, (), False)],
+)
+def test_a_commit_is_judged_in_a_cluster_that_a_topic_has_left_by_force_or_is_about_to(
+    known: LastSequences | None, topic: tuple[Topic, ...], judged: bool
+) -> None:
+    # Given a producer whose user is still bound to that cluster
+    talk = Talk(doubted(bound("east"), known, *topic), EAST_PORT)
+    # When it commits, then its coordinator does not hear of it before it is judged
+    talk.ask(END, 3, end(EASTS))
+    assert (len(composed(talk)), len(talk.asked(EAST))) == ((1, 0) if judged else (0, 1))
+
+
+def test_an_abort_goes_to_the_coordinator_at_once() -> None:
+    talk = Talk(doubted(bound("east")), EAST_PORT)
+    talk.ask(END, 3, end(EASTS, committed=False))
+    assert len(talk.asked(EAST)) == 1
+
+
+@pytest.mark.parametrize("cut", [doubted(bound("west")), doubted(bound("east"), None, DIES)], ids=["cut", "fence"])
+def test_a_commit_that_was_on_its_way_during_the_cut_is_not_told_as_a_success(cut: Snapshot) -> None:
+    # Given a commit that was passed on before the cut
+    talk = Talk(bound("east"), EAST_PORT)
+    talk.ask(END, 3, end(EASTS))
+    (ending,) = talk.asked(EAST)
+    # When the old cluster carries it out behind the cut
+    talk.follow(cut)
+    talk.answer(EAST, ending, {"error_code": 0})
+    # Then the client asks again, and is judged
+    assert errors(talk.answers()[0]) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+
+
+@pytest.mark.parametrize(("before", "told"), [(bound("west"), 51), (doubted(bound("west")), 0)])
+def test_a_composed_commit_is_told_unless_a_forced_cut_came_between(before: Snapshot, told: int) -> None:
+    talk = Talk(before, WEST_PORT)
+    talk.ask(END, 3, end(EASTS))
+    (asked,) = composed(talk)
+    talk.follow(doubted(bound("west")))
+    talk.take(talk.session.answered(asked.token, {"error_code": 0}, talk.now))
+    assert errors(talk.answers()[0]) == [told]
+
+
+def writes_orders(talk: Talk) -> None:
+    """A transaction with one batch, sequence 3, that goes to the east."""
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS))
+    talk.answer(EAST, talk.asked(EAST)[-1], added())
+    talk.ask(PRODUCE, 9, produce(written(EASTS)))
+    talk.answer(EAST, talk.asked(EAST)[-1], produced(("orders", 0, 0, 41)))
+    talk.answers()
+
+
+def test_what_was_written_is_evidence_for_the_end() -> None:
+    talk = Talk(doubted(bound("east")), EAST_PORT)
+    writes_orders(talk)
+    talk.ask(END, 3, end(EASTS))
+    assert evidence(talk) == Evidence(True, Writes(0, {KEY: 3}))
+
+
+def ends(talk: Talk, committed: bool = True) -> None:
+    talk.ask(END, 3, end(EASTS, committed))
+    talk.answer(EAST, talk.asked(EAST)[-1], {"error_code": 0})
+    talk.answers()
+
+
+def test_a_commit_whose_answer_the_client_has_lost_is_known_to_have_happened() -> None:
+    # Given a commit that was confirmed
+    talk = Talk(bound("east"), EAST_PORT)
+    writes_orders(talk)
+    ends(talk)
+    # When it is asked for again behind a forced cut
+    talk.follow(doubted(bound("east")))
+    talk.ask(END, 3, end(EASTS))
+    # Then
+    assert evidence(talk).writes == Writes(0, {KEY: 3}, commit_asked=True, ended=True, committed=True)
+
+
+@pytest.mark.parametrize("api_key", [ADD_PARTITIONS, ADD_OFFSETS])
+def test_nothing_of_the_last_transaction_is_evidence_for_the_next_one(api_key: int) -> None:
+    talk = Talk(bound("east"), EAST_PORT)
+    writes_orders(talk)
+    ends(talk)
+    talk.ask(api_key, 3, REQUESTS[api_key])
+    talk.answer(EAST, talk.asked(EAST)[-1], added() if api_key == ADD_PARTITIONS else {"error_code": 0})
+    talk.follow(doubted(bound("east")))
+    talk.ask(END, 3, end(EASTS))
+    assert evidence(talk).writes is None
+
+
+def test_a_batch_that_is_refused_is_no_evidence() -> None:
+    talk = Talk(doubted(bound("west")), WEST_PORT)
+    talk.ask(PRODUCE, 9, produce(written(EASTS)))
+    talk.ask(END, 3, end(EASTS))
+    assert not talk.asked(WEST)
+    assert evidence(talk).writes is None
+
+
+def one_batch(producer_id: int, sequence: int, epoch: int = 0) -> Batch:
+    made = batch(producer_id=producer_id, epoch=epoch, sequence=sequence)
+    (found,) = batches(made, 0, len(made))
+    return found
+
+
+def test_a_new_epoch_has_written_nothing() -> None:
+    known = Written()
+    known.wrote(1, KEY, one_batch(1, 3))
+    assert known.of(1, 0) == Writes(0, {KEY: 3})
+    assert known.of(1, 1) is None
+    known.wrote(1, (b"other", 0), one_batch(1, 0, epoch=1))
+    assert known.of(1, 1) == Writes(1, {(b"other", 0): 0})
+
+
+def test_what_clients_make_up_is_kept_up_to_a_number() -> None:
+    known = Written()
+    for producer in range(MAX_PRODUCERS + 2):
+        known.wrote(producer, KEY, one_batch(producer, 0))
+    assert [known.of(one, 0) is None for one in (0, 1, 2)] == [True, True, False]
+    for partition in range(MAX_PARTITIONS + 1):
+        known.wrote(2, (b"orders", partition), one_batch(2, 0))
+    # Of one that writes to too many partitions nothing is known
+    assert known.of(2, 0) is None

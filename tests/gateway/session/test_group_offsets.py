@@ -1,0 +1,114 @@
+"""Committed offsets are read where a group is listed: where bindings lead, or, if it is unknown there, where it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.session.snapshot import Snapshot
+from ha_core.model import Group, UserBindings, View
+from ha_core.wire import ApiKey
+from tests.gateway.session.coordination import WEST_PORT
+from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
+
+OFFSETS, DESCRIBE = ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_GROUPS
+GROUPS = {"__consumer_offsets": {0: 1}}
+
+
+def bound_to_west(group: Group | None = None, **bindings: Any) -> Snapshot:
+    """Everybody is bound to west."""
+    user = UserBindings(user="anonymous", cluster="west", **bindings)
+    groups = {group.name: group} if group else {}
+    view = View(1, CLUSTERS, {"anonymous": user}, groups=groups)
+    return snapshot(view, topology(east=GROUPS, west=GROUPS))
+
+
+def committed(offset: int, error: int = 0) -> dict[str, Any]:
+    partitions = [{"partition_index": 0, "committed_offset": offset, "metadata": "", "error_code": error}]
+    return {"topics": [{"name": "orders", "partitions": partitions}], "error_code": 0}
+
+
+def described(state: str) -> dict[str, Any]:
+    group = {"group_id": "billing", "group_state": state, "protocol_type": "", "protocol_data": "", "members": []}
+    return {"groups": [group | {"error_code": 0}]}
+
+
+def asking(state: Snapshot, version: int = 7) -> Talk:
+    talk = Talk(state, WEST_PORT)
+    talk.ask(OFFSETS, version, {"group_id": "billing", "topics": [{"name": "orders", "partition_indexes": [0]}]})
+    return talk
+
+
+def offset_of(talk: Talk) -> int:
+    (answer,) = talk.answers()
+    return int(answer["topics"][0]["partitions"][0]["committed_offset"])
+
+
+@pytest.mark.parametrize("version", [1, 7])
+def test_offsets_of_a_group_that_only_another_cluster_knows_are_read_there(version: int) -> None:
+    talk = asking(bound_to_west(), version)
+    (first,) = talk.asked(WEST)
+    talk.answer(WEST, first, committed(-1))
+    (second,) = talk.asked(WEST)
+    assert second.api_key == DESCRIBE
+    talk.answer(WEST, second, described("Dead"))
+    (third,) = talk.asked(EAST)
+    talk.answer(EAST, third, committed(3))
+
+    assert offset_of(talk) == 3
+
+
+def test_what_its_own_coordinator_has_committed_is_the_answer_and_nobody_else_is_asked() -> None:
+    talk = asking(bound_to_west())
+    (first,) = talk.asked(WEST)
+    talk.answer(WEST, first, committed(7))
+
+    assert offset_of(talk) == 7
+    assert not talk.asked(EAST)
+
+
+def test_a_group_that_its_coordinator_knows_has_committed_nothing_whatever_others_have() -> None:
+    talk = asking(bound_to_west())
+    (first,) = talk.asked(WEST)
+    talk.answer(WEST, first, committed(-1))
+    (second,) = talk.asked(WEST)
+    talk.answer(WEST, second, described("PreparingRebalance"))
+
+    assert offset_of(talk) == -1
+    assert not talk.asked(EAST)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [bound_to_west(Group(name="billing", cluster="west")), bound_to_west(groups={"billing": "west"})],
+    ids=["moved", "bound by itself"],
+)
+def test_a_group_that_was_led_somewhere_is_read_there_and_nowhere_else(state: Snapshot) -> None:
+    talk = asking(state)
+    (first,) = talk.asked(WEST)
+    talk.answer(WEST, first, committed(-1))
+
+    assert offset_of(talk) == -1
+    assert not talk.asked(WEST)
+
+
+def test_a_cluster_that_is_lost_meanwhile_keeps_nobody_from_an_answer() -> None:
+    talk = asking(bound_to_west())
+    (first,) = talk.asked(WEST)
+    talk.answer(WEST, first, committed(-1))
+    (second,) = talk.asked(WEST)
+    talk.answer(WEST, second, described("Dead"))
+    assert talk.asked(EAST)
+    talk.lose(EAST)
+
+    assert offset_of(talk) == -1
+
+
+def test_an_error_is_the_answer() -> None:
+    talk = asking(bound_to_west())
+    (first,) = talk.asked(WEST)
+    talk.answer(WEST, first, committed(-1, error=14))
+
+    assert offset_of(talk) == -1
+    assert not talk.asked(EAST)

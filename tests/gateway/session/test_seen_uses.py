@@ -1,0 +1,87 @@
+"""What clients use is told again while they use it: who uses a topic is known by what was seen lately."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.session.commands import Saw
+from gateway.session.snapshot import Port
+from gateway.session.state import MADE_WITHIN_S, SEEN_AGAIN_S
+from ha_core.wire import ErrorCode
+from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, moved, produce, produced, state
+from tests.gateway.session.talk import EAST, WEST, Talk, snapshot, topology
+
+HEARTBEAT = 12
+BEATS: dict[str, Any] = {"group_id": "billing", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+
+
+def uses(talk: Talk) -> list[tuple[str, str]]:
+    """Those that were told since the last call."""
+    told = [(one.name, one.how) for one in talk.others if isinstance(one, Saw)]
+    talk.others.clear()
+    return told
+
+
+def writes(talk: Talk, topic: str = "orders") -> None:
+    talk.ask(PRODUCE, 7, produce((topic, 0, batch(0))))
+    for asked in talk.asked(EAST):
+        talk.answer(EAST, asked, produced((topic, 0, 0, 0)))
+    talk.answers()
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_connection_that_stays_open_tells_some_hours_later_what_it_still_uses(fast: bool) -> None:
+    talk = Talk(state(), fast=fast)
+    writes(talk)
+    assert uses(talk) == [("orders", "produce")]
+    # Within some hours it is not told again
+    for _ in range(5):
+        talk.now += SEEN_AGAIN_S / 6
+        writes(talk)
+    assert uses(talk) == []
+    # And behind them once
+    talk.now += SEEN_AGAIN_S / 6
+    writes(talk)
+    writes(talk)
+    assert uses(talk) == [("orders", "produce")]
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_topics_of_a_fetch_session_are_told_again_although_its_fetches_do_not_name_them(fast: bool) -> None:
+    talk = Talk(state(moved(100, 7)), Port("west", 1), fast=fast)
+    talk.ask(FETCH, 12, fetch(("orders", 0, 110), session=(0, 0)))
+    for epoch in range(1, 4):
+        for asked in talk.asked(WEST):
+            talk.answer(WEST, asked, fetched(session_id=5))
+        talk.now += SEEN_AGAIN_S / 2
+        talk.ask(FETCH, 12, fetch(session=(5, epoch)))
+
+    assert uses(talk) == [("orders", "fetch")] * 2
+
+
+def test_a_topic_that_no_cluster_has_is_not_used_until_it_is_made() -> None:
+    talk = Talk(snapshot(found=topology(east={"orders": {0: 1}})))
+    talk.ask(FETCH, 4, fetch(("made-up", 0, 0)))
+    talk.ask(FETCH, 4, fetch(("made-up", 0, 0)))
+    assert uses(talk) == []
+    # When it is made, and the gateway learns of it
+    talk.follow(snapshot(found=topology(east={"orders": {0: 1}, "made-up": {0: 1}})))
+    talk.now += MADE_WITHIN_S
+    talk.ask(FETCH, 4, fetch(("made-up", 0, 0)))
+    # Then it is used
+    assert uses(talk) == [("made-up", "fetch")]
+
+
+def test_a_member_that_never_commits_is_seen_by_its_heartbeats() -> None:
+    groups = {"__consumer_offsets": dict.fromkeys(range(50), 1), "orders": {0: 1}}
+    talk = Talk(snapshot(found=topology(east=groups)))
+    for hours in (0.0, 1.0, 6.0):
+        talk.now += hours * 3600
+        talk.ask(HEARTBEAT, 3, BEATS)
+        for asked in talk.asked(EAST):
+            talk.answer(EAST, asked, {"error_code": int(ErrorCode.NONE), "throttle_time_ms": 0})
+
+    assert uses(talk) == [("billing", "join"), ("billing", "join")]

@@ -1,0 +1,330 @@
+"""Topics deleted in all clusters: what clients see meanwhile, what is forgotten, and what a death leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import (
+    DeletionRequest,
+    Document,
+    KnownGroup,
+    KnownTopic,
+    LastSequences,
+    LostTail,
+    Mirror,
+    Topic,
+    Usage,
+    Use,
+)
+from ha_core.model.extent import identity
+from ha_core.operations import deleting, engine, gone_topics, requested_deletions
+from ha_core.operations.deleting import delete, plan_deletion
+from ha_core.operations.environment import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.inventory import CommittedOffsets
+from ha_core.operations.single import begin
+from ha_core.store.commits import Change, key_of
+from ha_core.store.usage import Sighting
+from stack.memory_store import MemoryStore
+
+AT = "2026-01-01T00:00:00Z"
+
+
+@dataclass
+class FakeCluster:
+    """Topics with their ids. `hangs`: it answers questions, and deletes nothing."""
+
+    name: str
+    ids: dict[str, str] = field(default_factory=dict)
+    away: bool = False
+    hangs: bool = False
+    seen: list[frozenset[str]] = field(default_factory=list)
+    view: Callable[[], Any] = lambda: None
+
+    def topics(self, names: Collection[str], **_: Any) -> dict[str, Any]:
+        ends = {0: SimpleNamespace(start=2, log_end=12)}
+        return {name: SimpleNamespace(partitions=1, ends=ends) for name in names if name in self.ids}
+
+    def topic_ids(self, names: Collection[str], **_: Any) -> dict[str, str]:
+        return {name: self.ids[name] for name in names if name in self.ids}
+
+    def delete_topics(self, ids: Mapping[str, str], still_ours: Callable[[], None], _s: float) -> tuple[str, ...]:
+        still_ours()
+        if self.hangs:
+            raise KafkaAdminError(self.name, "it hangs")
+        self.seen.append(frozenset(name for name in ids if self.view().deleted(name)))
+        gone = [name for name, topic_id in ids.items() if self.ids.get(name) == topic_id]
+        for name in gone:
+            del self.ids[name]
+        return tuple(gone)
+
+
+@pytest.fixture
+def clusters(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> dict[str, FakeCluster]:
+    found = {name: FakeCluster(name, view=environment.store.load) for name in ("east", "west")}
+
+    def up(*_: Any) -> dict[str, FakeCluster]:
+        return {name: one for name, one in found.items() if not one.away}
+
+    for module in (deleting, gone_topics):
+        monkeypatch.setattr(module, "answering", up)
+    monkeypatch.setattr(deleting, "admin_of", lambda _, name: found[name])
+    monkeypatch.setattr(deleting, "commits", lambda *_: CommittedOffsets())
+    monkeypatch.setattr(deleting, "refuse_copiers", lambda *_: None)
+    monkeypatch.setattr(deleting, "open_what_ended", lambda *_: None)
+    return found
+
+
+@pytest.fixture
+def moved(store: MemoryStore, environment: Environment, clusters: dict[str, FakeCluster]) -> None:
+    """`orders` was moved to west and is mirrored to east; everybody remembers it."""
+    puts: tuple[Document, ...] = (
+        Topic(name="orders", writer="west", partitions={0: identity("west")}),
+        LastSequences(name="orders", partitions={0: {7: (0, 41)}}),
+        Mirror.of("orders", "west", "east", "link-1", AT, "test"),
+        LostTail(
+            key=LostTail.key_of("orders", "east", "switch-1"),
+            topic="orders", cluster="east", target="west", operation="switch-1", since=AT, link="link-1",
+            log="switchyard-copies", log_partitions=16,
+        ),
+    )  # fmt: skip
+    store.commit(Change(change_id="moved", puts=puts, expected={key_of(one): None for one in puts}))
+    clusters["east"].ids["orders"], clusters["west"].ids["orders"] = "e1", "w1"
+    environment.store.record_usage("alice", [Sighting("topic", "orders", Use(how="produce", since=AT))])
+    for cluster in clusters:
+        topic = KnownTopic(cluster=cluster, name="orders", at=AT, partitions=1, replication=1)
+        group = KnownGroup(cluster=cluster, name="billing", at=AT, offsets={"orders": {0: 5}, "other": {0: 6}})
+        environment.store.keep_known(KnownTopic, cluster, [topic])
+        environment.store.keep_known(KnownGroup, cluster, [group])
+
+
+def left_of(environment: Environment, topic: str) -> list[str]:
+    """Where something is still said of it."""
+    store, view = environment.store, environment.store.load()
+    known = [KnownTopic.FOLDER for cluster in view.clusters if store.known(KnownTopic, cluster, [topic])]
+    commits = [g for c in view.clusters for g in store.known(KnownGroup, c).values() if topic in g.offsets]
+    return [
+        *(Topic.FOLDER for name in view.topics if name == topic),
+        *(LastSequences.FOLDER for name in view.sequences if name == topic),
+        *(Mirror.FOLDER for one in view.mirrors.values() if one.topic == topic),
+        *(LostTail.FOLDER for one in store.lost_tails() if one.topic == topic),
+        *known,
+        *(KnownGroup.FOLDER for _ in commits),
+        *(Usage.FOLDER for one in store.usage().values() if topic in one.topics),
+    ]
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_deleted_topic_is_in_no_cluster_and_nothing_is_remembered_of_it(
+    environment: Environment, clusters: dict[str, FakeCluster]
+) -> None:
+    (report,) = delete(environment, ["orders"], "not needed")
+
+    assert report.result == "succeeded"
+    assert [one.ids for one in clusters.values()] == [{}, {}]
+    assert left_of(environment, "orders") == []
+    # Clients saw it as deleted before any cluster was asked
+    assert [one.seen for one in clusters.values()] == [[{"orders"}], [{"orders"}]]
+    assert environment.store.known(KnownGroup, "west")["billing"].offsets == {"other": {0: 6}}
+    assert environment.store.locks() == []
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_dry_run_says_what_is_lost_and_changes_nothing(environment: Environment) -> None:
+    before = environment.store.load()
+
+    found = plan_deletion(environment, ["orders"])
+
+    assert [(one.level, one.code, one.number) for one in found.verdicts] == [
+        ("warning", "holds-records", 20),
+        ("info", "mirrored", None),
+    ]
+    assert found.held == {"orders": {"east": 10, "west": 10}}
+    assert environment.store.load() == before
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_topic_that_was_deleted_past_the_gateways_is_found_and_its_map_is_forgotten(
+    environment: Environment, clusters: dict[str, FakeCluster]
+) -> None:
+    # Given a topic that no cluster has any more, as the last look at them says too
+    for cluster, one in clusters.items():
+        one.ids.clear()
+        environment.store.keep_known(KnownTopic, cluster, [])
+    assert gone_topics.gone(environment, environment.store.load()) == ("orders",)
+    # When its deletion is asked for
+    delete(environment, ["orders"], "gone")
+    # Then its name is free
+    assert left_of(environment, "orders") == []
+    assert gone_topics.gone(environment, environment.store.load()) == ()
+
+
+@pytest.mark.usefixtures("moved")
+def test_no_topic_is_told_to_be_gone_while_a_cluster_may_have_it(
+    environment: Environment, clusters: dict[str, FakeCluster]
+) -> None:
+    for cluster, one in clusters.items():
+        one.ids.clear()
+        environment.store.keep_known(KnownTopic, cluster, [])
+    clusters["west"].away = True
+
+    assert gone_topics.gone(environment, environment.store.load()) == ()
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_cluster_that_is_away_refuses_the_deletion_and_nothing_is_changed(
+    environment: Environment, clusters: dict[str, FakeCluster]
+) -> None:
+    clusters["west"].away = True
+    before = environment.store.load()
+
+    with pytest.raises(RefusedError, match="--accept-away"):
+        delete(environment, ["orders"], "not needed")
+
+    assert environment.store.load() == before
+    assert clusters["east"].ids == {"orders": "e1"}
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_name_stays_taken_until_the_cluster_that_was_away_has_deleted_the_topic_too(
+    environment: Environment, clusters: dict[str, FakeCluster]
+) -> None:
+    # Given a deletion that does without a cluster
+    clusters["west"].away = True
+    (report,) = delete(environment, ["orders"], "not needed", accept_away=True)
+    # Then clients see the topic as deleted, status says so, and the name is not free
+    assert report.result == "failed"
+    assert "in west" in report.error
+    view = environment.store.load()
+    assert view.deleted("orders")
+    assert [name for name, _, _ in gone_topics.half_deleted(view, ())] == ["orders"]
+    # When the cluster is back and the deletion is asked for again, then it is complete
+    clusters["west"].away = False
+    (report,) = delete(environment, ["orders"], "not needed")
+    assert report.result == "succeeded"
+    assert clusters["west"].ids == {}
+    assert left_of(environment, "orders") == []
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_cluster_that_stops_answering_in_the_middle_leaves_the_topic_deleted_for_clients(
+    environment: Environment, clusters: dict[str, FakeCluster]
+) -> None:
+    clusters["west"].hangs = True
+    (report,) = delete(environment, ["orders"], "not needed")
+
+    assert report.result == "failed"
+    assert environment.store.load().deleted("orders")
+    assert clusters["east"].ids == {}
+
+
+@pytest.mark.usefixtures("moved")
+@pytest.mark.parametrize("at", ["unserved", "_delete_in_clusters", "_forget"])
+def test_whoever_goes_on_after_a_death_completes_the_deletion(
+    environment: Environment, clusters: dict[str, FakeCluster], monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    # Given an executor that dies behind the first revision
+    def dies(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        dying.setattr(deleting, at, dies)
+        with pytest.raises(KeyboardInterrupt):
+            delete(environment, ["orders"], "not needed")
+    (left,) = environment.store.running()
+    assert left.state == "cut"
+    # When a caretaker resumes the operation
+    assert engine.resume(environment, left.id).result == "succeeded"
+    # Then nothing is left
+    assert [one.ids for one in clusters.values()] == [{}, {}]
+    assert left_of(environment, "orders") == []
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_topic_that_somebody_creates_meanwhile_past_the_gateways_stays(
+    environment: Environment, clusters: dict[str, FakeCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def recreated(*_: Any) -> str:
+        clusters["east"].ids["orders"] = "e2"
+        return ""
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(deleting, "unserved", recreated)
+        delete(environment, ["orders"], "not needed")
+
+    assert clusters["east"].ids == {"orders": "e2"}
+    assert left_of(environment, "orders") == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "why"),
+    [("nowhere", "No cluster has it"), ("switchyard-copies", "their own state"), ("orders*", "is no name of a topic")],
+)
+@pytest.mark.usefixtures("clusters")
+def test_what_is_no_topic_of_users_is_refused_by_name(environment: Environment, topic: str, why: str) -> None:
+    with pytest.raises(RefusedError, match=why):
+        delete(environment, [topic], "not needed")
+
+
+# -- asked for by clients -------------------------------------------------------------------------------------------
+
+
+def a_request(topic: str = "orders") -> DeletionRequest:
+    return DeletionRequest(name=topic, user="alice", gateway="gw-1", at=AT)
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_topic_that_a_client_wants_deleted_is_deleted_by_whoever_takes_care_of_operations(
+    environment: Environment, clusters: dict[str, FakeCluster]
+) -> None:
+    environment.store.request_deletion(a_request())
+
+    for request in requested_deletions.due(environment):
+        requested_deletions.carry_out(environment, request)
+
+    assert environment.store.requested_deletions() == []
+    assert left_of(environment, "orders") == []
+    assert "alice" in environment.store.operations(1)[0].reason
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_client_is_told_which_cluster_keeps_its_topic_from_being_deleted(
+    environment: Environment, clusters: dict[str, FakeCluster]
+) -> None:
+    clusters["west"].away = True
+    environment.store.request_deletion(a_request())
+
+    requested_deletions.carry_out(environment, a_request())
+
+    (answer,) = environment.store.requested_deletions()
+    assert (answer.refused, "cluster west" in answer.why) == ("away", True)
+    # It is not tried again, and is forgotten when nobody has fetched the answer
+    environment.now = lambda: "2026-01-01T01:00:00Z"
+    assert requested_deletions.due(environment) == ()
+    assert environment.store.requested_deletions() == []
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_topic_that_another_operation_works_on_is_deleted_later(environment: Environment) -> None:
+    begin(environment, "age", "another", ["topic:orders"])
+    environment.store.request_deletion(a_request())
+
+    requested_deletions.carry_out(environment, a_request())
+
+    assert requested_deletions.due(environment) == (a_request(),)
+    assert not environment.store.load().deleted("orders")
+
+
+@pytest.mark.usefixtures("clusters")
+def test_a_request_whose_topic_is_gone_already_is_settled(environment: Environment) -> None:
+    environment.store.request_deletion(a_request())
+
+    requested_deletions.carry_out(environment, a_request())
+
+    assert environment.store.requested_deletions() == []

@@ -1,0 +1,84 @@
+"""A change of the platform is said to be in force only where gateways follow the database that it was written to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ha_core.datacache.cache import DataCache
+from ha_core.datacache.state import Settings
+from ha_core.model import GatewayRecord
+from ha_core.operations import enforcement
+from ha_core.operations.enforcement import enforced
+from ha_core.operations.environment import Environment
+from stack.memory_store import MemoryStore
+from tests.datacache.sources import History
+from tests.store.waiting import until
+
+SETTINGS = Settings(every_s=0.05, hold_s=0.2, check_s=3600.0)
+CHANGED_US = 1_000_000
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
+    """With two live gateways."""
+    monkeypatch.setattr(enforcement, "WAIT_S", 0.5)
+    made = MemoryStore()
+    for name in ("gw-1", "gw-2"):
+        made.client().register_gateway(GatewayRecord(id=name, host="h", port=1, node_id=1))
+    return made
+
+
+@pytest.fixture
+def follower(store: MemoryStore) -> Iterator[DataCache]:
+    """Users of one of the gateways, up to the change."""
+    source = History()
+    source.change("alice", "here", at_us=CHANGED_US)
+    cache = DataCache("users", "gw-1", source, store.client().tree, SETTINGS)
+    cache.start()
+    until(lambda: cache.main is not None, "served")
+    yield cache
+    cache.close()
+
+
+def of_this_database(_kind: str, at_us: int) -> bool:
+    return at_us == CHANGED_US
+
+
+def of_another(_kind: str, _at_us: int) -> bool:
+    return False
+
+
+@pytest.mark.usefixtures("follower")
+def test_gateways_that_have_the_change_are_counted_among_those_that_live(store: MemoryStore) -> None:
+    with Environment(store, by="test") as environment:
+        (said,) = enforced(environment, {"users": CHANGED_US}, of_this_database)
+
+    assert said.startswith("users: in force at 1 of 2 gateways (gw-1). Others that follow read within a minute")
+
+
+@pytest.mark.usefixtures("follower")
+def test_gateways_that_follow_another_database_do_not_enforce_the_change(store: MemoryStore) -> None:
+    # Given a change that is older than what they follow: its time alone would look as if they had it
+    with Environment(store, by="test") as environment:
+        (said,) = enforced(environment, {"users": CHANGED_US - 1}, of_another)
+
+    assert said.startswith("users: in force nowhere, since no gateway follows this database")
+
+
+def test_quotas_are_in_force_where_those_of_this_database_are_published(store: MemoryStore) -> None:
+    with Environment(store, by="test") as environment:
+        (before,) = enforced(environment, {"quotas": CHANGED_US}, of_this_database)
+        store.publish(store.publication(), CHANGED_US, "service", [])
+        (after,) = enforced(environment, {"quotas": CHANGED_US}, of_this_database)
+
+    assert before.startswith("quotas: in force nowhere, since no service publishes the quotas of this database")
+    assert after == "quotas: in force at 2 of 2 gateways."
+
+
+def test_kinds_that_no_gateway_reads_are_said_to_be_so(store: MemoryStore) -> None:
+    with Environment(store, by="test") as environment:
+        assert [*enforced(environment, {"topics": 5}, of_this_database)] == [
+            "topics: no gateway reads them from the platform."
+        ]
