@@ -9,20 +9,23 @@ from gateway.composed.ask import AnyBroker, Ask, Asking, Message, ask_or
 from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handles
 from ha_core.wire.codes import ApiKey, ErrorCode
 
-_BROKERS = 1
+_BROKERS, _CONTROLLERS = 1, 2
 NOT_ASKED = -(1 << 31)
 """Kafka's number for operations that nobody has asked for."""
 
 
+def _refused(code: int, why: str) -> Message:
+    return {"error_code": code, "error_message": why, "cluster_id": "", "brokers": []}
+
+
 @handles(ApiKey.DESCRIBE_CLUSTER)
 def describe_cluster(context: Context, version: int, request: Message) -> Handler:
-    if request["endpoint_type"] != _BROKERS:
-        return {
-            "error_code": ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            "error_message": "controllers cannot be reached through a gateway",
-            "cluster_id": context.cluster_id,
-            "brokers": [],
-        }
+    kind = request["endpoint_type"]
+    if kind == _CONTROLLERS:
+        why = "controllers cannot be reached through a gateway"
+        return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, why)
+    if kind != _BROKERS:
+        return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {kind} is unknown")
     cluster = places.user_cluster(context)
     brokers = context.topology.clusters[cluster].brokers if cluster in places.usable(context) else ()
     nodes = (yield NeedNodes(tuple((cluster, broker) for broker in sorted(brokers)))) if cluster and brokers else {}

@@ -124,17 +124,17 @@ def _by_resource(
 def _place(context: Context, kind: int, name: str, target: Target) -> _Place | str | None:
     """None: the resource is a gateway. A text: what is wrong with it."""
     if kind in (_BROKER, _BROKER_LOGGER) and name:
-        node_id = whole_number(name, _MAX_NODE_ID)
+        node_id = whole_number(name.removeprefix("+"), _MAX_NODE_ID)
         if node_id is None:
             return f"node {name[:_SHOWN]!r} is neither a broker nor a gateway"
         broker = places.real_broker(context, node_id)
         if broker is not None:
-            # With the client's leading zeros: brokers take 1 and 01 for two resources, and answer both.
-            zeros = name.removesuffix(str(node_id))
-            return _Place(broker[0], Broker(broker[1]), zeros + str(broker[1]))
+            # With the client's sign and zeros: brokers take 1, 01 and +1 for three resources, and answer each.
+            before = name.removesuffix(str(node_id))
+            return _Place(broker[0], Broker(broker[1]), before + str(broker[1]))
         if node_id in {node.node_id for node in (*context.gateways, context.self_node)}:
             return None
-        return f"node {name} is neither a broker nor a gateway"
+        return f"node {name[:_SHOWN]} is neither a broker nor a gateway"
     cluster = places.resolve(context, name).cluster if kind == _TOPIC else places.user_cluster(context)
     return places.UNBOUND if cluster is None else _Place(cluster, target, name)
 

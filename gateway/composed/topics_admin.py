@@ -71,8 +71,7 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
         return _assigned(context, cluster, topic)
 
     answers = yield from _ask(request, ApiKey.CREATE_TOPICS, request["topics"], "topics", place)
-    # A refused topic has no configurations to show, which is null and not none.
-    return {"topics": [_shown(context, {"configs": None} | answer) for answer in answers]}
+    return {"topics": [_shown(context, {"configs": []} | answer) for answer in answers]}
 
 
 def _partitions(topic: Message) -> int:

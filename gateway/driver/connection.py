@@ -361,8 +361,11 @@ class ClientConnection:
         if self.session.snapshot is not snapshot and not self.ended:
             self._carry_out(self.session.follow, snapshot)
 
-    def answered(self, token: Hashable, body: dict[str, Any] | bytes | None) -> None:
+    def answered(self, token: Hashable, body: dict[str, Any] | bytes) -> None:
         self._feed(self.session.answered, token, body)
+
+    def unanswerable(self, token: Hashable, cause: Cause, detail: str) -> None:
+        self._feed(self.session.unanswerable, token, cause, detail)
 
     def worked(self, token: Hashable, result: Any) -> None:
         self._feed(self.session.worked, token, result)
@@ -386,9 +389,10 @@ class ClientConnection:
         self.host.progressed(self)
 
     def end_if_late(self, frame_s: float, min_bytes_s: float) -> None:
-        """Ends the connection where a request takes longer to come than `frame_s`; one that is sent on as it comes has
-        as long again as its bytes take at `min_bytes_s`. Time in which the client is not read does not count. To be
-        called now and then.
+        """Has the connection end where a request takes longer to come than `frame_s`.
+
+        One that is sent on as it comes has as long again as its bytes take at `min_bytes_s`. Time in which the client
+        is not read does not count. To be called now and then.
 
         The time counts from the beginning of the request: measured from its last byte, a client that sends one byte
         now and then would stay for ever in the middle of it.
@@ -406,7 +410,7 @@ class ClientConnection:
         self.partial = _Partial(request, waited_s, now)
         allowed_s = frame_s + request[1] / min_bytes_s
         if waited_s >= allowed_s:
-            self.end(Cause.LATE, f"the rest of a request did not come within {allowed_s:.3g} s")
+            self.leave(Cause.LATE, f"the rest of a request did not come within {allowed_s:.3g} s")
 
     def give_up(self, cluster: str) -> None:
         """An operation that takes the cluster for dead waits for what is in flight here. A client for whom that waits

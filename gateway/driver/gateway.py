@@ -519,7 +519,6 @@ class Gateway:
         self._audit(connection, api_key, denied)
 
     async def _compose(self, connection: ClientConnection, command: Compose) -> None:
-        body = None
         started = clock.now()
         try:
             zone = self._zones.zone_of(connection.address)
@@ -527,21 +526,23 @@ class Gateway:
             placing = partial(addresses, self.members.peers, *whose, zone=zone)
             body = await self.composer.compose(self._context(connection, command), command, placing)
         except RemoteProtocolError as error:
-            connection.end(Cause.MALFORMED, str(error))
+            connection.unanswerable(command.token, Cause.MALFORMED, str(error))
         except Exception:
             _log.exception("API key %d version %d could not be answered", command.api_key, command.api_version)
+            connection.unanswerable(command.token, Cause.UPSTREAM_LOST, "the request could not be answered")
+        else:
+            connection.answered(command.token, body)
         self.counts.composed.labels(api_label(command.api_key)).observe(clock.now() - started)
-        connection.answered(command.token, body)
 
     async def _work(self, connection: ClientConnection, command: Work) -> None:
         user = connection.session.entry.user or ANONYMOUS
         try:
             done = await self.composer.beside(user, command.work)
         except RemoteProtocolError as error:
-            connection.end(command.cause, str(error))
+            connection.unanswerable(command.token, command.cause, str(error))
         except Exception:
             _log.exception("a long request of %r could not be worked on", connection.session)
-            connection.end(Cause.FAULT)
+            connection.unanswerable(command.token, Cause.FAULT, "a long request could not be worked on")
         else:
             connection.worked(command.token, done)
 

@@ -23,8 +23,10 @@ from ha_core.wire.sasl_steps import Challenge, KeyOf, Proved, Question, Reply, U
 
 TELLS_SOFTWARE = 3
 """The version of API_VERSIONS from which on clients say what they are (KIP-511)."""
-_OF_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,62}[a-zA-Z0-9])?")
-"""As brokers check it, and not longer than anybody needs: it is kept with what the client uses."""
+_OF_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+"""Names and versions that brokers take."""
+_MAX_KEPT = 64
+"""Characters of a name or version that is kept with what the client uses: more than anybody needs."""
 MAX_SESSION_S = 365 * 86_400.0
 """Where a token is good for longer than clients can count."""
 _FAILED: Message = {
@@ -45,13 +47,13 @@ def api_versions(session: ConnectionState, request: Request) -> None:
     else:
         message = request.decode()
         if request.api_version >= TELLS_SOFTWARE:
-            session.software = _software(message["client_software_name"], message["client_software_version"])
+            told = message["client_software_name"], message["client_software_version"]
+            if not all(map(_OF_SOFTWARE.fullmatch, told)):
+                session.reply(request, {"error_code": int(ErrorCode.INVALID_REQUEST), "api_keys": []})
+                return
+            short = all(len(one) <= _MAX_KEPT for one in told)
+            session.software = sys.intern("/".join(told)) if short else None
     session.reply(request, {"error_code": int(error), "api_keys": list(session.snapshot.apis)})
-
-
-def _software(name: str, version: str) -> str | None:
-    """`NAME/VERSION`; None: a name or a version that a broker would not take either."""
-    return sys.intern(f"{name}/{version}") if all(map(_OF_SOFTWARE.fullmatch, (name, version))) else None
 
 
 def handshake(session: ConnectionState, request: Request) -> None:

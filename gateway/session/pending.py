@@ -124,6 +124,7 @@ class Ready(Pending):
     :ivar lifts_with: operation with whose fence it may go, too.
     :ivar told: the request whose outcome it tells, where it waits for more than its turn.
     :ivar vouched: what it rests on stood when it came: it stays true, whenever it is told.
+    :ivar last: nothing is told behind it. The session ends in its turn.
     """
 
     request: Request
@@ -134,6 +135,7 @@ class Ready(Pending):
     told: Gathered | Passed | None = None
     vouched: bool = False
     refused: Sequence[Refused] = ()
+    last: bool = False
 
     def changes(self) -> bool:
         return self.promises and not self.vouched

@@ -85,19 +85,34 @@ class Session(ConnectionState):
                 self.close(Cause.UPSTREAM_LOST, detail)
         return self._decided()
 
-    def answered(self, token: Hashable, body: dict[str, Any] | bytes | None, now: float) -> list[Command]:
-        """The result of a `Compose`, encoded where it is long; None if it failed in a way that has no answer."""
+    def answered(self, token: Hashable, body: dict[str, Any] | bytes, now: float) -> list[Command]:
+        """The result of a `Compose`, encoded where it is long."""
         self.now = now
         if isinstance(token, Composed) and token in self.composed:
             self.composed.remove(token)
-            if body is None:
-                self.close(Cause.UPSTREAM_LOST, "the request could not be answered")
-                return self._decided()
             if token.ends is not None and isinstance(body, dict):
                 transactions.told(self, token.ends, body)
                 if not transactions.stays_open(body):
                     self.transactions.ended_in(token.ends.cluster, token.ends.transactional_id)
             self.complete(token, token.ready(token.request.answer(body)))
+        return self._decided()
+
+    def unanswerable(self, token: Hashable, cause: Cause, detail: str, now: float) -> list[Command]:
+        """A `Compose` or a `Work` failed in a way that has no answer. The session ends there: earlier requests get
+        their answers, as from a broker, and later ones get none."""
+        self.now = now
+        if isinstance(token, Request) and token is self.preparing:
+            self.preparing = None
+            self.let_go()
+            streaming.leave(self, cause, detail)
+        elif isinstance(token, Composed | Gathered) and token in self.queue:
+            if isinstance(token, Composed):
+                self.composed.remove(token)
+            elif token in self.line:
+                self.line.remove(token)
+            streaming.leave(self, cause, detail)
+            self.queue[self.queue.index(token)] = Ready(token.request, b"", refused=token.refused, last=True)
+            self.flush()
         return self._decided()
 
     def worked(self, token: Hashable, result: Any, now: float) -> list[Command]:

@@ -23,7 +23,7 @@ from gateway.session.entry import Certified, Entry, Proving, Unknown
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import Gap
 from gateway.session.flow import Flow
-from gateway.session.life import OPEN, Life, Over
+from gateway.session.life import OPEN, Leaving, Life, Over
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import SEVERAL, Composed, Ended, Gathered, InFlight, Pending, Ready
 from gateway.session.produce.producer_order import Refused
@@ -443,3 +443,16 @@ class ConnectionState:
             if ready.frame and self.life.connected:
                 self.given_bytes += len(ready.frame)
                 self.out.append(ToClient(ready.frame))
+            if ready.last:
+                self._end_here()
+
+    def _end_here(self) -> None:
+        """The client is told nothing more. What brokers may yet append of its later requests is awaited."""
+        life = self.life
+        if not isinstance(life, Leaving):
+            return
+        if self.may_yet_append():
+            self.life = life.client_left()
+            self.tell_nobody(self.now)
+        else:
+            self.close(life.cause, life.detail)

@@ -61,17 +61,17 @@ def test_a_resource_that_is_to_be_altered_twice_is_not_altered_at_all(
 
 
 @pytest.mark.parametrize(("key", "handler"), ALTERS)
-def test_a_broker_that_is_named_with_and_without_leading_zeros_is_altered_by_both_names(
+def test_a_broker_that_is_named_in_several_ways_is_altered_by_each(
     key: ApiKey, handler: Callable[..., Handler]
 ) -> None:
-    play = altered(key, handler, (4, "12", "log.retention.ms"), (4, "012", "log.dirs"))
+    play = altered(key, handler, (4, "12", "log.retention.ms"), (4, "012", "log.dirs"), (4, "+12", "log.dir"))
     (ask,) = play.asks
     assert ask.target == Broker(2)
     settings = [(one["resource_name"], one["configs"][0]["name"]) for one in ask.message["resources"]]
-    assert settings == [("2", "log.retention.ms"), ("02", "log.dirs")]
+    assert settings == [("2", "log.retention.ms"), ("02", "log.dirs"), ("+2", "log.dir")]
     play.answers({"east": done})
     told = play.encodes(key, 1)["responses"]
-    assert [(one["resource_name"], one["error_code"]) for one in told] == [("12", 0), ("012", 0)]
+    assert [(one["resource_name"], one["error_code"]) for one in told] == [("12", 0), ("012", 0), ("+12", 0)]
 
 
 def described(*resources: tuple[int, str, str]) -> Playbook:

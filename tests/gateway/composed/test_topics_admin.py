@@ -421,10 +421,18 @@ def test_the_gateways_describe_themselves_while_the_users_cluster_is_away() -> N
     assert [b["broker_id"] for b in play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)["brokers"]] == [1, 2]
 
 
-def test_controllers_are_not_described() -> None:
-    play = Playbook(describe_cluster(world(), 1, requested(ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=2)))
+@pytest.mark.parametrize(("endpoint", "error"), [(2, 114), (3, 115), (0, 115)])
+def test_controllers_are_not_described(endpoint: int, error: int) -> None:
+    play = Playbook(describe_cluster(world(), 1, requested(ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=endpoint)))
 
-    assert play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)["error_code"] == 115
+    assert play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)["error_code"] == error
+
+
+def test_a_topic_that_is_not_created_shows_no_settings() -> None:
+    topic = {"name": "e", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    play = Playbook(create_topics(world(), 5, requested(ApiKey.CREATE_TOPICS, 5, topics=[topic, topic])))
+    (told,) = play.encodes(ApiKey.CREATE_TOPICS, 5)["topics"]
+    assert (told["error_code"], told["configs"]) == (42, [])
 
 
 ANY_RULE = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}

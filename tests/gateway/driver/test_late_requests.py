@@ -14,7 +14,7 @@ from gateway.driver.gateway import Gateway
 from gateway.session.commands import Cause
 from ha_core.wire import encode, encode_request
 from stack.memory_store import MemoryStore
-from tests.gateway.driver.loopback import Loopback, played, request
+from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request
 from tests.kit.own_gateway import free_port
 
 METADATA = encode_request(3, 4, 1, "app", encode(3, 4, "request", {"topics": []}))
@@ -64,6 +64,20 @@ async def test_a_produce_that_is_sent_on_byte_by_byte_has_the_time_of_its_size(h
     await trickle(0.2)
     assert host.causes == []
     await trickle(0.8)
+    assert host.causes == [Cause.LATE]
+
+
+@played
+async def test_a_late_client_gets_the_answers_that_it_is_owed(host: Loopback) -> None:
+    # Given a produce in flight, and behind it a request that does not come
+    broker = await asked(host, request(1))
+    host.sock.sendall(METADATA[:11])
+    await looks(host, 0.5)
+    assert host.causes == []
+    # When the broker has written the produce
+    broker.send(answer(1))
+    assert await asyncio.to_thread(frame, host.sock) == answer(1)
+    assert await asyncio.to_thread(frame, host.sock) == b""
     assert host.causes == [Cause.LATE]
 
 

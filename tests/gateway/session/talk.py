@@ -264,7 +264,7 @@ class Talk:
         try:
             done = command.work()
         except RemoteProtocolError as error:
-            self.closed = Close(command.cause, str(error))
+            self.take(self.session.unanswerable(command.token, command.cause, str(error), self.now))
         else:
             self.take(self.session.worked(command.token, done, self.now))
 

@@ -268,6 +268,17 @@ def test_what_a_client_says_that_it_is_comes_with_what_it_uses_unless_a_broker_w
     assert [c.software for c in talk.others if isinstance(c, Saw)] == [software]
 
 
+@pytest.mark.parametrize(
+    ("name", "version"), [("java", "1 2\n"), ("", "1"), ("java", ""), ("-java", "1"), ("a/b", "1")]
+)
+def test_versions_are_not_told_to_software_with_a_name_that_no_broker_takes(name: str, version: str) -> None:
+    talk = Talk()
+    talk.ask(VERSIONS, 3, {"client_software_name": name, "client_software_version": version})
+    (answer,) = talk.answers()
+    assert (answer["error_code"], answer["api_keys"]) == (int(ErrorCode.INVALID_REQUEST), [])
+    assert talk.closed is None
+
+
 def test_versions_are_answered_before_anyone_logged_in_and_nothing_else_is() -> None:
     talk = Talk(users={"app": "secret"})
     talk.ask(VERSIONS, 3, {"client_software_name": "x", "client_software_version": "1"})

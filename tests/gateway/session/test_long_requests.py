@@ -217,6 +217,35 @@ def test_a_long_request_of_a_client_that_has_to_leave_is_dropped() -> None:
     assert not talk.answers()
 
 
+@pytest.mark.parametrize(
+    ("rules", "done"),
+    [((), 0), ((), 1), ((OWN,), 1)],
+    ids=["it is read", "its answer is written", "what may go on is written"],
+)
+def test_a_long_request_that_fails_ends_its_connection_behind_the_answers_before_it(
+    rules: tuple[AccessRule, ...], done: int
+) -> None:
+    # Given a heartbeat in flight, and behind it a long request
+    talk = Talk(known(*rules))
+    talk.works_later = True
+    talk.ask(HEARTBEAT, 3, heartbeat())
+    talk.ask(COMMIT, 7, commit([*others(MANY), "own"]))
+    for _ in range(done):
+        talk.work()
+    # When what is done of it beside the loop fails
+    (failed,) = talk.works
+    talk.take(talk.session.unanswerable(failed.token, Cause.FAULT, "damaged", talk.now))
+    assert talk.closed is None
+    assert talk.session.shared.held.bytes == 0
+    # Then the earlier one is answered first
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, {"error_code": 0})
+    assert [answer["error_code"] for answer in talk.answers()] == [0]
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.FAULT
+    assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}), 2)
+
+
 def test_a_long_request_for_which_there_is_no_room_ends_its_connection() -> None:
     talk = Talk(known(), max_held=100)
     talk.ask(COMMIT, 7, commit(others(MANY)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.session.commands import Compose
+from gateway.session.commands import Cause, Compose
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import UserBindings, View
 from ha_core.wire import ApiKey, encode_request
@@ -200,3 +200,43 @@ def test_a_request_that_came_in_pieces_before_its_client_left_is_executed_in_its
     answered(talk, asking, {"groups": []})
     # Then it reaches the coordinator
     assert talk.asked(WEST)[0][0] == COMMIT
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_a_request_that_cannot_be_answered_ends_its_connection_behind_the_answers_before_it(behind: bool) -> None:
+    # Given a produce, and behind it a request whose body turns out to be damaged when it is read beside the loop
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.ask(METADATA, 9, {"topics": None, "allow_auto_topic_creation": False})
+    (damaged,) = asked_elsewhere(talk)
+    if behind:
+        talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.take(talk.session.unanswerable(damaged.token, Cause.MALFORMED, "damaged", talk.now))
+    assert talk.closed is None
+    # When the broker has written the first
+    first, *others = talk.asked(EAST)
+    talk.answer(EAST, first, produced(("orders", 0, 0, 41)))
+    # Then its producer hears of it, and of nothing behind the damaged one
+    (answer,) = talk.answers()
+    assert entry(answer)["base_offset"] == 41
+    # And what comes behind is awaited, for it may yet be appended
+    assert len(others) == behind
+    for other in others:
+        assert talk.closed is None
+        assert talk.session.holds_back(frozenset({b"orders"}), frozenset(), 2)
+        talk.answer(EAST, other, produced(("orders", 0, 0, 42)))
+    assert not talk.answers()
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.MALFORMED
+
+
+def test_a_request_that_cannot_be_answered_tells_the_refusals_behind_it_to_nobody() -> None:
+    talk = Talk(state())
+    talk.ask(METADATA, 9, {"topics": None, "allow_auto_topic_creation": False})
+    (damaged,) = asked_elsewhere(talk)
+    talk.lease.valid_until = 0.0
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.take(talk.session.unanswerable(damaged.token, Cause.UPSTREAM_LOST, "failed", talk.now))
+    assert not talk.answers()
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.UPSTREAM_LOST
