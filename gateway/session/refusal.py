@@ -70,6 +70,11 @@ class Refusal(Enum):
         "a partition that the transaction takes in is written in another cluster",
         {Route.TRANSACTION: BEGIN_ANEW},
     )
+    INVALID = (
+        "invalid",
+        "its transactional id is empty, or it names one of producer id and epoch",
+        {Route.TRANSACTION: ErrorCode.INVALID_REQUEST},
+    )
     NO_PRODUCER_ID = (
         "no_producer_id",
         "the next block of producer ids is not there yet",

@@ -78,7 +78,7 @@ def transaction(session: ConnectionState, request: Request) -> None:
             if handler.gate.answer is not None:
                 return
             handler.message = handler.gate.request
-    refusal = HANDLERS[request.api_key](handler)
+    refusal = Refusal.INVALID if handler.invalid else HANDLERS[request.api_key](handler)
     if refusal is not None:
         amend = None if handler.gate is None else handler.gate.amend
         refuse(session, request, handler.message, refusal, handler.fence, amend)
@@ -114,6 +114,13 @@ class Transactional:
         """Of END_TXN."""
         self.gate: Gate | None = None
         """Where something of it was denied, or has to be kept from the client."""
+
+    @property
+    def invalid(self) -> bool:
+        """Whether every broker says so. A group's coordinator does not look at the transactional id."""
+        if self.request.api_key == ApiKey.INIT_PRODUCER_ID and (self.shown < 0) != (self.message["producer_epoch"] < 0):
+            return True
+        return self.message["transactional_id"] == "" and self.request.api_key != ApiKey.TXN_OFFSET_COMMIT
 
     @handles(ApiKey.INIT_PRODUCER_ID)
     def init(self) -> Refusal | None:

@@ -120,7 +120,8 @@ def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Proble
 def _ways_on(view: View, gone: str) -> str:
     """What an operator may do without a cluster; topics with a copy go on at once."""
     new_home = (
-        "`switchyard mask` spares clients the waiting, and `switchyard migrate-from-fault` gives its topics a new home."
+        "`switchyard mask` spares clients the waiting, also for commits that nobody else can confirm, and "
+        "`switchyard migrate-from-fault` gives its topics a new home."
     )
     copies: dict[str, set[str]] = {}
     for mirror in view.mirrors.values():

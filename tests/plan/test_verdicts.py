@@ -330,7 +330,7 @@ def test_a_compacted_topic_is_a_warning_about_offsets() -> None:
 def test_a_topic_with_transactions_is_a_warning_to_initialise_producers_again() -> None:
     case = SOUND.with_topic("east", replace(HERE, transactional=True))
 
-    only(case, "warning", "topic orders", "INVALID_PRODUCER_ID_MAPPING")
+    only(case, "warning", "topic orders", "UNKNOWN_PRODUCER_ID", "Java from 2.5 on")
 
 
 def test_an_origin_without_describe_producers_is_a_warning_that_says_what_may_be_doubled() -> None:

@@ -93,8 +93,10 @@ def forced_origin(case: Case) -> Verdicts:
         "origin-taken-for-dead",
         about,
         f"Origin {name} is taken for dead: its log ends, last sequences and committed offsets may be unknown. What "
-        "it acknowledged and nobody read stays there until it returns; an unanswered batch may be doubled.",
-        "Prefer a planned move when the origin can be repaired soon.",
+        "it acknowledged and nobody read stays there until it returns; an unanswered batch may be doubled. "
+        f"Transactions that are open there are aborted. A commit of which nobody but {name} knows waits for it.",
+        f"Prefer a planned move when the origin can be repaired soon. `switchyard mask {name}` ends the wait for "
+        "commits: their producers begin anew.",
     )
 
 

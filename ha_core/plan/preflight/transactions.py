@@ -16,10 +16,10 @@ def producers(case: Case) -> Verdicts:
                 "transactional",
                 f"topic {topic}",
                 f"Topic {topic} has transactional producers{named}: the move waits for their open transactions, and "
-                "after it the next one of each gets INVALID_PRODUCER_ID_MAPPING.",
-                "Give --drain-timeout longer than transactions take. Java and librdkafka abort one and initialise "
-                "again by themselves, other clients have to be restarted. Move the users too: a transaction cannot "
-                "write to a topic in another cluster than its user's.",
+                "after it the next one of each gets UNKNOWN_PRODUCER_ID.",
+                "Give --drain-timeout longer than transactions take. Java from 2.5 on, librdkafka and franz-go abort "
+                "one and initialise again by themselves; producers of other libraries have to be made anew. Move the "
+                "users too: a transaction cannot write to a topic in another cluster than its user's.",
                 number=len(ids) or None,
                 unit="clients" if ids else "",
             )

@@ -29,12 +29,13 @@ from tests.gateway.session.coordination import (
 )
 from tests.gateway.session.messages import produced
 from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.transactional import REQUESTS, produce, written
+from tests.gateway.session.transactional import produce, written
 
 LEFT = LastSequences(name="orders", left_by_force={"east": {0: {}}})
 DIES = Topic(name="orders", writer="east", fence=Fence(operation="op", taken_for_dead="east"))
 LEAVES = Topic(name="orders", writer="east", fence=Fence(operation="op"))
 KEY = (b"orders", 0)
+OFFSETS = {"transactional_id": "tx", "producer_id": EASTS, "producer_epoch": 0, "group_id": "billing"}
 
 
 def doubted(state: Snapshot, known: LastSequences | None = LEFT, *topics: Topic) -> Snapshot:
@@ -135,7 +136,7 @@ def test_nothing_of_the_last_transaction_is_evidence_for_the_next_one(api_key: i
     talk = Talk(bound("east"), EAST_PORT)
     writes_orders(talk)
     ends(talk)
-    talk.ask(api_key, 3, REQUESTS[api_key])
+    talk.ask(api_key, 3, add(EASTS) if api_key == ADD_PARTITIONS else OFFSETS)
     talk.answer(EAST, talk.asked(EAST)[-1], added() if api_key == ADD_PARTITIONS else {"error_code": 0})
     talk.follow(doubted(bound("east")))
     talk.ask(END, 3, end(EASTS))

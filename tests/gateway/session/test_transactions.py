@@ -93,6 +93,25 @@ def test_a_coordinator_that_issued_nothing_is_heard_as_it_is(error: ErrorCode) -
     assert (answer["error_code"], answer["producer_id"]) == (error, -1)
 
 
+@pytest.mark.parametrize("api_key", [INIT, ADD_PARTITIONS, ADD_OFFSETS, END])
+def test_an_empty_transactional_id_is_refused_as_by_brokers(api_key: int) -> None:
+    talk = Talk(bound("east"), EAST_PORT)
+    talk.ask(api_key, 3, {INIT: init(), **REQUESTS}[api_key] | {"transactional_id": ""})
+    assert set(errors(talk.answers()[0])) == {ErrorCode.INVALID_REQUEST}
+    assert not talk.asked(EAST)
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (EASTS, -1)])
+@pytest.mark.parametrize("name", ["tx", None])
+def test_a_producer_that_names_one_of_id_and_epoch_is_refused_as_by_brokers(
+    producer_id: int, epoch: int, name: str | None
+) -> None:
+    talk = Talk(bound("east"), EAST_PORT)
+    talk.ask(INIT, 4, init(producer_id, epoch) | {"transactional_id": name})
+    assert errors(talk.answers()[0]) == [ErrorCode.INVALID_REQUEST]
+    assert not talk.asked(EAST)
+
+
 @pytest.mark.parametrize(("mapped", "size"), [(False, 20), (True, 20), (True, 300_000)])
 def test_what_a_producer_of_another_cluster_writes_is_refused_before_any_broker_sees_it(
     mapped: bool, size: int
