@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,8 @@ from ha_core.kafka.errors import (
 )
 from ha_core.kafka.facts import CreatedTopics, TopicSpec
 from ha_core.kafka.topics import MIN_IN_SYNC, broker_setting, describe
-from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode
+from ha_core.plan.facts import Trial
+from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
 _NOT_CARRIED = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 """They name brokers of the origin by id."""
@@ -50,6 +51,17 @@ class Creation(Brokers):
             creating.await_leaders({spec.name: spec.partitions for spec in missing})
         return CreatedTopics(tuple(spec.name for spec in missing), tuple(existing), tuple(creating.notes))
 
+    def try_topics(self, specs: Iterable[TopicSpec], timeout_s: float | None = None) -> dict[str, Trial]:
+        """What the cluster says to topics that `create_topics` would make there; those to which it has no objection
+        are missing. Nothing is created."""
+        creating = _Creating(self.asking(timeout_s), _nothing_is_made)
+        wanted = [creating.fitted(spec) for spec in specs]
+        return creating.objections(wanted) if wanted else {}
+
+
+def _nothing_is_made() -> None:
+    """Takes the place of the question whether topics may still be made."""
+
 
 @dataclass
 class _Creating:
@@ -73,6 +85,8 @@ class _Creating:
 
     def fitted(self, spec: TopicSpec) -> TopicSpec:
         """The spec with what this cluster cannot hold cut down; every cut is noted."""
+        if not self.asking.nodes:
+            self.asking.metadata()
         count = len(self.asking.nodes)
         replication = max(1, min(spec.replication, count))
         if replication < spec.replication:
@@ -89,8 +103,34 @@ class _Creating:
     def create(self, specs: list[TopicSpec]) -> None:
         """Whose configuration is refused is made without the keys that the cluster does not know."""
         refused = self._request(specs)
-        for name, why in self._request([self._known_keys(spec) for spec in specs if spec.name in refused]).items():
+        again = []
+        for spec in specs:
+            if spec.name not in refused:
+                continue
+            unknown, wrong = _sorted(spec, self._by_key([spec])[spec.name])
+            for key, (value, why) in wrong.items():
+                what = f"create topic {spec.name} with {key}={value}"
+                raise refusal(self.asking.cluster, what, ErrorCode.INVALID_CONFIG, why)
+            for key, value in unknown.items():
+                self._note(spec, f"{key}={value} is not carried over: this cluster does not know it")
+            again.append(_without(spec, unknown))
+        for name, why in self._request(again).items():
             raise refusal(self.asking.cluster, f"create topic {name}", ErrorCode.INVALID_CONFIG, why)
+
+    def objections(self, specs: list[TopicSpec]) -> dict[str, Trial]:
+        """By topic; those without one are missing."""
+        refused = self._tried(specs)
+        found = {name: Trial(why=_said(*answer)) for name, answer in refused.items()}
+        configs = [spec for spec in specs if refused.get(spec.name, _FINE)[0] == ErrorCode.INVALID_CONFIG]
+        by_key, without = self._by_key(configs), list[TopicSpec]()
+        for spec in configs:
+            unknown, wrong = _sorted(spec, by_key[spec.name])
+            found[spec.name] = Trial(unknown, wrong)
+            without.append(_without(spec, [*unknown, *wrong]))
+        # What is left may be refused together, or for something else.
+        for name, answer in self._tried(without).items():
+            found[name] = replace(found[name], why=_said(*answer))
+        return found
 
     def await_leaders(self, partitions: Mapping[str, int]) -> None:
         """Waits until every broker names a leader for every partition."""
@@ -102,24 +142,37 @@ class _Creating:
         for node in [*self.asking.nodes]:
             self.asking.await_topics(node, partitions, lacking, f"broker {node} knows no leaders yet for {{}}")
 
-    def _known_keys(self, spec: TopicSpec) -> TopicSpec:
-        """The spec without the keys that the cluster does not know; each key is tried alone, nothing is created."""
-        config = {}
-        for key, value in spec.config.items():
-            why = self._request([replace(spec, config={key: value})], validate_only=True).get(spec.name, "")
-            if _UNKNOWN_KEY in why.lower():
-                self._note(spec, f"{key}={value} is not carried over: this cluster does not know it")
-            elif why:
-                what = f"create topic {spec.name} with {key}={value}"
-                raise refusal(self.asking.cluster, what, ErrorCode.INVALID_CONFIG, why)
-            else:
-                config[key] = value
-        return replace(spec, config=config)
+    def _by_key(self, specs: list[TopicSpec]) -> dict[str, dict[str, str]]:
+        """Topic → setting → what the cluster says to a topic with nothing but that. Nothing is created."""
+        said: dict[str, dict[str, str]] = {spec.name: {} for spec in specs}
+        for key in sorted({key for spec in specs for key in spec.config}):
+            having = [replace(spec, config={key: spec.config[key]}) for spec in specs if key in spec.config]
+            for name, answer in self._tried(having).items():
+                said[name][key] = _said(*answer)
+        return said
 
-    def _request(self, specs: list[TopicSpec], validate_only: bool = False) -> dict[str, str]:
-        """Creates (or checks) the topics; what was said of those whose configuration was refused.
+    def _tried(self, specs: list[TopicSpec]) -> dict[str, _Answer]:
+        """What the cluster says of those that it would not create. Nothing is created; one that is there is fine."""
+        answers = self._answers(specs, expected=None, validate_only=True)
+        fine = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
+        return {name: answer for name, answer in answers.items() if answer[0] not in fine}
+
+    def _request(self, specs: list[TopicSpec]) -> dict[str, str]:
+        """Creates the topics; what was said of those whose configuration was refused.
 
         One that exists by now was made by another run of this operation, or by a request whose answer was lost.
+        """
+        wanted = {spec.name: spec for spec in specs}
+        answers = self._answers(specs, expected={ErrorCode.INVALID_CONFIG, ErrorCode.TOPIC_ALREADY_EXISTS})
+        existing = [name for name, (code, _) in answers.items() if code == ErrorCode.TOPIC_ALREADY_EXISTS]
+        self.compare({name: wanted[name] for name in existing})
+        return {name: text for name, (code, text) in answers.items() if code == ErrorCode.INVALID_CONFIG}
+
+    def _answers(
+        self, specs: list[TopicSpec], expected: Collection[int] | None, validate_only: bool = False
+    ) -> dict[str, _Answer]:
+        """
+        :param expected: error codes that are answers; None: all that no repetition cures. Others are raised.
         """
         wanted = {spec.name: spec for spec in specs}
         unanswered: set[str] = set()
@@ -140,13 +193,13 @@ class _Creating:
             unanswered.difference_update(topic["name"] for topic in topics if topic["error_code"] not in RETRIABLE)
             for topic in topics:
                 name, code, text = topic["name"], topic["error_code"], topic["error_message"]
-                if code == ErrorCode.INVALID_CONFIG or (code == ErrorCode.TOPIC_ALREADY_EXISTS and not validate_only):
+                if code not in RETRIABLE if expected is None else code in expected:
                     yield name, (code, text or "")
                 else:
                     yield name, self.asking.again(f"create topic {name}", code, text) or (code, "")
 
         try:
-            answers = self.asking.rounds("create the topics", [*wanted], self.asking.controller, ask)
+            return self.asking.rounds("create the topics", [*wanted], self.asking.controller, ask)
         except (AuthenticationRefusedError, NotKafkaError) as error:
             if unanswered:  # it may happen yet, whatever became of the connection since
                 named = ", ".join(sorted(unanswered)[:5])
@@ -154,9 +207,6 @@ class _Creating:
                     self.asking.cluster, f"does not say whether {named} were created: {error}"
                 ) from error
             raise
-        existing = [name for name, (code, _) in answers.items() if code == ErrorCode.TOPIC_ALREADY_EXISTS]
-        self.compare({name: wanted[name] for name in existing})
-        return {name: text for name, (code, text) in answers.items() if code == ErrorCode.INVALID_CONFIG}
 
     def _note(self, spec: TopicSpec, text: str) -> None:
         self.notes.append(f"{spec.name}: {text}")
@@ -164,6 +214,25 @@ class _Creating:
 
 _Answer = tuple[int, str]
 """Error code, and what was said."""
+_FINE: _Answer = (0, "")
+
+
+def _sorted(spec: TopicSpec, said: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
+    """The settings that a cluster does not know, with their values; and those that it refuses, with value and reason.
+
+    :param said: by setting.
+    """
+    unknown = {key: spec.config[key] for key, why in said.items() if _UNKNOWN_KEY in why.lower()}
+    wrong = {key: (spec.config[key], why) for key, why in said.items() if why and key not in unknown}
+    return unknown, wrong
+
+
+def _without(spec: TopicSpec, keys: Collection[str]) -> TopicSpec:
+    return replace(spec, config={key: value for key, value in spec.config.items() if key not in keys})
+
+
+def _said(code: int, text: str) -> str:
+    return text or name_of(code)
 
 
 def _as_asked(spec: TopicSpec) -> dict[str, Any]:

@@ -53,6 +53,8 @@ class TopicSpec:
     replication: int
     config: Mapping[str, str] = field(default_factory=dict)
     """What was set on the topic itself; the brokers' defaults are not in it."""
+    defaults: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    """What the brokers that have it go by where it is silent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 from ha_core.kafka.brokers import Answers, Brokers
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import refusal
-from ha_core.kafka.topics import MAX_CONFIGS_PER_REQUEST, OF_THE_TOPIC, TOPIC_RESOURCE
+from ha_core.kafka.topics import MAX_CONFIGS_PER_REQUEST, OF_THE_TOPIC, TOPIC_RESOURCE, defaults_of
 from ha_core.plan.facts import Setting
 from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
@@ -26,6 +26,7 @@ class Shaping(Brokers):
             for name in sorted(names)
         ]
         found: dict[str, dict[str, Setting]] = {}
+        defaults = defaults_of(asking) if resources else {}
         for _, answer in asking.calls(
             None, ApiKey.DESCRIBE_CONFIGS, resources, MAX_CONFIGS_PER_REQUEST, lambda some: {"resources": some}
         ):
@@ -36,8 +37,8 @@ class Shaping(Brokers):
                 if code:
                     raise refusal(asking.cluster, f"read the settings of topic {name}", code, told["error_message"])
                 found[name] = {
-                    entry["name"]: Setting(entry["value"], entry["config_source"] == OF_THE_TOPIC)
-                    for entry in told["configs"]
+                    one["name"]: Setting(one["value"], one["config_source"] == OF_THE_TOPIC, defaults.get(one["name"]))
+                    for one in told["configs"]
                 }
         return found
 

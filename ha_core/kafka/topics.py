@@ -5,7 +5,7 @@ Asking for a topic never creates it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -36,7 +36,33 @@ class TopicDescription(TopicSpec):
     """`min.insync.replicas`, as it is in force: the topic's own, or its brokers' default."""
 
 
+_IN_BROKERS: Mapping[str, Sequence[str]] = {
+    "cleanup.policy": ("log.cleanup.policy",),
+    "compression.type": ("compression.type",),
+    "delete.retention.ms": ("log.cleaner.delete.retention.ms",),
+    "max.compaction.lag.ms": ("log.cleaner.max.compaction.lag.ms",),
+    "max.message.bytes": ("message.max.bytes",),
+    "message.timestamp.after.max.ms": ("log.message.timestamp.after.max.ms",),
+    "message.timestamp.before.max.ms": ("log.message.timestamp.before.max.ms",),
+    "message.timestamp.difference.max.ms": ("log.message.timestamp.difference.max.ms",),
+    "message.timestamp.type": ("log.message.timestamp.type",),
+    "min.compaction.lag.ms": ("log.cleaner.min.compaction.lag.ms",),
+    "min.insync.replicas": ("min.insync.replicas",),
+    "retention.bytes": ("log.retention.bytes",),
+    "retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "segment.bytes": ("log.segment.bytes",),
+    "unclean.leader.election.enable": ("unclean.leader.election.enable",),
+}
+"""Setting of a topic → what the default is called in brokers; of several, the first one that has a value counts."""
+_UNITS_MS = {"minutes": 60_000, "hours": 3_600_000}
+
+
 class Topics(Brokers):
+    def topic_defaults(self, timeout_s: float | None = None) -> dict[str, str]:
+        """What brokers go by where a topic is silent, of the settings that are compared; empty where the account may
+        not read the settings of brokers."""
+        return defaults_of(self.asking(timeout_s))
+
     def topics(
         self, names: Collection[str] | None = None, offsets: bool = True, timeout_s: float | None = None
     ) -> dict[str, TopicDescription]:
@@ -94,17 +120,43 @@ def describe(
                 for part in topic["partitions"]
             },
             min_in_sync=config[name].min_in_sync,
+            defaults=config[name].defaults,
         )
         for name, topic in topics.items()
     }
 
 
+def defaults_of(asking: Asking) -> dict[str, str]:
+    """As `Topics.topic_defaults`."""
+    if not asking.nodes:
+        asking.metadata()
+    told = _broker_settings(asking, [name for names in _IN_BROKERS.values() for name in names])
+    values = {key: [(name, told.get(name)) for name in names] for key, names in _IN_BROKERS.items()}
+    return {
+        key: next(_in_ms(name, value) for name, value in some if value is not None)
+        for key, some in values.items()
+        if any(value is not None for _, value in some)
+    }
+
+
 def broker_setting(asking: Asking, key: str) -> str | None:
     """A broker's setting; None where the account may not read it or the broker does not know it."""
+    return _broker_settings(asking, [key]).get(key)
+
+
+def _broker_settings(asking: Asking, keys: Sequence[str]) -> dict[str, str | None]:
     node = min(asking.nodes)
-    resource = {"resource_type": _BROKER_RESOURCE, "resource_name": str(node), "configuration_keys": [key]}
+    resource = {"resource_type": _BROKER_RESOURCE, "resource_name": str(node), "configuration_keys": keys}
     results = asking.call(node, ApiKey.DESCRIBE_CONFIGS, {"resources": [resource]})["results"]
-    return next((entry["value"] for told in results if not told["error_code"] for entry in told["configs"]), None)
+    return {entry["name"]: entry["value"] for told in results if not told["error_code"] for entry in told["configs"]}
+
+
+def _in_ms(name: str, value: str) -> str:
+    """A broker's span of time as topics say it."""
+    unit = _UNITS_MS.get(name.rpartition(".")[2])
+    if unit is None or not value.lstrip("-").isdecimal():
+        return value
+    return str(int(value) * unit) if int(value) >= 0 else "-1"
 
 
 class _Config(NamedTuple):
@@ -115,11 +167,12 @@ class _Config(NamedTuple):
 
     own: Mapping[str, str]
     min_in_sync: int
+    defaults: Mapping[str, str]
 
 
 def _configs(asking: Asking, names: Collection[str]) -> dict[str, _Config]:
     """By topic."""
-    config = {name: _Config({}, 1) for name in names}
+    config = {name: _Config({}, 1, {}) for name in names}
     resources = [
         {"resource_type": TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None} for name in sorted(names)
     ]
@@ -140,5 +193,6 @@ def _configs(asking: Asking, names: Collection[str]) -> dict[str, _Config]:
             config[name] = _Config(
                 {key: value for key, value in values.items() if key in own},
                 int(in_sync) if in_sync.isdecimal() else 1,
+                {key: value for key, value in values.items() if key not in own},
             )
     return config

@@ -31,6 +31,8 @@ class KnownTopic(_Known):
     replication: int
     config: dict[str, str] = {}
     """Only what was set for the topic itself."""
+    defaults: dict[str, str] = {}
+    """What its brokers go by where it is silent, of the settings that matter; empty where an earlier version looked."""
     ends: dict[int, int] = {}
     """partition → log end; those whose leader did not answer are missing."""
     fastest: float | None = None

@@ -89,6 +89,8 @@ class MoveRequest(Part):
     """Predicted only: a cut lies as far ahead as the log grows in so many seconds."""
     finish_after_s: float | None = Field(default=None, gt=0)
     """Predicted only: so many seconds after it was opened, a crossing that has not ended is ended behind a fence."""
+    settings_left_alone: tuple[str, ...] = ()
+    """Settings that topics do not get in the target as they are in the origin: names or patterns."""
     groups: GroupsChoice = "leave"
     """Migrations only: whether the groups that read the topics come along. Where the scope names groups, these do; else
     they are looked for, and moved, when the topics have been."""
@@ -423,9 +425,8 @@ class MigrateOperation(MoveOperation):
 class LinkRequest(MoveRequest):
     """Which topics get a mirror: of the class by which nobody takes it for a switch of the same topics."""
 
-    settings_left_alone: tuple[str, ...] = ()
     max_bytes_s: int | None = Field(default=None, ge=LEAST_BYTES_S)
-    """Both as of the mirrors (`Mirror`)."""
+    """As of the mirrors (`Mirror`), and so are the settings that are left alone."""
 
 
 class LinkOperation(MoveOperation):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import reduce
 
 from ha_core.kafka.admin import Admin
@@ -14,6 +15,7 @@ from ha_core.operations.last_seen import with_last_known
 from ha_core.operations.transactions import Transactions
 from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
 from ha_core.plan.preflight.case import outside_topics
+from ha_core.plan.settings import mattering
 
 PATIENCE_S = 15.0
 """Nobody waits for a plan, and a broker with thousands of partitions may be slow."""
@@ -94,6 +96,7 @@ def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: 
         return Facts({name: known})
     try:
         topics = _topics(admin, moves.topics, timeout_s, environment.now_ms())
+        known = replace(known, topic_defaults=admin.topic_defaults(timeout_s) if moves.topics else {})
         groups = groups_of(admin, moves.groups, timeout_s)
     except KafkaAdminError as error:
         # It has just answered, so it is not out of reach, whatever this is.
@@ -122,6 +125,7 @@ def _topics(admin: Admin, names: Collection[str], timeout_s: float, now_ms: int)
             exists=True,
             partitions=topic.partitions,
             config=topic.config,
+            defaults=mattering(topic.defaults),
             starts={partition: ends.start for partition, ends in topic.ends.items()},
             ends={partition: ends.log_end for partition, ends in topic.ends.items()},
             replication=topic.replication,

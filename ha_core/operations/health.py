@@ -354,7 +354,8 @@ def _mirrors(environment: Environment) -> Iterator[Problem]:
             yield Problem(
                 f"mirror of {row.topic}-{row.partition} in {row.target}",
                 f"It is copied no further: {row.reason}.",
-                f"Mend that; or end the mirror (`switchyard mirror unlink {row.topic} --to {row.target}`), delete the "
+                "Do what the reason says: what a setting or a right has refused is tried again within a minute, by "
+                f"itself. Or end the mirror (`switchyard mirror unlink {row.topic} --to {row.target}`), delete the "
                 "copy, and link it anew.",
             )
 

@@ -23,6 +23,7 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.revisions import by_topic
 from ha_core.operations.sides import no_such_cluster
 from ha_core.plan.facts import Facts, GroupFacts, Partition, PartitionEnds, TopicFacts
+from ha_core.plan.settings import mattering
 from ha_core.plan.verdict import amount
 from ha_core.store.errors import StoreError, StoreUnavailableError
 
@@ -103,6 +104,7 @@ def known_topics(
             partitions=topic.partitions,
             replication=topic.replication,
             config=dict(topic.config),
+            defaults=mattering(topic.defaults),
             ends={partition: ends.log_end for partition, ends in topic.ends.items()},
             starts={partition: ends.start for partition, ends in topic.ends.items() if ends.start},
         )
@@ -245,6 +247,7 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
             exists=True,
             partitions=topic.partitions,
             config=topic.config,
+            defaults=topic.defaults,
             starts=topic.starts,
             ends=topic.ends,
             replication=topic.replication,

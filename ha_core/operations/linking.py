@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
@@ -11,28 +10,24 @@ from ha_core.model import LinkOperation, LinkRequest, MoveRequest, Operation
 from ha_core.model.portions import portions
 from ha_core.operations.creating import Startable
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError, StepFailedError, unchanged
-from ha_core.operations.gather import gather
+from ha_core.operations.errors import RefusedError, unchanged
+from ha_core.operations.gather import PATIENCE_S, gather
 from ha_core.operations.journal import ASKED_FOR, Journal
+from ha_core.operations.made_topics import with_trials
 from ha_core.operations.moving import MoveKind, MoveSteps
 from ha_core.operations.report import BaseProposal
 from ha_core.operations.requests import is_pattern, make_request
 from ha_core.operations.revisions import MAX_REVISION_BYTES, Touched, commit_now
 from ha_core.operations.syncing.groups import Memory
 from ha_core.operations.syncing.passes import sync
-from ha_core.operations.syncing.topics import alter, settings_due
+from ha_core.operations.syncing.topics import make_copies
 from ha_core.operations.usage import known_usage
 from ha_core.plan.closure import closure
 from ha_core.plan.linking import BACK, link_change, mirrors, resume, unlink_change
 from ha_core.plan.preflight import LINK_RULES, Case, preflight
 from ha_core.plan.revision import FINAL
-from ha_core.plan.syncing import OF_A_COPY, as_copy
 from ha_core.plan.verdict import amount, listed
 from ha_core.store.errors import StoreError
-
-STAMPS = "message.timestamp.type"
-SETTINGS_S, SETTINGS_PAUSE_S = 10.0, 0.1
-"""How long brokers may need to show a setting that their controller has taken."""
 
 
 class LinkProposal(BaseProposal, Startable):
@@ -86,6 +81,7 @@ def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:
     found = closure(view, known_usage(environment).counts, request)
     facts = gather(environment, view, view.clusters, found.moves)
     case = Case(view, request, found, facts, store.locks(), store.gateways())
+    case = with_trials(environment, case, PATIENCE_S)
     verdicts = tuple(preflight(case, rules=LINK_RULES))
     return LinkProposal(request=request, revision=view.revision, moves=case.moves, verdicts=verdicts)
 
@@ -96,39 +92,17 @@ class LinkSteps(MoveSteps[LinkOperation]):
     def has_way_back(self, step: str) -> bool:
         return self.journal.operation.state not in FINAL | {"cut"}
 
-    def pin(self) -> None:
-        super().pin()
-        # From its first moment on: whoever does not see the change of a setting yet would stamp records anew.
-        stamps = {STAMPS: OF_A_COPY[STAMPS]}
-        self._specs = [replace(spec, config={**spec.config, **stamps}) for spec in self._specs]
-
     def prepare(self) -> None:
-        """What is copied has the settings of a copy before the first record comes (`ha_core.plan.syncing`).
+        """What is copied has the settings of a copy before the first record comes (`ha_core.plan.settings`).
 
-        :raises StepFailedError: brokers do not show them in time.
+        :raises KafkaAdminError: brokers do not show them in time.
         """
         super().prepare()
-        journal, environment = self.journal, self.environment
+        journal = self.journal
         made = {spec.name for spec in self._specs}
         wanted = {mirror.topic: mirror for mirror in mirrors(journal.operation) if mirror.topic in made}
-        deadline = environment.monotonic() + SETTINGS_S
-        while True:
-            due = settings_due(journal.origin, journal.target, wanted, as_copy)
-            changes = {topic: one.changes for topic, one in due.items() if one.changes}
-            if not changes and due.keys() == wanted.keys():
-                return
-            if refused := alter(journal.target, changes, journal.still_ours):
-                for topic, keys in sorted(refused.items()):
-                    for key, why in keys.items():
-                        environment.say(f"{topic}: {key} is not as a copy needs it: {why}")
-                return
-            if environment.monotonic() >= deadline:
-                late = listed(sorted(changes.keys() | wanted.keys() - due.keys()))
-                raise StepFailedError(
-                    f"{journal.target.cluster.name} does not show the settings of {late} after {SETTINGS_S:g} s. Look "
-                    "whether its brokers are healthy, then link again."
-                )
-            environment.sleep(SETTINGS_PAUSE_S)
+        sides = journal.origin, journal.target
+        make_copies(self.environment, *sides, wanted, journal.still_ours, keyless=True)
 
     def link(self) -> None:
         wanted = list(mirrors(self.journal.operation))

@@ -21,6 +21,7 @@ from ha_core.operations.errors import BypassError, MoveError, NotServedError, St
 from ha_core.operations.gateways import require_served, serves
 from ha_core.operations.journal import Journal
 from ha_core.operations.kind import Kind, Steps
+from ha_core.operations.made_topics import as_made
 from ha_core.operations.revisions import Touched, bounded, in_batches
 from ha_core.operations.sides import DYING_S, described, in_origin, last_words, origin_of
 from ha_core.operations.writers import open_to_writers
@@ -60,7 +61,9 @@ class MoveSteps(Steps[AnyMove]):
         """
         journal, moves = self.journal, self.journal.moves
         target, origin = journal.target, origin_of(self.environment, journal.request)
-        self._specs = specs(journal, origin, len(target.probe().brokers))
+        brokers, defaults = len(target.probe().brokers), target.topic_defaults()
+        known = specs(journal, origin, brokers)
+        self._specs = [as_made(spec, defaults, brokers, journal.request) for spec in known]
         self._there = target.topics(moves.topics, offsets=False)
         if journal.request.mode == "forced":
             self._specs = [self._as_its_copy(spec) for spec in self._specs]
@@ -303,7 +306,7 @@ def specs(journal: Journal[MoveOperation], origin: Admin | None, brokers: int) -
     for name in moves.topics:
         stored = store.read(Topic, name)
         if (seen := known.get(name)) is not None:
-            some.append(TopicSpec(name, seen.partitions, seen.replication, seen.config))
+            some.append(TopicSpec(name, seen.partitions, seen.replication, seen.config, defaults=seen.defaults))
         elif stored is not None and stored[0].mapped:
             some.append(TopicSpec(name, max(stored[0].partitions) + 1, max(1, brokers)))
     return some

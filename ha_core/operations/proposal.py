@@ -16,6 +16,7 @@ from ha_core.operations.creating import Startable
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import unchanged
 from ha_core.operations.gather import FORCED_S, PATIENCE_S, gather_all
+from ha_core.operations.made_topics import with_trials
 from ha_core.operations.mirrors import findings, reported_lags
 from ha_core.operations.noted_copies import committed_tails, noted_copies
 from ha_core.operations.report import BaseProposal
@@ -83,6 +84,7 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
         case = replace(case, tails=committed_tails(environment, case))
         noted = noted_copies(environment, case, patience_s)
         case = replace(case, copies=noted.copies, noted=noted.reached)
+    case = with_trials(environment, case, patience_s)
     moves = case.moves
     other_users: dict[str, tuple[str, ...]] = {}
     for other in found.other_users:

@@ -20,6 +20,7 @@ from ha_core.mirror.reversing import copied_below, last_mirrored, turned_round
 from ha_core.model import Mirror
 from ha_core.operations.environment import Environment
 from ha_core.operations.sides import admin_of
+from ha_core.operations.syncing.topics import make_copies
 from ha_core.plan.facts import Partition
 from ha_core.plan.verdict import listed
 
@@ -59,6 +60,8 @@ def turn_round(
     _require_no_transaction(environment, standby, [(old.topic, partition) for partition in bases])
     compacted = any(_compacted(admin, old.topic) for admin in (writer, standby))
     ensure_copy_log(standby, new.log, new.log_partitions)
+    # Before the mirror is written: from there on it is copied, by the times and sizes of its source.
+    make_copies(environment, writer, standby, {old.topic: new}, still_ours, keyless=False)
     still_ours()
 
     def first(fenced: Fenced) -> Iterator[Note]:

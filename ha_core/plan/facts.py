@@ -29,6 +29,8 @@ class ClusterFacts:
     """Ids of the live brokers."""
     describe_producers: bool = True
     """DESCRIBE_PRODUCERS is offered (Kafka 2.8 and newer)."""
+    topic_defaults: Mapping[str, str] = field(default_factory=dict)
+    """What its brokers go by where a topic is silent, of the settings that matter; empty: not known."""
 
 
 class Replicas(NamedTuple):
@@ -61,6 +63,8 @@ class TopicFacts:
     partitions: int = 0
     config: Mapping[str, str] = field(default_factory=dict)
     """Only what is set for the topic itself."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """What its brokers go by where it is silent, of the settings that matter."""
     starts: Mapping[int, int] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
     """Log ends: everything that was appended counts."""
@@ -241,6 +245,25 @@ class Setting(NamedTuple):
     """None: they keep it secret."""
     own: bool
     """Set for the topic itself; else a default."""
+    default: str | None = None
+    """Where it is the topic's own: what its brokers would go by without. None: not known."""
+
+    @property
+    def beneath(self) -> str | None:
+        """What the brokers go by where the topic is silent; None: not known."""
+        return self.default if self.own else self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a cluster says to a topic that is to be created there. Nothing was created."""
+
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Settings that it does not know, with their values: the topic is created without."""
+    refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Setting → its value, and why that is refused."""
+    why: str = ""
+    """Why the topic is refused, whatever its settings; empty: it is not."""
 
 
 class AccessRule(NamedTuple):

@@ -1,94 +1,18 @@
-"""What a copy lacks of its source besides records: settings, access rules, groups' offsets. Differences, no effects.
+"""What a copy lacks of its source besides records and settings (`plan/settings`): access rules, groups' offsets.
+Differences, no effects.
 
-A copy is not its source in three things. Times of records are the source's, so whatever stamps or refuses records by
-their time is off in the copy, and comes with the switch that makes it the writer (`as_writer`). Nobody may write to it:
-rights are carried over topic by topic, so that a rule for a prefix opens nothing else in the target, and those to write
-only under a guard that lets nobody use them (`copy_guard`). And what names brokers, or trades records for uptime, is
-the target's own affair.
+Nobody may write to a copy: rights are carried over topic by topic, so that a rule for a prefix opens nothing else in
+the target, and those to write only under a guard that lets nobody use them (`copy_guard`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from ha_core.model import Identity, Usage, View
-from ha_core.plan.facts import AccessRule, Partition, Setting
+from ha_core.plan.facts import AccessRule, Partition
 from ha_core.plan.resolve import cluster_for_group
-
-MIN_IN_SYNC = "min.insync.replicas"
-NEVER_CARRIED = ("*.replication.throttled.replicas",)
-"""They name brokers by id."""
-NOT_CARRIED = ("unclean.leader.election.enable",)
-"""By default. A copy that loses records by an unclean election is stopped, and has to be made again."""
-_FOREVER = str((1 << 63) - 1)
-OF_A_COPY: Mapping[str, str] = {
-    "message.timestamp.type": "CreateTime",
-    "message.timestamp.difference.max.ms": _FOREVER,
-    "message.timestamp.before.max.ms": _FOREVER,
-    "message.timestamp.after.max.ms": _FOREVER,
-}
-"""As long as a topic is a copy, as far as its brokers know these: a LogAppendTime would stamp records anew, and a bound
-of the brokers' own (an hour ahead, from Kafka 4.0 on) would refuse what the source has taken."""
-
-Settings = Mapping[str, Setting]
-
-
-@dataclass(frozen=True, slots=True)
-class SettingsDue:
-    """:ivar changes: setting → its value; None: to be taken away.
-    :ivar unknown: settings of the source that the target's brokers do not know.
-    """
-
-    changes: Mapping[str, str | None]
-    unknown: tuple[str, ...] = ()
-
-
-def as_copy(source: Settings, target: Settings, replication: int, excluded: Collection[str] = ()) -> SettingsDue:
-    """What makes the target's topic a copy of the source's.
-
-    :param replication: of the topic in the target: no more replicas can be in sync.
-    :param excluded: patterns of further settings that are left alone.
-    """
-    kept = {key: value for key, value in OF_A_COPY.items() if key in target}
-    ours = {key: value for key, value in kept.items() if target[key].value != value}
-    due = _due(source, target, replication, (*NEVER_CARRIED, *NOT_CARRIED, *excluded, *OF_A_COPY))
-    return SettingsDue({**due.changes, **ours}, due.unknown)
-
-
-def as_writer(source: Settings, target: Settings, replication: int, excluded: Collection[str] = ()) -> SettingsDue:
-    """What makes a copy what its source was, for those who write to it from now on."""
-    return _due(source, target, replication, (*NEVER_CARRIED, *excluded))
-
-
-def _due(source: Settings, target: Settings, replication: int, excluded: Collection[str]) -> SettingsDue:
-    changes: dict[str, str | None] = {}
-    unknown: list[str] = []
-    for key, (value, own) in sorted(source.items()):
-        if not own or value is None or _named(key, excluded):
-            continue
-        if key not in target:
-            unknown.append(key)
-            continue
-        wanted = _fitted(value, replication) if key == MIN_IN_SYNC else value
-        if target[key] != (wanted, True):
-            changes[key] = wanted
-    for key, (_, own) in sorted(target.items()):
-        # Without a value of its own the copy would get the brokers' default of in-sync replicas, which may be more
-        # than it has replicas.
-        if own and key != MIN_IN_SYNC and not _named(key, excluded) and not (key in source and source[key].own):
-            changes[key] = None
-    return SettingsDue(changes, tuple(unknown))
-
-
-def _fitted(in_sync: str, replication: int) -> str:
-    return str(min(int(in_sync), replication)) if in_sync.isdecimal() else in_sync
-
-
-def _named(key: str, patterns: Collection[str]) -> bool:
-    return any(fnmatchcase(key, pattern) for pattern in patterns)
-
 
 READ, WRITE, ALL, DESCRIBE, DESCRIBE_CONFIGS = 3, 4, 2, 8, 10
 _TO_READ = (READ, DESCRIBE, DESCRIBE_CONFIGS)

@@ -28,6 +28,7 @@ Code = Literal[
     "copy-lags", "copy-stopped", "no-room-in-map", "tail-in-copy", "copy-differs", "copy-damaged", "not-compared",
     "not-in-sync", "under-replicated",
     "loop", "second-writer", "third-cluster",
+    "not-created", "setting-refused", "setting-unknown", "setting-differs", "default-differs", "unsafe-origin",
     "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
     "holds-records", "read-now", "offset-hole", "rate-too-low",
     # groups
@@ -40,7 +41,9 @@ Code = Literal[
     "idle-partitions", "takes-barrier", "too-large",
 ]  # fmt: skip
 """What the verdict says, for programs: its text is for people alone."""
-Unit = Literal["", "records", "offsets", "ms", "partitions", "members", "clients", "transactions", "uses"]
+Unit = Literal[
+    "", "records", "offsets", "ms", "partitions", "members", "clients", "transactions", "uses", "topics", "settings"
+]
 """Of the number of a verdict; empty: it has none."""
 _MAX_NAMED = 5
 

@@ -97,14 +97,14 @@ class Loop:
             Rooms(1 << 20),
         )
         standstill = Standstill(lambda: 0.0, lambda: 0.0)
-        self.appending = Appending(
-            self.connections, lambda _, why: self.left.append(why), self._stopped, lambda: 0.0, standstill, Work()
-        )
+        ways = lambda _, why: self.left.append(why), self._stopped, self._stopped
+        self.appending = Appending(self.connections, *ways, lambda: 0.0, standstill, Work())
         self.fetching = Fetching(
             here,
             self.connections,
             self.beside,
             Throttle(0.0),
+            self._stopped,
             self._stopped,
             self.appending.note,
             lambda: 0.0,

@@ -72,6 +72,7 @@ class Loop:
             Throttle(0.0),
             lambda *_: None,
             lambda *_: None,
+            lambda *_: None,
             lambda: 0.0,
             Standstill(lambda: 0.0, lambda: 0.0),
             buffer_bytes,

@@ -31,6 +31,9 @@ class Side:
     def probe(self) -> SimpleNamespace:
         return SimpleNamespace(brokers=(1,))
 
+    def topic_defaults(self) -> dict[str, str]:
+        return {}
+
     def topics(self, names: Collection[str], offsets: bool, timeout_s: float | None = None) -> dict[str, TopicSpec]:
         return dict.fromkeys(self.names.intersection(names), SPEC)
 

@@ -138,7 +138,7 @@ def test_a_copy_stamps_no_record_anew_from_its_first_one_on_and_stamps_them_once
     assert sync_mirrors(environment, [topic]).changes == ()
     # When it becomes the one that is written
     mirror = environment.store.load().mirrors[f"{topic}@west"]
-    was = {topic: own(environment, "east", topic)}
+    was = admin_of(environment, "east").settings([topic])
     assert become_writers(admin_of(environment, "west"), was, {topic: mirror}, lambda: None) == {}
     # Then it is as the source was
     assert own(environment, "west", topic) == own(environment, "east", topic)

@@ -24,7 +24,7 @@ from ha_core.model import (
     View,
 )
 from ha_core.plan.closure import closure
-from ha_core.plan.facts import ClusterFacts, CopyFacts, CopyLag, Facts, GroupFacts, Partition, TopicFacts
+from ha_core.plan.facts import ClusterFacts, CopyFacts, CopyLag, Facts, GroupFacts, Partition, TopicFacts, Trial
 from ha_core.plan.preflight import RULES, preflight
 from ha_core.plan.preflight import Case as Judged
 from ha_core.plan.verdict import Verdict, Verdicts
@@ -80,6 +80,7 @@ class Case:
     noted: dict[Partition, int] = field(default_factory=dict)
     findings: tuple[SyncFinding, ...] = ()
     tails: tuple[LostTail, ...] = ()
+    trials: dict[str, Trial] = field(default_factory=dict)
     locks: tuple[Lock, ...] = ()
     gateways: tuple[GatewayRecord, ...] = (GatewayRecord(id="gw-1", host="h", port=1, node_id=1),)
 
@@ -140,6 +141,7 @@ class Case:
             noted=self.noted,
             findings=self.findings,
             tails=self.tails,
+            trials=self.trials,
         )
 
     def moved(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What a copy lacks of its source besides records: differences of settings, rights and commits."""
+"""What a copy lacks of its source besides records and settings: differences of rights and commits."""
 
 from __future__ import annotations
 
@@ -7,75 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import Group, Usage, Use, UserBindings, View
-from ha_core.plan.facts import AccessRule, Setting
-from ha_core.plan.syncing import OF_A_COPY, as_copy, as_writer, homes, offsets_due, offsets_gone, rules_due
+from ha_core.plan.facts import AccessRule
+from ha_core.plan.syncing import homes, offsets_due, offsets_gone, rules_due
 
 ALL, READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS = 2, 3, 4, 8, 10
-DEFAULTS = {
-    "retention.ms": Setting("604800000", False),
-    "cleanup.policy": Setting("delete", False),
-    "min.insync.replicas": Setting("1", False),
-    "unclean.leader.election.enable": Setting("false", False),
-    "leader.replication.throttled.replicas": Setting("", False),
-    "message.timestamp.type": Setting("CreateTime", False),
-    "message.timestamp.before.max.ms": Setting(OF_A_COPY["message.timestamp.before.max.ms"], False),
-    "message.timestamp.after.max.ms": Setting("3600000", False),
-}
-
-
-def settings(**own: str) -> dict[str, Setting]:
-    return DEFAULTS | {key.replace("_", "."): Setting(value, True) for key, value in own.items()}
 
 
 def rule(name: str, operation: int, **more: object) -> AccessRule:
     made = AccessRule("literal", name, "User:ann", "*", operation, True)
     return made._replace(**more)  # type: ignore[arg-type]
-
-
-def test_what_is_set_for_the_source_is_set_for_the_copy_and_what_is_not_is_taken_away() -> None:
-    source = settings(retention_ms="1000")
-    target = settings(cleanup_policy="compact") | {"message.timestamp.after.max.ms": Setting(str(2**63 - 1), True)}
-    assert as_copy(source, target, 3).changes == {"retention.ms": "1000", "cleanup.policy": None}
-
-
-def test_a_default_that_has_the_sources_value_is_set_all_the_same_because_brokers_may_change_it() -> None:
-    assert as_copy(settings(cleanup_policy="delete"), settings(), 3).changes["cleanup.policy"] == "delete"
-
-
-def test_no_more_replicas_have_to_be_in_sync_than_the_copy_has() -> None:
-    assert as_copy(settings(min_insync_replicas="2"), settings(), 1).changes["min.insync.replicas"] == "1"
-    assert as_copy(settings(min_insync_replicas="2"), settings(), 3).changes["min.insync.replicas"] == "2"
-
-
-def test_how_many_replicas_of_the_copy_have_to_be_in_sync_is_not_left_to_its_brokers() -> None:
-    assert "min.insync.replicas" not in as_copy(settings(), settings(min_insync_replicas="1"), 1).changes
-
-
-def test_times_are_the_sources_in_a_copy_and_the_brokers_again_when_it_is_written_to() -> None:
-    source = settings(message_timestamp_type="LogAppendTime")
-    copied = as_copy(source, settings(message_timestamp_type="LogAppendTime"), 1).changes
-    assert copied == {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
-    copy = settings(message_timestamp_type="CreateTime", message_timestamp_after_max_ms=str(2**63 - 1))
-    assert as_copy(source, copy, 1).changes == {}
-    written = as_writer(source, copy, 1).changes
-    assert written == {"message.timestamp.type": "LogAppendTime", "message.timestamp.after.max.ms": None}
-
-
-def test_settings_that_name_brokers_trade_records_for_uptime_or_are_to_be_left_alone_are_left_alone() -> None:
-    source = settings(
-        leader_replication_throttled_replicas="0:1", unclean_leader_election_enable="true", retention_ms="1"
-    )
-    assert as_copy(source, settings(cleanup_policy="compact"), 1, ("retention.*", "cleanup.policy")).changes.keys() <= {
-        "message.timestamp.after.max.ms"
-    }
-    # The second comes with the switch
-    assert as_writer(source, settings(), 1, ("retention.*",)).changes == {"unclean.leader.election.enable": "true"}
-
-
-def test_a_setting_that_the_targets_brokers_do_not_know_is_told_and_not_tried() -> None:
-    due = as_copy(settings(retention_ms="1", something_new="x"), settings(retention_ms="1"), 1)
-    assert due.unknown == ("something.new",)
-    assert "something.new" not in due.changes
 
 
 def test_rights_to_read_come_along_topic_by_topic_and_rights_to_write_never() -> None:

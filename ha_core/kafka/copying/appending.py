@@ -34,16 +34,21 @@ _ANSWER_S = 45.0
 _IDLE_PROGRESS_S = 5.0
 """A copy that has caught up says so after a while: who reads the copy log finds nothing left to add up."""
 _FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
-_FOR_GOOD = {
-    ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic to that of the source",
-    ErrorCode.RECORD_LIST_TOO_LARGE: "raise segment.bytes of the topic to that of the source",
-    ErrorCode.INVALID_TIMESTAMP: "set message.timestamp.before.max.ms and .after.max.ms of the topic as in the source",
-    ErrorCode.INVALID_RECORD: "a topic that is compacted takes no record without a key: set cleanup.policy as in the "
-    "source",
+KEYLESS = name_of(ErrorCode.INVALID_RECORD)
+"""Part of the reason where a compacted copy takes no record without a key: it must not be compacted yet."""
+_BY_THE_SYNC = "the sync mends that within a minute, unless the mirror leaves {} alone or the target refuses it"
+_REFUSALS = {
+    ErrorCode.MESSAGE_TOO_LARGE: _BY_THE_SYNC.format("max.message.bytes") + ": then raise it in the target",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "raise segment.bytes of the topic in the source: the copy gets it within a minute",
+    ErrorCode.INVALID_TIMESTAMP: _BY_THE_SYNC.format("message.timestamp.*") + ": then open these bounds in the target",
+    ErrorCode.INVALID_RECORD: "a topic that is compacted takes no record without a key: "
+    + _BY_THE_SYNC.format("cleanup.policy")
+    + ": then set cleanup.policy=delete and retention.ms=-1 in the target until it is copied",
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "the target's brokers do not know the compression: update them",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "give the account the right to write to the topic",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "give the account the right IdempotentWrite",
 }
+"""What is mended by somebody, and tried again."""
 _WHY: dict[int, str] = {
     ErrorCode.NOT_ENOUGH_REPLICAS: ": too few replicas are in sync",
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ": too few replicas are in sync",
@@ -55,6 +60,7 @@ class Appending:
     """
     :param leave: a partition is to be taken over again, and why.
     :param stop: a partition for good, and why.
+    :param refuse: a partition until somebody has mended what the target refuses, and why.
     """
 
     def __init__(
@@ -62,12 +68,14 @@ class Appending:
         connections: Connections,
         leave: Callable[[Lane, str], None],
         stop: Callable[[Lane, str], None],
+        refuse: Callable[[Lane, str], None],
         clock: Callable[[], float],
         standstill: Standstill,
         work: Work,
     ) -> None:
         self._work = work
-        self._connections, self._leave, self._stop, self._clock = connections, leave, stop, clock
+        self._connections, self._leave, self._stop, self._refuse = connections, leave, stop, refuse
+        self._clock = clock
         self._standstill = standstill
         self._lanes = set[Lane]()
         self._active: dict[Lane, None] = {}
@@ -184,7 +192,7 @@ class Appending:
                 self._refused(lane, lane.key[0], part["error_code"])
                 continue
             lane.appended_ms = lane.appending.popleft()
-            lane.tries = 0
+            lane.tries, lane.refusals, lane.refused = 0, 0, ""
             before, records = lane.partition.bytes, lane.partition.target
             try:
                 lane.partition.appended(part["base_offset"])
@@ -213,8 +221,8 @@ class Appending:
         """Whoever was fenced must not fence back: two that believe in themselves would do so for ever."""
         if code in _FENCED:
             self._stop(lane, TAKEN_OVER)
-        elif code in _FOR_GOOD:
-            self._stop(lane, f"topic {topic} of the target: {name_of(code)}; {_FOR_GOOD[ErrorCode(code)]}")
+        elif code in _REFUSALS:
+            self._refuse(lane, f"topic {topic} of the target: {name_of(code)}; {_REFUSALS[ErrorCode(code)]}")
         else:
             self._leave(lane, f"topic {topic} of the target answers {name_of(code)}{_WHY.get(code, '')}")
 

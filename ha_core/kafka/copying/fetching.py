@@ -75,6 +75,7 @@ _MOVED = {
 class Fetching:
     """
     :param stop: a partition for good, and why.
+    :param refuse: a partition until somebody has given the right to read it.
     :param take: what is to be noted of a partition.
     """
 
@@ -85,6 +86,7 @@ class Fetching:
         beside: Beside,
         throttle: Throttle,
         stop: Callable[[Lane, str], None],
+        refuse: Callable[[Lane, str], None],
         take: Callable[[Lane, list[Intent]], None],
         clock: Callable[[], float],
         standstill: Standstill,
@@ -92,7 +94,7 @@ class Fetching:
     ) -> None:
         self._buffer_bytes = max(buffer_bytes, 2 * _PARTITION_BYTES)
         self._source, self._connections, self._beside = source, connections, beside
-        self._throttle, self._stop, self._take, self._clock = throttle, stop, take, clock
+        self._throttle, self._stop, self._refuse, self._take, self._clock = throttle, stop, refuse, take, clock
         self._standstill = standstill
         self._lanes: dict[Lane, None] = {}
         """What was served last comes last."""
@@ -291,7 +293,7 @@ class Fetching:
             self._look(lane, f"the source answers {name_of(code)}")
             return
         if code:
-            self._stop(lane, f"the source answers {name_of(code)}; give the account the rights to read the topic")
+            self._refuse(lane, f"the source answers {name_of(code)}; give the account the rights to read the topic")
             return
         lane.missed, lane.trouble = 0, ""
         lane.source_start = part["log_start_offset"]

@@ -29,6 +29,7 @@ from ha_core.kafka.copying.states import (
     Known,
     Lane,
     Reached,
+    Refused,
     Standing,
     State,
     Stopped,
@@ -36,6 +37,7 @@ from ha_core.kafka.copying.states import (
     Waiting,
     Work,
     not_copied,
+    retry_s,
 )
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.fencing import TakenOverError
@@ -105,13 +107,15 @@ class Copying:
         self._rooms = Rooms(buffer_bytes // 2)
         self._connections = Connections(source, target, self._beside, self._lost, self._rooms)
         self._entering = Entering(source, target, self._beside, still_ours, self._entered, monotonic)
-        self._appending = Appending(self._connections, self._leave, self._stop, monotonic, standstill, self.work)
+        ways = self._leave, self._stop, self._refuse
+        self._appending = Appending(self._connections, *ways, monotonic, standstill, self.work)
         self._fetching = Fetching(
             source,
             self._connections,
             self._beside,
             self._throttle,
             self._stop,
+            self._refuse,
             self._appending.note,
             monotonic,
             standstill,
@@ -190,7 +194,7 @@ class Copying:
         now = self._clock()
         self._appending.stood_still()
         for id_, state in list(self._states.items()):
-            if isinstance(state, Waiting) and state.until <= now and id_ not in self._entering_now:
+            if isinstance(state, Waiting | Refused) and state.until <= now and id_ not in self._entering_now:
                 self._states[id_] = TakingOver(state)
                 self._entering_now.add(id_)
                 self._entering.add(self._copies[id_], self._since.get(id_, 0))
@@ -225,7 +229,7 @@ class Copying:
                 self._starts[copy.id] = starts[copy.key]
             self._meters.setdefault(copy.id, Meter(now))
             self._behind.setdefault(copy.id, Behind())
-            if isinstance(self._states.get(copy.id), Stopped | None):
+            if isinstance(self._states.get(copy.id), Stopped | Refused | None):
                 self._states[copy.id] = Waiting("it has not begun", now)
 
     def _drop(self, copies: Iterable[CopyId]) -> None:
@@ -243,7 +247,7 @@ class Copying:
             return  # it was dropped meanwhile, and may have come again
         waited, now = state.waited, self._clock()
         if isinstance(found, Entered):
-            self._begin(id_, found, waited.tries, now)
+            self._begin(id_, found, waited, now)
         elif isinstance(found, TopicMissingError) and waited.tries < _MISSING_TRIES:
             self._states[id_] = waited.again(str(found), now)
         elif isinstance(found, TakenOverError | NotOursError):
@@ -253,7 +257,7 @@ class Copying:
         else:
             self._states[id_] = waited.again(str(found), now)
 
-    def _begin(self, id_: CopyId, entered: Entered, tries: int, now: float) -> None:
+    def _begin(self, id_: CopyId, entered: Entered, waited: Waiting | Refused, now: float) -> None:
         found = entered.found
         start = self._starts.get(id_, entered.source_start)
         progress = found.progress or Progress(found.writer, start, found.end)
@@ -265,10 +269,12 @@ class Copying:
             self._behind[id_],
             entered.target_node,
             entered.log_node,
-            tries,
+            waited.tries,
             entered.topics.source,
             since=self._since.get(id_, 0),
         )
+        if isinstance(waited, Refused):
+            lane.refused, lane.refusals = waited.reason, waited.refusals
         self._states[id_] = lane
         self.work.takeovers += 1
         self._appending.add(lane)
@@ -286,12 +292,21 @@ class Copying:
     def _leave(self, lane: Lane, reason: str) -> None:
         if self._states.get(lane.copy.id) is lane:
             self._out(lane)
-            self._states[lane.copy.id] = Waiting(reason, 0.0, lane.tries).again(reason, self._clock())
+            now = self._clock()
+            # What was refused before is not mended because something else is the matter now.
+            before = Refused(lane.refused, now, lane.refusals) if lane.refused else Waiting(reason, 0.0, lane.tries)
+            self._states[lane.copy.id] = before.again(reason, now)
 
     def _stop(self, lane: Lane, reason: str) -> None:
         if self._states.get(lane.copy.id) is lane:
             self._out(lane)
             self._states[lane.copy.id] = Stopped(reason)
+
+    def _refuse(self, lane: Lane, reason: str) -> None:
+        if self._states.get(lane.copy.id) is lane:
+            self._out(lane)
+            until = self._clock() + retry_s(lane.refusals)
+            self._states[lane.copy.id] = Refused(reason, until, lane.refusals + 1)
 
     def _out(self, lane: Lane) -> None:
         self._fetching.drop(lane)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from ha_core.kafka.leadership import Leadership
@@ -18,6 +18,7 @@ from ha_core.model import Run
 from ha_core.plan.facts import Partition
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 30.0
+_FIRST_RETRY_S, _LONGEST_RETRY_S = 5.0, 60.0
 TAKEN_OVER = "another copier has taken it over"
 ELSEWHERE = "it is copied elsewhere"
 """Reasons why a partition has stopped that is well: it is added again where it is to be copied here."""
@@ -131,10 +132,29 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A cluster does not take, or give, what comes next, until somebody has mended a setting or a right. It is told as
+    stopped, and tried again at `until`: nobody has to say that it is mended."""
+
+    reason: str
+    until: float
+    refusals: int
+    """How often it was refused, one after the other."""
+
+    @property
+    def tries(self) -> int:
+        return 0
+
+    def again(self, _reason: str, now: float) -> Refused:
+        """It could not be taken over: why it was refused tells more."""
+        return replace(self, until=now + retry_s(self.refusals))
+
+
+@dataclass(frozen=True, slots=True)
 class TakingOver:
     """Work goes on beside the loop (`entering`)."""
 
-    waited: Waiting
+    waited: Waiting | Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +213,10 @@ class Lane:
     since: int = 0
     recorded: float = 0.0
     """When the last progress was written."""
+    refused: str = ""
+    """Why what comes next was refused before, until something is appended."""
+    refusals: int = 0
+    """How often, one after the other."""
 
     @property
     def key(self) -> Partition:
@@ -236,12 +260,14 @@ class Lane:
         if lag_ms is not None and unheard_s is not None:
             lag_ms += round(1000 * unheard_s)
         state: StandingState = "waiting" if self.trouble else "copying"
+        if refused := self.refused if ends is None or source < ends.committed else "":
+            state = "stopped"
         left = None if ends is None else self.behind.bytes_of(max(ends.acknowledged - partition.next_offset, 0))
         return Standing(
             state,
             source,
             ends,
-            self.trouble,
+            refused or self.trouble,
             lag_ms,
             None if left is None else partition.bytes + left,
             rpo_s,
@@ -278,18 +304,18 @@ class Lane:
         return Known(self.partition.source, standing.state == "copying" and near, runs)
 
 
-State = Waiting | TakingOver | Stopped | Lane
+State = Waiting | TakingOver | Refused | Stopped | Lane
 
 
-def not_copied(state: Waiting | TakingOver | Stopped, behind: Behind, now: float) -> Standing:
+def not_copied(state: Waiting | TakingOver | Refused | Stopped, behind: Behind, now: float) -> Standing:
     """A partition that is no lane: how far it is nobody looks, but since when the copy has not had all may be known."""
-    reason = state.waited.reason if isinstance(state, TakingOver) else state.reason
+    known = state.waited if isinstance(state, TakingOver) else state
     since = behind.since(-1)
     return Standing(
-        "stopped" if isinstance(state, Stopped) else "waiting",
+        "waiting" if isinstance(known, Waiting) else "stopped",
         None,
         None,
-        reason,
+        known.reason,
         rpo_s=None if since is None else max(now - since, 0.0),
     )
 
@@ -297,3 +323,8 @@ def not_copied(state: Waiting | TakingOver | Stopped, behind: Behind, now: float
 def pause_s(tries: int) -> float:
     """After so many failures. The first costs nothing: a leader that has moved is there already."""
     return min(_FIRST_PAUSE_S * 2.0 ** (tries - 1), _LONGEST_PAUSE_S) if tries else 0.0
+
+
+def retry_s(refusals: int) -> float:
+    """After so many refusals of the same. Each try writes a marker, and somebody's mend waits no longer than this."""
+    return min(_FIRST_RETRY_S * 2.0 ** min(refusals, 10), _LONGEST_RETRY_S)

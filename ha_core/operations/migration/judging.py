@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from ha_core.model import MoveRequest, View
 from ha_core.operations.environment import Environment
-from ha_core.operations.gather import gather
+from ha_core.operations.gather import PATIENCE_S, gather
+from ha_core.operations.made_topics import with_trials
 from ha_core.operations.proposal import created
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import TopicFacts
@@ -59,6 +60,7 @@ class Judged:
         found, sides = closure(view, {}, request), (request.origin, request.target)
         facts = gather(self.environment, view, sides, found.moves)
         case = Case(view, request, found, facts, self._locks, self._gateways)
+        case = with_trials(self.environment, case, PATIENCE_S)
         self.verdicts += preflight(case)
         self.creates |= created(request.target, case.moves.topics, facts)
         ahead = set(case.ahead)

@@ -1,6 +1,6 @@
 """The settings of copies that have become the ones that are written to: those of their sources.
 
-A copy must not have all of them as long as it is one (`ha_core.plan.syncing`). Nobody waits for it, and the switch has
+A copy must not have all of them as long as it is one (`ha_core.plan.settings`). Nobody waits for it, and the switch has
 succeeded without it: what is not taken is said.
 """
 
@@ -12,6 +12,7 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import KnownTopic, LostTail, Mirror, SwitchOperation
 from ha_core.operations.journal import Journal
 from ha_core.operations.syncing.topics import become_writers
+from ha_core.plan.settings import Settings, settings_of
 from ha_core.plan.verdict import listed
 
 
@@ -59,18 +60,14 @@ def _ended(journal: Journal[SwitchOperation], name: str) -> Mirror:
     return mirror.changed(settings_left_alone=left_alone)
 
 
-def _sources(journal: Journal[SwitchOperation], mirrors: Mapping[str, Mirror]) -> dict[str, dict[str, str]]:
-    """What was set for each topic itself, by the origin; where that is dead, as it was last seen."""
+def _sources(journal: Journal[SwitchOperation], mirrors: Mapping[str, Mirror]) -> Mapping[str, Settings]:
+    """The settings of each topic, by the origin; where that is dead, as they were last seen."""
     environment, request = journal.environment, journal.request
     if request.mode == "planned":
         try:
             # Not as topics are described: to a broker that does not know one yet it has no settings at all.
-            there = journal.origin.settings(mirrors)
-            return {
-                name: {key: value for key, (value, own) in one.items() if own and value is not None}
-                for name, one in there.items()
-            }
+            return journal.origin.settings(mirrors)
         except KafkaAdminError as error:
             environment.say(f"settings are taken as they were last seen: {error}")
     known = environment.store.known(KnownTopic, request.origin, mirrors)
-    return {name: dict(one.config) for name, one in known.items()}
+    return {name: settings_of(one.config, one.defaults) for name, one in known.items()}

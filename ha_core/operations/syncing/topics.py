@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.copying import KEYLESS, LEVEL_MS
+from ha_core.kafka.errors import KafkaAdminError, NotReadyError
+from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Mirror
+from ha_core.operations.environment import Environment
 from ha_core.operations.syncing.pair import OvertakenError, Pair, Synced
 from ha_core.operations.syncing.rights import sync_rights
-from ha_core.plan.facts import Setting
-from ha_core.plan.syncing import SettingsDue, as_copy, as_writer
+from ha_core.plan.settings import TOGETHER, Settings, SettingsDue, as_copy, as_writer, keeps_all
 from ha_core.plan.verdict import listed
+
+SETTINGS_S, SETTINGS_PAUSE_S = 10.0, 0.1
+"""How long brokers may need to show a setting that their controller has taken."""
 
 
 def sync_topics(pair: Pair) -> Synced:
@@ -61,77 +66,162 @@ def _grow(pair: Pair, topics: Collection[str]) -> None:
 
 
 def _set(pair: Pair, topics: Collection[str]) -> None:
-    due = settings_due(pair.source, pair.target, pair.mirrors, as_copy)
+    due = settings_due(pair.source, pair.target, pair.mirrors, _by_reports(pair))
     for topic, one in due.items():
         if one.unknown:
             text = f"{pair.target.cluster.name} does not know {listed(one.unknown)}"
             pair.tell("settings", f"topic {topic}", text)
-    changes = {topic: one.changes for topic, one in due.items() if one.changes}
-    refused = {} if pair.dry_run else alter(pair.target, changes, pair.topics_unchanged(changes))
-    for topic, wanted in changes.items():
+    changing = [topic for topic, one in due.items() if one.changes]
+    refused = {} if pair.dry_run else alter(pair.target, due, pair.topics_unchanged(changing))
+    for topic in changing:
         failed = refused.get(topic, {})
-        for key, value in wanted.items():
+        for key, value in due[topic].changes.items():
             if key in failed:
-                said = f"{key} is not taken away" if value is None else f"{key}={value} is not taken"
-                text = f"{said}: {failed[key]} Mend that, or leave the setting alone (`mirror link --leave-setting`)."
-                pair.tell("settings", f"topic {topic}", text, stop=True)
+                text, stop = _refused(key, value, failed[key], key in due[topic].instead)
+                pair.tell("settings", f"topic {topic}", text, stop=stop)
             else:
                 pair.changed("settings", f"topic {topic}", f"{key}{' taken away' if value is None else f'={value}'}")
 
 
+def _refused(key: str, value: str | None, why: str, bearable: bool) -> tuple[str, bool]:
+    """What is said of a setting that the target refuses; whether somebody has to look."""
+    said = f"{key} is not taken away" if value is None else f"{key}={value} is not taken"
+    if bearable:
+        return (
+            f"{said}: {why} The copy goes by that of its source: what this had taken before by another stops it",
+            False,
+        )
+    return f"{said}: {why} Mend that, or leave the setting alone (`mirror link --leave-setting`).", True
+
+
+Keyless = Callable[[Mirror, Settings, int], bool]
+"""Whether the copy of a mirror is to take records without a key, by its settings and its number of partitions."""
+
+
+def _by_reports(pair: Pair) -> Keyless:
+    """A copy takes records without a key from when its copier has met one that was refused, or it was linked, until it
+    is level: a compacted source takes no new ones."""
+    reports = [one for report in pair.store.mirror_reports().values() for one in report.partitions]
+
+    def keyless(mirror: Mirror, there: Settings, partitions: int) -> bool:
+        told = [one for one in reports if one.mirror == mirror.key]
+        if any(KEYLESS in one.reason for one in told):
+            return True
+        level = {one.partition for one in told if one.state == "copying" and one.lag_ms is not None}
+        behind = any(one.lag_ms is None or one.lag_ms > LEVEL_MS for one in told)
+        return keeps_all(there) and (behind or len(level) < partitions)
+
+    return keyless
+
+
 def settings_due(
-    source: Admin, target: Admin, mirrors: Mapping[str, Mirror], rule: Callable[..., SettingsDue]
+    source: Admin, target: Admin, mirrors: Mapping[str, Mirror], keyless: Keyless
 ) -> dict[str, SettingsDue]:
-    """What each topic's settings lack in the target, by `as_copy` or `as_writer`; topics that are missing are left out.
+    """What each copy lacks of the settings that it is to have; topics that are missing are left out.
 
     :raises KafkaAdminError: one of the clusters cannot be asked.
     """
+
+    def rule(mirror: Mirror, here: Settings, there: Settings, shape: TopicDescription) -> SettingsDue:
+        takes_all = keyless(mirror, there, shape.partitions)
+        return as_copy(here, there, shape.replication, mirror.settings_left_alone, keyless=takes_all)
+
     return _due(source.settings(mirrors), target, mirrors, rule)
 
 
 def _due(
-    here: Mapping[str, Mapping[str, Setting]],
+    here: Mapping[str, Settings],
     target: Admin,
     mirrors: Mapping[str, Mirror],
-    rule: Callable[..., SettingsDue],
+    rule: Callable[[Mirror, Settings, Settings, TopicDescription], SettingsDue],
 ) -> dict[str, SettingsDue]:
     there = target.settings(mirrors)
-    replication = {name: one.replication for name, one in target.topics([*there], offsets=False).items()}
+    shapes = target.topics([*there], offsets=False)
     return {
-        topic: rule(here[topic], there[topic], replication[topic], mirror.settings_left_alone)
+        topic: rule(mirror, here[topic], there[topic], shapes[topic])
         for topic, mirror in mirrors.items()
-        if topic in here and topic in there and topic in replication
+        if topic in here and topic in there and topic in shapes
     }
 
 
-def alter(
-    target: Admin, changes: Mapping[str, Mapping[str, str | None]], still_ours: Callable[[], None]
-) -> dict[str, dict[str, str]]:
+def alter(target: Admin, due: Mapping[str, SettingsDue], still_ours: Callable[[], None]) -> dict[str, dict[str, str]]:
     """Makes the changes, and returns topic → setting → why not. Brokers take all changes of a topic or none, so where
-    one is refused each is tried alone."""
+    one is refused each is tried alone, but for those that delete records without each other."""
+    changes = {topic: one.changes for topic, one in due.items() if one.changes}
     failed: dict[str, dict[str, str]] = {}
     for topic in target.alter_settings(changes, still_ours) if changes else ():
-        alone = {key: target.alter_settings({topic: {key: value}}, still_ours) for key, value in changes[topic].items()}
-        failed[topic] = {key: refused[topic] for key, refused in alone.items() if refused}
+        for some in _apart(changes[topic]):
+            why = target.alter_settings({topic: some}, still_ours).get(topic)
+            if why is None:
+                continue
+            failed.setdefault(topic, {}).update(dict.fromkeys(some, why))
+            for instead in (due[topic].instead.get(key) for key in some):
+                if instead:
+                    target.alter_settings({topic: instead}, still_ours)
     return failed
+
+
+def _apart(changes: Mapping[str, str | None]) -> Iterator[dict[str, str | None]]:
+    together = {key: value for key, value in changes.items() if key in TOGETHER}
+    if together:
+        yield together
+    yield from ({key: value} for key, value in changes.items() if key not in together)
+
+
+def make_copies(
+    environment: Environment,
+    source: Admin,
+    target: Admin,
+    mirrors: Mapping[str, Mirror],
+    still_ours: Callable[[], None],
+    *,
+    keyless: bool,
+) -> None:
+    """Give topics the settings of copies, before the first record is copied: under other ones it is refused, or is not
+    what its source has.
+
+    :param keyless: they take records without a key, whatever their sources do; else they go on as they are.
+    :raises NotReadyError: brokers do not show the settings in time.
+    :raises KafkaAdminError: one of the clusters cannot be asked.
+    """
+    deadline = environment.monotonic() + SETTINGS_S
+    while True:
+        due = settings_due(source, target, mirrors, lambda _, there, _count: keyless or keeps_all(there))
+        late = sorted(topic for topic in mirrors if topic not in due or due[topic].changes)
+        if not late:
+            return
+        if refused := alter(target, due, still_ours):
+            for topic, keys in sorted(refused.items()):
+                for key, why in keys.items():
+                    environment.say(f"{topic}: {key} is not as a copy needs it: {why}")
+            return
+        if environment.monotonic() >= deadline:
+            raise NotReadyError(
+                target.cluster.name,
+                f"does not show the settings of {listed(late)} after {SETTINGS_S:g} s. Look whether its brokers are "
+                "healthy, then try again.",
+            )
+        environment.sleep(SETTINGS_PAUSE_S)
 
 
 def become_writers(
     target: Admin,
-    sources: Mapping[str, Mapping[str, str]],
+    sources: Mapping[str, Settings],
     mirrors: Mapping[str, Mirror],
     still_ours: Callable[[], None],
 ) -> dict[str, dict[str, str]]:
     """Gives copies that are written to from now on the settings of their sources, those that a copy must not have
     included. Returns what the target refuses, as `alter`.
 
-    :param sources: topic → what was set for it in the source, now or, of a dead one, when it was last seen.
+    :param sources: topic → the settings of the source, now or, of a dead one, when it was last seen.
     :param mirrors: topic → its mirror.
     :raises KafkaAdminError: the target cannot be asked.
     """
-    here = {name: {key: Setting(value, own=True) for key, value in one.items()} for name, one in sources.items()}
-    due = _due(here, target, mirrors, as_writer)
-    return alter(target, {topic: one.changes for topic, one in due.items() if one.changes}, still_ours)
+
+    def rule(mirror: Mirror, here: Settings, there: Settings, shape: TopicDescription) -> SettingsDue:
+        return as_writer(here, there, shape.replication, mirror.settings_left_alone)
+
+    return alter(target, _due(sources, target, mirrors, rule), still_ours)
 
 
 _WHAT: Mapping[object, str] = {_grow: "partitions", _set: "settings", sync_rights: "rights"}

@@ -20,7 +20,7 @@ from ha_core.model import (
 )
 from ha_core.plan.closure import Closure
 from ha_core.plan.crossing_without_origin import crossing_out
-from ha_core.plan.facts import CopyFacts, CopyLag, Facts, Partition, TopicFacts
+from ha_core.plan.facts import CopyFacts, CopyLag, Facts, Partition, TopicFacts, Trial
 from ha_core.plan.mirrored import internal_topics
 from ha_core.plan.moving import written_in
 from ha_core.plan.resolve import cluster_for_group, cluster_for_topic
@@ -56,6 +56,8 @@ class Case:
     """What the origin's mirrors in the target have not got besides records, as of the last look."""
     tails: Collection[LostTail] = ()
     """What forced switches have left behind, in any cluster."""
+    trials: Mapping[str, Trial] = field(default_factory=dict)
+    """What the target says to topics that are to be created there; those to which it has no objection are missing."""
 
     @cached_property
     def moves(self) -> MoveSet:
