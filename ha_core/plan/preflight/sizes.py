@@ -14,7 +14,7 @@ REVISION_BYTES = 1_000_000
 """ZooKeeper takes 1 MiB at once."""
 _PER_DOCUMENT = 500
 """Its node, its path there and in the note, what every document has."""
-_OPERATION = 1_130
+_OPERATION = 1_200
 """The operation without what it keeps of topics, and the note."""
 _PER_PARTITION = 33
 """Two extents in the map; the cut and the origin's end in what the operation keeps."""
