@@ -164,9 +164,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
                 checked = self.environment.pool.submit(still_adopted, window.origin, window.target, adopted)
             taken = self.taking_over.result()  # the copies end behind the markers of this
             require_usable(self.journal.request, self.journal.moves.topics, taken)
-            partly = {name: why for name, why in taken.partly.items() if name not in taken.damaged}
-            if partly != self.journal.operation.evidence.partly:
-                self.journal.note(partly=partly)
+            self.partly = {name: why for name, why in taken.partly.items() if name not in taken.damaged}
             self.copies, self.stay = taken.without(taken.damaged), taken.damaged
             self.found = window.read()
             self.alive = adopted if checked is None else checked.result()
@@ -201,7 +199,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             # The others of a topic grow on in the origin.
             leaving = of_all(journal.request, view.topics, found.origin)
             origin_ends = by_topic({key: found.origin[key].log_end for key in leaving})
-            operation = journal.operation.noting(origin_ends=origin_ends)
+            operation = journal.operation.noting(origin_ends=origin_ends, partly=self.partly)
             read_ms = environment.now_ms()
             most = fitting(self.copies, MAX_EXTENTS_AT_ONCE)
             tails = environment.store.lost_tails() if journal.request.mode == "forced" else ()
