@@ -248,10 +248,10 @@ def _due(
             unknown.append(key)
         elif own and (there is None or there[:2] != (wanted, True)):
             changes[key] = wanted
-        elif not own and there is not None and _counts(key, source) and not _does(key, value, there.value, replication):
-            if there.own and _does(key, value, there.beneath, replication):
+        elif not own and there is not None and _counts(key, source):
+            if there.own and key != MIN_IN_SYNC and _does(key, value, there.beneath, replication):
                 changes[key] = None
-            else:
+            elif not _does(key, value, there.value, replication):
                 changes[key], explicit[key] = wanted, there.beneath or ""
     for key, one in sorted((target or {}).items()):
         # Without a value of its own the copy would get the brokers' default of in-sync replicas, which may be more
