@@ -51,7 +51,9 @@ def test_a_dry_run_says_what_would_move_and_changes_nothing(
     report = outcome.results["report"]
     assert next(iter(report)) == "outcome"
     assert report["outcome"] == "DRY RUN: would move 1 topic and 1 group from east to west"
-    assert report["objections"] == ["none"]
+    # Brokers of Kafka 4 refuse records an hour ahead where a topic is silent, those of 3.9 take them
+    (objection,) = report["objections"]
+    assert objection.startswith("info: setting message.timestamp.after.max.ms: ")
     cost = "\n".join(report["cost"])
     assert f"created in the target: {workload.topic} with {PARTITIONS} partitions" in cost
     assert f"{workload.group} {PARTITIONS * RECORDS - 11} records" in cost

@@ -39,6 +39,10 @@ class West:
         self.deleted += ids
         return tuple(ids)
 
+    def topics(self, _: Collection[str]) -> dict[str, object]:
+        """Its source, which answers, has none of them."""
+        return {}
+
     def topic_ids(self, names: Collection[str]) -> dict[str, str]:
         """Of brokers that have none."""
         return dict.fromkeys(names, "")
