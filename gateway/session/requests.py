@@ -104,8 +104,6 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
     if len(frame) == beginning.size:
         header = read_request_header(frame, 4, len(frame))
         assert header is not None  # as when its beginning came
-        if authentication.expired(session, header.api_key):
-            return taken
         request = Request(header, frame, 0, len(frame), session.shared.limits)
         if turns.admit(session, request) and discovery.admit(session, request):
             session.reading = None
@@ -116,8 +114,13 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
 
 
 def handle(session: ConnectionState, request: Request) -> None:
-    """A whole request whose turn has come."""
+    """A whole request whose turn has come; of a long one, after it was read beside the event loop.
+
+    A login may have ended since its first bytes came, and brokers go by the time at which a request is whole.
+    """
     key, version = request.api_key, request.api_version
+    if authentication.expired(session, key):
+        return
     api = APIS.get(key)
     if key == ApiKey.API_VERSIONS:
         authentication.api_versions(session, request)

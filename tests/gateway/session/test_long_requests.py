@@ -11,6 +11,7 @@ import pytest
 from gateway import rights as judging
 from gateway.session import rights
 from gateway.session.commands import Audit, Cause, Compose
+from gateway.session.entry import Authenticated
 from gateway.session.fetch import handle
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model.access import AccessRule, access_rule
@@ -244,6 +245,19 @@ def test_a_long_request_that_fails_ends_its_connection_behind_the_answers_before
     assert talk.closed is not None
     assert talk.closed.cause is Cause.FAULT
     assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}), 2)
+
+
+def test_a_long_request_that_is_read_only_after_its_login_has_ended_is_not_executed() -> None:
+    talk = Talk(known())
+    talk.works_later = True
+    talk.session.entry = Authenticated("alice", "PLAIN", talk.now + 10)
+    talk.ask(COMMIT, 7, commit(others(MANY)))
+    talk.now += 11
+    talk.work()
+    assert not talk.asked(EAST)
+    assert not talk.answers()
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.SESSION_EXPIRED
 
 
 def test_a_long_request_for_which_there_is_no_room_ends_its_connection() -> None:
