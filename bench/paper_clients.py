@@ -1,7 +1,8 @@
 """Clients that stay: so many that are idle, and some that wait for records. A process of its own.
 
 `python -m bench.paper_clients PORT NODE_PORT IDLE WAITING`: says when all are there, and then asks for all topics with
-each line that it reads, by so many connections at once as the line says.
+each line that it reads, by so many connections at once as the line says. A line that is the name of an API has its
+largest request sent to the node, by a connection of its own.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import asyncio
 import socket
 import struct
 import sys
+from contextlib import suppress
 
+from bench.long_requests import frame
 from ha_core.wire import ApiKey, encode, encode_request
 
+_PATIENCE_S = 5.0
 _SIZE = struct.Struct(">i")
 
 
@@ -25,6 +29,15 @@ def _fetch(number: int) -> bytes:
 
 async def _answer(reader: asyncio.StreamReader) -> None:
     await reader.readexactly(_SIZE.unpack(await reader.readexactly(4))[0])
+
+
+async def _long(node_port: int, name: str) -> None:
+    """Until it is answered, its connection is closed instead, or a broker of paper is asked, which does not answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", node_port, limit=1 << 22)
+    writer.write(frame(name))
+    with suppress(asyncio.IncompleteReadError, ConnectionResetError, TimeoutError):
+        await asyncio.wait_for(_answer(reader), _PATIENCE_S)
+    writer.close()
 
 
 async def _main(port: int, node_port: int, idle: int, waiting: int) -> None:
@@ -41,6 +54,10 @@ async def _main(port: int, node_port: int, idle: int, waiting: int) -> None:
     request = {"topics": None, "allow_auto_topic_creation": False}
     body = encode(ApiKey.METADATA, 9, "request", request)
     while line := await asyncio.to_thread(sys.stdin.readline):
+        if not line.strip().isdecimal():
+            await _long(node_port, line.strip())
+            print("answered", flush=True)
+            continue
         some = asking[: int(line)]
         for _, writer in some:
             writer.write(encode_request(ApiKey.METADATA, 9, 1, "app", body))

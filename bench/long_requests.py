@@ -1,0 +1,75 @@
+"""The largest request of each API that a gateway takes: half of what it names is called own, and half is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ha_core.model.access import AccessRule, access_rule
+from ha_core.wire import APIS, ApiKey, Route, encode, encode_request
+from ha_core.wire.limits import DEFAULT_LIMITS
+from ha_core.wire.schemas import SCHEMAS
+from ha_core.wire.tables import Field
+
+_DATA_PATH = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
+_OF_THE_LOGIN = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS})
+_CLOSES = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP})
+"""Their lists go to a coordinator unread."""
+_FIXED: dict[str, Any] = {"acks": 1, "timeout_ms": 1000, "max_wait_ms": 1, "max_bytes": 1 << 20, "group_id": "group"}
+_FIXED |= {"transactional_id": "tx", "replica_id": -1, "session_epoch": -1}
+_MORE = 0.9
+"""Of the bound: a message has other lists as well."""
+
+
+def rules(own: bool) -> tuple[AccessRule, ...]:
+    """A client without a login may do everything with its group and its transactions, and with what is called own."""
+    resources = [("group", "group"), ("transactional_id", "tx"), *([("topic", "own"), ("group", "own")] if own else ())]
+    whose = {"principal": "User:anonymous", "operation": "all", "effect": "allow", "pattern": "prefixed"}
+    return tuple(access_rule({**whose, "resource_type": kind, "name": name}) for kind, name in resources)
+
+
+def names() -> list[str]:
+    """Of the APIs whose requests have a list."""
+    return [APIS[key].key.name for key in sorted(APIS) if _listing(key) is not None]
+
+
+def frame(name: str) -> bytes:
+    """The request of an API, with a header."""
+    key = ApiKey[name]
+    api, listing = APIS[key], _listing(key)
+    assert listing is not None
+    version = api.max_version
+    inner = 0 if not listing.fields else sum(field.is_array and field.at(version) for field in listing.fields)
+    most = DEFAULT_LIMITS.max_partitions if key in _DATA_PATH else DEFAULT_LIMITS.max_inline // (1 + inner)
+    message = {
+        field.name: _FIXED[field.name]
+        for field in SCHEMAS[key].fields("request")
+        if field.name in _FIXED and field.at(version)
+    }
+    message[listing.name] = [_filled(listing.element, version, number) for number in range(int(most * _MORE))]
+    return encode_request(key, version, 1, "app", encode(key, version, "request", message))
+
+
+def _listing(key: int) -> Field | None:
+    api = APIS[key]
+    if api.route in (Route.HIDDEN, Route.LOCAL) or api.key in (_OF_THE_LOGIN | _CLOSES):
+        return None
+    fields = SCHEMAS[key].fields("request")
+    return next((field for field in fields if field.is_array and field.at(api.max_version)), None)
+
+
+def _filled(field: Field, version: int, number: int) -> Any:
+    """One element: its first name is its own, and of each list it has one."""
+    if field.type == "string":
+        return f"{'own' if number % 2 else 'other'}-{number}"
+    if field.type != "{}":
+        return number
+    found: dict[str, Any] = {}
+    named = False
+    for one in field.fields:
+        if not one.at(version):
+            continue
+        if one.is_array:
+            found[one.name] = [_filled(one.element, version, 0 if not one.fields else number)]
+        elif one.type == "string" and not named:
+            found[one.name], named = _filled(one, version, number), True
+    return found
