@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from datetime import datetime
 
 from ha_core.model import Identity, Operation, View
 from ha_core.operations.creating import interrupted, quiet_s
@@ -22,7 +23,23 @@ def notices(
 ) -> Iterator[Problem]:
     """:param alarming: problems that are told anyway; their subjects are left out."""
     yield from _without_executor(environment, running, alarming)
+    yield from _approvals(environment)
     yield from _super_users(view)
+
+
+def _approvals(environment: Environment) -> Iterator[Problem]:
+    """Runs in Airflow that have begun nothing and wait for an answer, up to the time when Airflow rejects them."""
+    now = datetime.fromisoformat(environment.now())
+    for one in environment.store.waiting_approvals():
+        left_s = (datetime.fromisoformat(one.answer_by) - now).total_seconds()
+        if left_s > 0:
+            why = f": {one.reason}" if one.reason else ""
+            yield Problem(
+                f"approval of {one.run}",
+                f"{one.by or 'the clock'} asked for it {duration(environment.age_s(one.since))} ago{why}. Airflow "
+                f"rejects it in {duration(left_s)}.",
+                "Approve or reject it in Airflow, on the page of the run or on *Required Actions*.",
+            )
 
 
 def _super_users(view: View) -> Iterator[Problem]:
