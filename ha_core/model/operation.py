@@ -218,6 +218,8 @@ class MoveEvidence(Evidence):
     """Topics that went on at the good part of damaged copies → what the damage is."""
     left_to_origin: dict[str, int] = {}
     """Records that copies hold, and that are read in the origin only: the map had no room for them."""
+    gone_from_copies: dict[str, int] = {}
+    """Records that copies had deleted, and that the origin has, as far as is known: they are read there only."""
     unset: tuple[str, ...] = ()
     """Topics whose copies became the ones that are written to, and have not all settings of their sources."""
     ended: dict[str, Mirror] = {}

@@ -26,7 +26,8 @@ class MirrorsEqualOperator(SwitchyardOperator):
         partitions = amount(found["partitions"], "partition")
         if not found["equal"]:
             raise AirflowFailException(
-                f"{found['differing']} of {partitions} differ, {found['failed']} could not be compared. "
+                f"{found['differing']} of {partitions} differ, {found['incomplete']} lack records of their sources, "
+                f"{found['failed']} could not be compared, of {found['not_compared']} nothing was compared. "
                 f"{_words(found['worst'][0]) if found['worst'] else ''}"
             )
         sample = found["sample"]
@@ -44,6 +45,8 @@ def _not(found: dict[str, Any]) -> list[str]:
 
 def _words(worst: dict[str, Any]) -> str:
     place = f"{worst['topic']} from {worst['source']} to {worst['target']}"
-    if worst["difference"] is None:
+    if worst["error"] is not None and worst["difference"] is None:
         return f"{place}: {worst['error']}"
+    if worst["difference"] is None:
+        return f"{place}, partition {worst['partition']}: {worst['why']}"
     return f"{place}, partition {worst['partition']}, offset {worst['first_difference']}: {worst['difference']}"

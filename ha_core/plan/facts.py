@@ -200,6 +200,8 @@ class PartitionEnds:
     """Highest *client* offset that groups have committed, here or in another cluster."""
     origin_start: int = 0
     """Where the origin's log starts, now or when it was last looked at: what lies below was deleted."""
+    target_start: int = 0
+    """Where the target's log starts. A copy that begins there has nothing of what was copied to it below."""
 
 
 @dataclass(frozen=True, slots=True)

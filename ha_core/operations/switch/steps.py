@@ -179,7 +179,10 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
                 ends = {key: found.origin[key].log_end for key in keys}
                 self.copies = self.levelling.finish(ends, self.journal.request.drain_timeout_s)
                 there = self.window.target.ends(keys)
-                copied = {key: replace(found.ends[key], target=one.log_end) for key, one in there.items()}
+                copied = {
+                    key: replace(found.ends[key], target=one.log_end, target_start=one.start)
+                    for key, one in there.items()
+                }
                 self.found = replace(found, ends={**found.ends, **copied})
                 seen.update(partitions=len(keys), runs=sum(len(copy.runs) for copy in self.copies.values()))
 
