@@ -63,30 +63,40 @@ def noted_copies(environment: Environment, case: Case, patience_s: float) -> Not
     try:
         admin = admin_of(environment, target)
         read = partial(_read, environment, admin, copies, timeout_s=timeout_s)
-        newest = dict[Partition, Progress]()
+        newest = list[Progress]()
         for notes in read(whole_map=False):
             key, progress = (notes.copy.topic, notes.copy.partition), notes.progress
             noted.reached[key] = 0 if progress is None else progress.source
-            newest |= {} if progress is None else {key: progress}
+            newest += [] if progress is None else [progress]
+            if _may_begin_later(case, key, progress):
+                noted.later.add(key)
         # A run is cut in two where an extent of the map ends.
-        runs = sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest.values())
-        noted.later.update(key for key, one in newest.items() if _may_begin_later(case, key, one))
-        if stays + runs <= MAX_EXTENTS_AT_ONCE and not case.tails_in_copies and not noted.later:
-            return noted
-        for notes in read(whole_map=True):
-            if (progress := notes.progress) is not None:
-                facts = CopyFacts(progress.source, notes.runs, whole=True)
-                noted.copies[notes.copy.topic, notes.copy.partition] = facts
+        runs = sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest)
+        if stays + runs > MAX_EXTENTS_AT_ONCE or case.tails_in_copies:
+            for notes in read(whole_map=True):
+                if (progress := notes.progress) is not None:
+                    facts = CopyFacts(progress.source, notes.runs, whole=True)
+                    noted.copies[notes.copy.topic, notes.copy.partition] = facts
+        later = [copy for copy in copies if copy.key in noted.later]
+        # A note may be older than what was deleted since, so what lies behind it is read as well.
+        for id_, found in admin.read_copies(later, timeout_s).items() if later else ():
+            if (copied := found.copied) is not None:
+                noted.copies[id_.topic, id_.partition] = CopyFacts(copied.source, copied.runs, whole=True)
     except (KafkaAdminError, CopyDamagedError, RefusedError) as error:
         environment.say(f"what is in the copies, and whether maps have room for it, is not known: {error}")
     return noted
 
 
-def _may_begin_later(case: Case, key: Partition, progress: Progress) -> bool:
-    """Whether a copy may have deleted what its source has. How much lies in older runs only the whole map says."""
+def _may_begin_later(case: Case, key: Partition, progress: Progress | None) -> bool:
+    """Whether a copy may have deleted what its source has. How much lies in older runs only the whole map says.
+
+    :param progress: the newest note.
+    """
     copy_start = case.log_start(case.request.target, key)
+    if not copy_start or progress is None or copy_start > progress.target:
+        return copy_start > 0
     # Where it begins in an older run it begins below the first of these.
-    return copy_start > 0 and begins_at(progress.runs, copy_start) > case.log_start(case.request.origin, key)
+    return begins_at(progress.runs, copy_start) > case.log_start(case.request.origin, key)
 
 
 def committed_tails(environment: Environment, case: Case) -> tuple[LostTail, ...]:
