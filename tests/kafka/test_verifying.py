@@ -166,16 +166,19 @@ def test_what_was_deleted_on_either_side_is_counted(
     # When records are deleted in the source of one, and in the other
     for base, name in ((here, names[0]), (there, names[1])):
         delete(base, name, 300)
-    # Then they are no difference
+    # Then they are no difference, and what only the source has is lacking
     ((at_source, found),) = verify(east, west, names[0])
     assert (at_source.gone_in_source, sum(one.compared for one in found)) == (300, 700)
     ((in_copy, found_too),) = verify(east, west, names[1])
     assert in_copy.known == Compared(gone_in_copy=299, lacking=299)  # the copy begins with a marker
     assert sum(one.compared for one in found_too) == 701
     assert not any(one.first or one.lacking for one in [*found, *found_too])
-    # When the whole copy is deleted, also for a sample
+    # When the whole copy is deleted, whose copier has noted how far it is
+    with copying(east, west, [copy_of(names[1])]) as job:
+        wait_until(lambda: caught_up(job, {(names[1], 0): 1000}), job.standing)
     end = west.ends([(names[1], 0)])[names[1], 0].log_end
     delete(there, names[1], end)
+    # Then all of it is lacking, also for a sample
     for share in (1.0, 0.01):
         (nothing,) = plan(east, west, mirror_of(names[1]), Coverage(share))
         assert (nothing.known.lacking, nothing.of) == (1000, 0)
