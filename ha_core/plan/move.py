@@ -223,8 +223,8 @@ def cut_change(
         cuts[name] = cuts_of(after, moved)
         for p, copy in copied.items():
             at = ends[name, p]
-            read = left_to_origin(after[p], request.origin, copy.runs, at.origin_start, at.target_start)
-            for counts, records in ((left, read.no_room), (gone, read.gone)):
+            older = left_to_origin(after[p], request.origin, copy.runs, at.origin_start, at.target_start)
+            for counts, records in ((left, older.no_room), (gone, older.gone)):
                 if records:
                     counts[name] = counts.get(name, 0) + records
         if silent := tuple(p for p in moved if ends[name, p].origin is None and p not in copied):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.admin import Admin
@@ -76,8 +76,8 @@ def read_all(stack: Stack, user: str, topic: str) -> list[int]:
         reader.subscribe([topic])
         for _ in range(300):
             for message in reader.consume(1000, 0.2):
-                if message.error() is not None:
-                    assert message.error().name() == "_PARTITION_EOF", message.error()
+                if (error := message.error()) is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
                     return found
                 found.append(place_of(message)[2])
     finally:
