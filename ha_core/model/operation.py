@@ -220,6 +220,8 @@ class MoveEvidence(Evidence):
     """Records that copies hold, and that are read in the origin only: the map had no room for them."""
     unset: tuple[str, ...] = ()
     """Topics whose copies became the ones that are written to, and have not all settings of their sources."""
+    copies_set: bool | None = None
+    """They were given these settings, so that what clients set there since is left alone."""
     ended: dict[str, Mirror] = {}
     """Mirrors of these topics that a planned cut has ended, as they were."""
     groups: DependentGroups | None = None
