@@ -25,6 +25,7 @@ from ha_core.plan.mirrored import read_from
 from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
 from ha_core.wire.apis import APIS
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.limits import FEW
 
 SURVEY_MS = 3_000
 """How long METADATA may take: a client behind it waits for the slowest cluster."""
@@ -49,6 +50,17 @@ class Replica(NamedTuple):
     cluster: str
     topic: str
     partition: int
+
+
+def know_much(context: Context, topics: Iterable[str]) -> bool:
+    """Whether an answer about these topics is long, also where no cluster tells of them and it is made from memory."""
+    count = 0
+    for topic in topics:
+        held = (len(cluster.topics.get(topic, ())) for cluster in context.topology.clusters.values())
+        count += 1 + max(len(document(context, topic).partitions), *held, 0)
+        if count > FEW:
+            return True
+    return False
 
 
 def concealed(context: Context, topic: str) -> str:

@@ -53,6 +53,8 @@ class Pace(IntEnum):
     USUAL = 1
     SLOW = 2
     """Waits for the whole cluster, or for disks."""
+    LONG = 3
+    """Describes much for few bytes of a request: who asks for where a log ends does not wait behind megabytes."""
 
 
 class ErrorShape(NamedTuple):
@@ -259,11 +261,11 @@ _OFFERED = (
     # coordinator first, whom nobody names while the fence stands.
     _group(_K.SYNC_GROUP, 0, 5, 4, fenced=ErrorCode.REBALANCE_IN_PROGRESS, rebalance="waits",
         asks=_GROUP_READ),
-    _composed(_K.DESCRIBE_GROUPS, 0, 5, 5, "6 brings an error text (KIP-1043)", effect=_READS_GROUPS,
+    _composed(_K.DESCRIBE_GROUPS, 0, 5, 5, "6 brings an error text (KIP-1043)", effect=_READS_GROUPS, pace=Pace.LONG,
         asks=Asks(
             each=(Each("DESCRIBE", "GROUP", "groups", "", called="group_id"),),
             told=(Told("GROUP", "authorized_operations", "groups", "group_id"),))),
-    _composed(_K.LIST_GROUPS, 0, 5, 3, effect=_READS_GROUPS,
+    _composed(_K.LIST_GROUPS, 0, 5, 3, effect=_READS_GROUPS, pace=Pace.LONG,
         asks=Asks(shown=(Shown("DESCRIBE", "GROUP", "groups", "group_id", on_cluster="DESCRIBE"),))),
     _local(_K.SASL_HANDSHAKE, 0, 1, NEVER,
         asks=_ENTERS),
@@ -314,7 +316,7 @@ _OFFERED = (
         denial=ErrorShape(False, each=("creations", "results")), asks=Asks((Need("ALTER", "CLUSTER"),))),
     _composed(_K.DELETE_ACLS, 1, 3, 2,
         denial=ErrorShape(False, each=("filters", "filter_results")), asks=Asks((Need("ALTER", "CLUSTER"),))),
-    _composed(_K.DESCRIBE_CONFIGS, 1, 4, 4, effect=_READS_TOPICS,
+    _composed(_K.DESCRIBE_CONFIGS, 1, 4, 4, effect=_READS_TOPICS, pace=Pace.LONG,
         asks=_configs("DESCRIBE_CONFIGS", "results")),
     _composed(_K.ALTER_CONFIGS, 0, 2, 2, by_map=True, vouched=True, pace=Pace.SLOW,
         asks=_configs("ALTER_CONFIGS", "responses")),
@@ -353,7 +355,7 @@ _OFFERED = (
     _local(_K.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0, "answered as by brokers on which the protocol is off",
         asks=Asks(free="nobody is a member of such a group")),
     _composed(_K.CONSUMER_GROUP_DESCRIBE, 0, 1, 0, "of clients that reach a cluster directly; without topic ids",
-        effect=_READS_GROUPS,
+        effect=_READS_GROUPS, pace=Pace.LONG,
         asks=Asks(
             each=(Each("DESCRIBE", "GROUP", "group_ids", "", "groups", "group_id"),),
             told=(Told("GROUP", "authorized_operations", "groups", "group_id"),))),

@@ -226,7 +226,8 @@ def _waits(row: Api, said: Said) -> Iterator[str]:
     # The controller is waited for up to a timeout, and while configurations are validated; disks are gone through.
     slow = (row.by_map and said.names("TimeoutMs", "timeoutMs", "ValidateOnly")) or said.answers("LogDir")
     found = said.answers("Host") and said.names("Name", "Key")  # brokers and coordinators, of which everybody asks
-    if row.pace is not (Pace.SLOW if slow else Pace.QUICK if found else Pace.USUAL):
+    long = said.answers("GroupState", "Synonyms")  # groups with their members, settings with their origins
+    if row.pace is not (Pace.SLOW if slow else Pace.QUICK if found else Pace.LONG if long else Pace.USUAL):
         yield f"its pace is {row.pace.name}"
 
 
