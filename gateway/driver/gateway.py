@@ -477,6 +477,9 @@ class Gateway:
             self.audit.failed_login(connection.session.address, cause.value, detail, clock.now())
         self.drains.progressed(connection)
 
+    def keeps(self, connection: ClientConnection, count: int) -> None:
+        self.clients.keeps(connection, count)
+
     def fulfil(self, connection: ClientConnection, wish: Wish) -> None:
         match wish:
             case Compose():
@@ -571,4 +574,5 @@ class Gateway:
             user=connection.session.entry.user or ANONYMOUS,
             rules_file=self._rules_file,
             deny=lambda denied: self._deny_soon(connection, command.api_key, denied),
+            latest=lambda: self.snapshot.view,
         )

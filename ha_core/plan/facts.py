@@ -31,6 +31,8 @@ class ClusterFacts:
     """DESCRIBE_PRODUCERS is offered (Kafka 2.8 and newer)."""
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     """What its brokers go by where a topic is silent, of the settings that matter; empty: not known."""
+    limits: Mapping[str, str] = field(default_factory=dict)
+    """Of `plan/limits`; empty: not known."""
 
 
 class Replicas(NamedTuple):

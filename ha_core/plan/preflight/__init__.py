@@ -62,6 +62,7 @@ RULES = (
     mirrors.beyond_copies,
     mirrors.not_brought_over,
     clusters.last_seen,
+    clusters.limits,
     groups.groups,
     clients.versions,
     clusters.gateways,
@@ -92,6 +93,7 @@ LINK_RULES = (
     links.no_circle,
     links.one_source,
     links.not_migrating,
+    clusters.limits,
     clusters.gateways,
 )
 """Of topics that get a mirror, in place of those of a move."""
