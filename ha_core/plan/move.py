@@ -52,7 +52,7 @@ from ha_core.plan.copies import (
 )
 from ha_core.plan.cuts import forced_cut
 from ha_core.plan.facts import CopyFacts, Ends, Partition, Producers
-from ha_core.plan.moving import cuts_of, extents_of, left_in, moving, places, writer_after
+from ha_core.plan.moving import cuts_of, extents_of, holes_of, left_in, moving, places, writer_after
 from ha_core.plan.pinning import require_unused
 from ha_core.plan.revision import (
     FINAL,
@@ -204,6 +204,7 @@ def cut_change(
     deletes: list[tuple[type[Document], str]] = []
     cuts: dict[str, tuple[Cut, ...]] = {}
     unknown: dict[str, tuple[int, ...]] = {}
+    holes: dict[str, dict[int, int]] = {}
     ended: dict[str, Mirror] = {}
     left = dict[str, int]()
     gone = dict[str, int]()
@@ -221,6 +222,8 @@ def cut_change(
         copied = {p: found for p in moved if (found := (copies or {}).get((name, p))) is not None}
         after = before | {p: _cut_partition(operation, name, p, before[p], ends, copied.get(p), most) for p in moved}
         cuts[name] = cuts_of(after, moved)
+        if request.mode == "forced":
+            holes[name] = holes_of(after, moved)
         for p, copy in copied.items():
             at = ends[name, p]
             read = left_to_origin(after[p], request.origin, copy.runs, at.origin_start, at.target_start)
@@ -255,6 +258,7 @@ def cut_change(
     puts += _bindings(request, view)
     operation = operation.noting(
         cuts=cuts,
+        holes=holes,
         unknown_ends=unknown,
         ended=ended,
         left_to_origin=left,

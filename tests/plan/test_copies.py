@@ -26,7 +26,7 @@ from ha_core.model.operation import Cut, UnreadPolicy
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.operations.reconciling import old_mirror
 from ha_core.operations.reversing import reversed_mirror
-from ha_core.operations.switch.outcome import ended_too, gone, left_behind, stayed
+from ha_core.operations.switch.outcome import ended_too, gone, left_behind, over_holes, stayed
 from ha_core.plan.carry import MAX_TOPIC_TRANSACTIONAL, come_back, leave_by_force
 from ha_core.plan.closure import closure
 from ha_core.plan.copies import also_mirrored, fitting, hold_change
@@ -103,6 +103,19 @@ def test_what_a_dead_source_was_seen_to_have_deleted_does_not_come_back_with_its
     extents = one(documents, Topic).partitions[0]
     assert min(extents[0].start, 100) == begins
     assert all(extent.base == extent.start + 1 for extent in extents if extent.copied)
+
+
+def test_the_offsets_below_a_forced_cut_that_no_record_has_are_noted() -> None:
+    # Given a copy that ends at 24
+    documents = cut(CopyFacts(24, (Run(0, 1, 24),), whole=True))
+    (noted,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
+    at = live(one(documents, Topic).partitions[0]).start
+    # Then the hole reaches from there to the cut, and the result says so
+    assert noted.evidence.holes == {"t": {0: at - 24}}
+    assert f"{at - 24:,} offsets have no record, below the cut" in over_holes(noted)
+    assert over_holes(noted.noting(holes={})) == ""
+    two = noted.noting(holes={"t": {0: 1_000, 1: 3_000}})
+    assert "4,000 offsets have no record, below 2 cuts, 3,000 at most below one" in over_holes(two)
 
 
 def test_other_mirrors_from_a_dead_cluster_end_with_the_cut_and_are_named_with_the_way_to_make_them_anew() -> None:
