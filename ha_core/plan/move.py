@@ -38,7 +38,7 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.model.extent import Extents, live, skipping
+from ha_core.model.extent import Extents, live, log_start, skipping
 from ha_core.model.operation import AdoptedGroup, Cut
 from ha_core.plan.carry import carry_sequences, come_back, compose_aliases, leave_by_force
 from ha_core.plan.copies import (
@@ -218,7 +218,9 @@ def cut_change(
         before = {partition: extents_of(request, topic, partition) for partition in everything}
         moved = moving(request, topic, everything)
         if (tail := left_in(request, name, tails)) is not None:
-            before |= {p: regained(before[p], tail, p, ends[name, p].target) for p in moved}
+            for p in moved:
+                told = ends[name, p]
+                before[p] = regained(before[p], tail, p, told.target, told.deleted_below)
         copied = {p: found for p in moved if (found := (copies or {}).get((name, p))) is not None}
         after = before | {p: _cut_partition(operation, name, p, before[p], ends, copied.get(p), most) for p in moved}
         cuts[name] = cuts_of(after, moved)
@@ -226,7 +228,8 @@ def cut_change(
             holes[name] = holes_of(after, moved)
         for p, copy in copied.items():
             at = ends[name, p]
-            read = left_to_origin(after[p], request.origin, copy.runs, at.origin_start, at.target_start)
+            start = max(at.origin_start, log_start(before[p], request.origin, at.deleted_below))
+            read = left_to_origin(after[p], request.origin, copy.runs, start, at.target_start)
             for counts, records in ((left, read.no_room), (gone, read.gone)):
                 if records:
                     counts[name] = counts.get(name, 0) + records
