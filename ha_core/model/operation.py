@@ -199,6 +199,8 @@ class MoveEvidence(Evidence):
     cuts: dict[str, tuple[Cut, ...]] = {}
     unknown_ends: dict[str, tuple[int, ...]] = {}
     """Partitions that were cut without a word of the origin."""
+    holes: dict[str, dict[int, int]] = {}
+    """Of a forced cut: how many offsets below it no record has, by partition."""
     origin_ends: dict[str, dict[int, int]] = {}
     """The origin's own offsets at the cut."""
     compared: ComparedCopies | None = None

@@ -135,6 +135,7 @@ def _switched(
         whole=copy.whole,
         source_start=found.origin_start,
         copy_start=found.target_start,
+        deleted_below=found.deleted_below,
     )
 
 

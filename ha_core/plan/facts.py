@@ -202,6 +202,8 @@ class PartitionEnds:
     """Highest *client* offset that groups have committed, here or in another cluster."""
     origin_start: int = 0
     """Where the origin's log starts, now or when it was last looked at: what lies below was deleted."""
+    deleted_below: int = 0
+    """*Client* offset below which clients were told that all is deleted (`DeletedRecords`)."""
     target_start: int = 0
     """Where the target's log starts. A copy that begins there has nothing of what was copied to it below."""
 

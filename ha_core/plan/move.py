@@ -38,7 +38,7 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.model.extent import Extents, live, skipping
+from ha_core.model.extent import Extents, live, log_start, skipping
 from ha_core.model.operation import AdoptedGroup, Cut
 from ha_core.plan.carry import carry_sequences, come_back, compose_aliases, leave_by_force
 from ha_core.plan.copies import (
@@ -52,7 +52,7 @@ from ha_core.plan.copies import (
 )
 from ha_core.plan.cuts import forced_cut
 from ha_core.plan.facts import CopyFacts, Ends, Partition, Producers
-from ha_core.plan.moving import cuts_of, extents_of, left_in, moving, places, writer_after
+from ha_core.plan.moving import cuts_of, extents_of, holes_of, left_in, moving, places, writer_after
 from ha_core.plan.pinning import require_unused
 from ha_core.plan.revision import (
     FINAL,
@@ -204,6 +204,7 @@ def cut_change(
     deletes: list[tuple[type[Document], str]] = []
     cuts: dict[str, tuple[Cut, ...]] = {}
     unknown: dict[str, tuple[int, ...]] = {}
+    holes: dict[str, dict[int, int]] = {}
     ended: dict[str, Mirror] = {}
     left = dict[str, int]()
     gone = dict[str, int]()
@@ -217,13 +218,18 @@ def cut_change(
         before = {partition: extents_of(request, topic, partition) for partition in everything}
         moved = moving(request, topic, everything)
         if (tail := left_in(request, name, tails)) is not None:
-            before |= {p: regained(before[p], tail, p, ends[name, p].target) for p in moved}
+            for p in moved:
+                told = ends[name, p]
+                before[p] = regained(before[p], tail, p, told.target, told.deleted_below)
         copied = {p: found for p in moved if (found := (copies or {}).get((name, p))) is not None}
         after = before | {p: _cut_partition(operation, name, p, before[p], ends, copied.get(p), most) for p in moved}
         cuts[name] = cuts_of(after, moved)
+        if request.mode == "forced":
+            holes[name] = holes_of(after, moved)
         for p, copy in copied.items():
             at = ends[name, p]
-            older = left_to_origin(after[p], request.origin, copy.runs, at.origin_start, at.target_start)
+            start = max(at.origin_start, log_start(before[p], request.origin, at.deleted_below))
+            older = left_to_origin(after[p], request.origin, copy.runs, start, at.target_start)
             for counts, records in ((left, older.no_room), (gone, older.gone)):
                 if records:
                     counts[name] = counts.get(name, 0) + records
@@ -255,6 +261,7 @@ def cut_change(
     puts += _bindings(request, view)
     operation = operation.noting(
         cuts=cuts,
+        holes=holes,
         unknown_ends=unknown,
         ended=ended,
         left_to_origin=left,

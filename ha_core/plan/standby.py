@@ -15,7 +15,8 @@ Invariants:
   still there. By the log's start of the copy alone readers would go past what the origin has.
 - What the origin has at and above the cut, or above the last run, is in no extent: nobody ever reads it.
 - What the origin has deleted, below its log's start, is in no copied extent, although the copy may have it: *earliest*
-  never moves back.
+  never moves back. Of a dead origin that is what was last seen of its start, and what clients were told is deleted
+  (`DeletedRecords`), whatever was seen.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ha_core.model import Extent, LostTail, Run
-from ha_core.model.extent import Extents, check, live
+from ha_core.model.extent import Extents, check, live, log_start
 from ha_core.model.producer import MAX_TERM
 
 MAX_COPIED_EXTENTS = 2000
@@ -72,6 +73,7 @@ def switched(
     whole: bool,
     source_start: int = 0,
     copy_start: int = 0,
+    deleted_below: int = 0,
 ) -> Extents:
     """The map behind the cut at `at`: the copy, and the open extent of `target`, whose log ends at `base`.
 
@@ -79,6 +81,7 @@ def switched(
     :param whole: `runs` are all that the mirror ever had, so the source has nothing below the first one.
     :param source_start: where the log of `source` starts, as far as is known.
     :param copy_start: where the log of `target` starts.
+    :param deleted_below: client offset below which clients were told that all is deleted, whatever the logs have.
     :raises ValueError: `source` is not the writer; the cut lies below what is copied, or the copy's log ends below it;
         terms are used up.
     """
@@ -87,7 +90,8 @@ def switched(
         raise ValueError(f"{current.cluster} is the writer, and no mirror of {source} has what it writes")
     if current.term >= MAX_TERM:
         raise ValueError(f"the partition has changed its writer {current.term} times, the most that can be counted")
-    copied = copied_extents(extents, source, target, runs, most + 1, source_start)
+    deleted = log_start(extents, source, deleted_below)
+    copied = copied_extents(extents, source, target, runs, most + 1, max(source_start, deleted))
     if copied and not (copied[-1].end or 0) <= at:
         raise ValueError(f"the cut {at} lies below {copied[-1].end}, up to which records are copied")
     if copied and not (copied[-1].physical_end or 0) <= base:
@@ -99,18 +103,19 @@ def switched(
     elsewhere = [one for one in extents if one.cluster != source]
     own = [one for one in extents if one.cluster == source] if not whole or kept != copied else []
     until = next((one.start for one in kept), (copied[-1].end or at) if copied else at)
-    older = _below(own, until)
+    older = _starting_at(_below(own, until), deleted)
     below = sorted((*elsewhere, *older, *kept), key=lambda one: one.start)
     return (*below, Extent(cluster=target, start=at, end=None, base=base, term=current.term + 1))
 
 
-def regained(before: Extents, tail: LostTail, partition: int, log_end: int) -> Extents:
+def regained(before: Extents, tail: LostTail, partition: int, log_end: int, deleted_below: int = 0) -> Extents:
     """The map of a partition that is to go on, by force, in the cluster that its writer had left by force, before
     anybody turned its mirror round: what was mirrored is read where it came from, and no longer in the copy, which is
     dead. What lies beyond, the lost tail, stays lost.
 
     :param tail: of that cluster, left by the move that led the partition to its copy.
     :param log_end: of the cluster's log.
+    :param deleted_below: client offset. What lies below was deleted in the copy, and may be in this log still.
     :return: `before`, where the map has changed since that move, or the log is not known to have what was mirrored.
     """
     part, opened = tail.partitions.get(partition), live(before)
@@ -131,7 +136,10 @@ def regained(before: Extents, tail: LostTail, partition: int, log_end: int) -> E
             others.remove(older)
             own[0] = own[0].changed(start=older.start, base=older.base)
             break
-    after = tuple(sorted((*others, *own), key=lambda one: one.start))
+    ours = [*own, *(one for one in others if one.cluster == tail.cluster and one.end is not None)]
+    others = [one for one in others if one not in ours]
+    kept = _starting_at(ours, log_start(ours, tail.cluster, deleted_below))
+    after = tuple(sorted((*others, *kept), key=lambda one: one.start))
     return before if check(after) else after
 
 
@@ -183,6 +191,14 @@ def _below(extents: Iterable[Extent], at: int) -> Iterator[Extent]:
     for extent in extents:
         if extent.start < at:
             yield extent if extent.end is not None and extent.end <= at else extent.changed(end=at)
+
+
+def _starting_at(extents: Iterable[Extent], start: int) -> Iterator[Extent]:
+    """What of them, all closed and of one cluster, lies at and above its offset `start`."""
+    for extent in extents:
+        if (extent.physical_end or 0) > start:
+            above = extent.base >= start
+            yield extent if above else extent.changed(start=extent.extrapolate(start), base=start)
 
 
 def _require_ascending(before: Run, run: Run) -> None:

@@ -1,4 +1,5 @@
-"""What the result of a switch says of copies: which topics went on there, which did not, and what lies where."""
+"""What the result of a switch says of copies (which topics went on there, which did not, and what lies where), and of
+the offsets below a forced cut that no record has."""
 
 from __future__ import annotations
 
@@ -18,6 +19,15 @@ def of_copies(operation: SwitchOperation) -> tuple[str, ...]:
         gone(operation),
         ended_too(operation),
     )
+
+
+def over_holes(operation: SwitchOperation) -> str:
+    """What a forced cut is to whoever takes offsets for records; empty: it left no hole."""
+    holes = [hole for some in operation.evidence.holes.values() for hole in some.values()]
+    if not holes:
+        return ""
+    where = f"{amount(len(holes), 'cut')}, {max(holes):,} at most below one" if len(holes) > 1 else "the cut"
+    return f'{sum(holes):,} offsets have no record, below {where} ("Over the hole" in docs/migrating.md)'
 
 
 def _beyond(operation: SwitchOperation) -> str:

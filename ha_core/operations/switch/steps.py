@@ -31,7 +31,7 @@ from ha_core.operations.sides import DYING_S, described, in_target, last_words, 
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.switch.copies import Taken, refuse_copiers, require_usable, take_over
 from ha_core.operations.switch.levelling import OwnCopies
-from ha_core.operations.switch.outcome import CUT_OVER, of_copies
+from ha_core.operations.switch.outcome import CUT_OVER, of_copies, over_holes
 from ha_core.operations.switch.settings import become_sources, without_settings
 from ha_core.operations.switch.turning import leave_unturned, turn_all_round, without_copy
 from ha_core.operations.switch.verifying import compare_copies, compared_words
@@ -266,6 +266,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             CUT_OVER,
             compared_words(self.journal.operation),
             *of_copies(self.journal.operation),
+            over_holes(self.journal.operation),
             without_copy(self.journal),
             without_settings(self.journal.operation),
             dependents.words(self.journal.operation),
