@@ -123,7 +123,7 @@ class Session(ConnectionState):
             self.let_go()
             if self.life.receives:
                 token.prepared = result
-                requests.handle(self, token)
+                requests.handle(self, token, owned=True)
                 token.forget()
         elif isinstance(token, Composed) and token in self.composed:
             self.composed.remove(token)
