@@ -36,9 +36,9 @@ class Neighbour:
         reading = {"group.id": f"{topic}-readers", "auto.offset.reset": "earliest", "stats_cb": self._told}
         self._consumer = Consumer({**common, **reading})
         self.sent = 0
-        self.acknowledged: list[tuple[int, int]] = []
+        self.acknowledged = 0
+        self.read: list[tuple[int | None, int | None]] = []
         """Partition and offset."""
-        self.read: list[tuple[int, int]] = []
         self.failed: list[str] = []
         self._ends = threading.Event()
         self._threads = [threading.Thread(target=self._write), threading.Thread(target=self._take)]
@@ -88,7 +88,7 @@ class Neighbour:
         if error is not None:
             self.failed.append(str(error))
         else:
-            self.acknowledged.append((message.partition(), message.offset()))
+            self.acknowledged += 1
 
     def _take(self) -> None:
         while not self._ends.is_set():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -22,7 +23,11 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(600),
     pytest.mark.long(
-        "ha_core/plan/resolve.py", "ha_core/plan/closure.py", "ha_core/plan/choosing.py", "gateway/session/routes.py"
+        "ha_core/plan/resolve.py",
+        "ha_core/plan/closure.py",
+        "ha_core/plan/choosing.py",
+        "ha_core/model/instance.py",
+        "gateway/session/routes.py",
     ),
 ]
 USER = "orders-app"
@@ -246,6 +251,44 @@ def test_readers_by_pattern_get_every_record_once_while_one_of_their_topics_move
     assert result.sound, str(result)
     assert [clusters_of(run, topic) for topic in topics] == [set(CLUSTERS), set(CLUSTERS), {"east"}]
     assert_no_client_has_failed([*producers, *readers])
+
+
+def test_the_binding_of_an_application_holds_for_the_client_ids_that_its_library_makes_at_each_start(
+    stack: Stack, make_run: MakeRun, name: str
+) -> None:
+    # Given an application whose client ids are those of Kafka Streams and Connect
+    user = "payments-app"
+    create(stack, "east", name)
+    forms = ("--client-ids", "streams", "--client-ids", "connect")
+    switchyard(stack, "bindings", "set", f"user:{user}", *forms, "--reason", "test", "--yes")
+    run = make_run(stack)
+
+    def started(number: int) -> tuple[list[Client], list[Client]]:
+        thread = f"{name}-{uuid4()}-StreamThread-{number}"
+        named = {"r": f"{thread}-consumer", "w": f"{thread}-producer", "c": f"connector-producer-{name}-{number}"}
+        who = {role: login(stack, client_id, user) for role, client_id in named.items()}
+        reader = run.start("java-consumer", f"r{number}", name, group=name, **who["r"])
+        writers = [run.start("java-producer", f"{role}{number}", name, rate=RATE, **who[role]) for role in "wc"]
+        go_on(writers, [reader])
+        return writers, [reader]
+
+    producers, consumers = started(1)
+    # When the application is moved by its name, and started again
+    assert switch(stack, f"user:{user}+{name}", origin="east", target="west")["result"] == "succeeded"
+    go_on(producers, consumers)
+    run.finish(producers, consumers)
+    producers, consumers = started(2)
+    # Then it is where it was moved to, by one binding
+    assert bindings(stack, user)["instances"] == {name: "west"}
+    rows = switchyard(stack, "connections", "--instance", name)["connections"]
+    assert len({row["client_id"] for row in rows if row["led_to"]}) == 3
+    assert {cluster for row in rows for cluster in row["led_to"]} == {"west"}
+    # And has every record once, and what it uses is known by its name
+    run.finish(producers, consumers)
+    result = run.verdict(name, complete=[name])
+    assert result.sound, str(result)
+    used = switchyard(stack, "usage", "list", user)["usage"][user]["topics"][name]
+    assert {use["instance"] for use in used} == {name}
 
 
 def test_one_of_two_instances_is_forced_out_of_its_dead_cluster_and_the_other_is_not_touched(
