@@ -36,7 +36,7 @@ from gateway.session.snapshot import Port, Snapshot
 from gateway.session.throttling import Throttled, Throttling
 from gateway.session.upstream import Upstream
 from gateway.session.vouching import basis, stands, vouch
-from ha_core.model import ANONYMOUS, identify
+from ha_core.model import ANONYMOUS
 from ha_core.model.usage import SEEN_AGAIN
 from ha_core.plan.facts import Partition
 from ha_core.plan.rights import Verdicts
@@ -227,7 +227,7 @@ class ConnectionState:
         routes = self.routes_by_client.get(client_id)
         if routes is None:
             self.client_id = client_id
-            identity, room = identify(self.entry.user, client_id), self.shared.remembered
+            identity, room = self.snapshot.view.identify(self.entry.user, client_id), self.shared.remembered
             routes = Routes(self.snapshot, identity, self.port, self.verdicts, room)
             self.routes_by_client.keep(client_id, routes)
         return routes

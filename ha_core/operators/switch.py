@@ -117,9 +117,9 @@ class PlanSwitchOperator(_PlanOperator):
     verify: Any = FormField("sample")
 
     def request(self) -> MoveRequest:
-        from ha_core.operations.requests import make_request
+        from ha_core.operations.requests import chosen_scope, make_request
 
-        return make_request(**self.asked)
+        return make_request(**{**self.asked, "scope": chosen_scope(self.environment, self.scope)})
 
 
 class PlanFaultMigrationOperator(_PlanOperator):
