@@ -138,8 +138,9 @@ def may_have_left(context: Context, topic: str) -> bool:
     before, now = context.view.topics.get(topic), context.latest().topics.get(topic)
     if now is before:
         return False
-    stands = now is not None and before is not None and now.fence is None and now.crossing is None
-    return not (stands and (now.partitions, now.writer) == (before.partitions, before.writer))
+    if now is None or before is None or now.fence is not None or now.crossing is not None:
+        return True
+    return (now.partitions, now.writer) != (before.partitions, before.writer)
 
 
 def extents(context: Context, topic: str, partition: int) -> tuple[Extent, ...]:

@@ -30,6 +30,7 @@ Code = Literal[
     "not-in-sync", "under-replicated",
     "loop", "second-writer", "third-cluster",
     "not-created", "setting-refused", "setting-unknown", "setting-differs", "default-differs", "unsafe-origin",
+    "narrower-limit",
     "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
     "holds-records", "read-now", "offset-hole", "rate-too-low",
     # groups
