@@ -305,12 +305,14 @@ class Transactional:
 
     def _exchange(self, answered: Callable[[Message], None] | None = None) -> Exchange:
         """:param answered: makes the broker's answer the client's; None: it is."""
-        request = self.request
-        frame = yield from beside.ask(self.session, request, self.message, self.session.broker)
+        request, session = self.request, self.session
+        frame = yield from beside.ask(session, request, self.message, session.broker, survives_loss=True)
         if frame is None:
-            self.session.count_refused((Refusal.LEASE,))
+            # A coordinator that is gone is looked for anew, and asked the same once more (`answers.lost`).
+            refusal = Refusal.NO_LEADER if leased(session) else Refusal.LEASE
+            session.count_refused((refusal,))
             amend = None if self.gate is None else self.gate.amend
-            refused = yield Beside(partial(refusal_frame, request, self.message, Refusal.LEASE, amend))
+            refused = yield Beside(partial(refusal_frame, request, self.message, refusal, amend))
             return Answer(refused, promises=False)
         if answered is None:
             return Answer(frame)
