@@ -184,7 +184,7 @@ def _of_several_logs(answers: list[Message]) -> Message:
     )
 
     def code(topic: str, partition: int) -> int:
-        said = codes[topic, partition]
+        said: list[int] = codes[topic, partition]
         failed = [one for one in said if one not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
         return (failed or sorted(said))[0]
 

@@ -81,11 +81,12 @@ def _bulky(message: Message) -> Message:
 
 
 def ask(
-    session: ConnectionState, request: Request, message: Message, lane: BrokerLane
+    session: ConnectionState, request: Request, message: Message, lane: BrokerLane, *, survives_loss: bool = False
 ) -> Generator[Beside | Send, Any, bytearray | None]:
     """Part of an exchange: sends a request with another body to a broker.
 
-    :returns: its answer; None: the request was not sent, because the lease was lost while it was written.
+    :returns: its answer; None: the request was not sent, because the lease was lost while it was written, or (with
+        `survives_loss`) the broker was.
     """
     if request.prepared is None:
         frame = request.rewritten(message)
@@ -93,8 +94,8 @@ def ask(
         frame = yield Beside(partial(request.rewritten, message))
         if not leased(session):
             return None
-    frames = yield Send({lane: frame})
-    answered: bytearray = frames[lane]
+    frames = yield Send({lane: frame}, survives_loss)
+    answered: bytearray | None = frames[lane]
     return answered
 
 

@@ -114,9 +114,9 @@ def report_page(report: Report) -> Page:
         line = "{0}-{1} is written in {4} from offset {2} on".format
         yield Table(("topic", "partition", "cut", "from", "to"), rows, line=line)
     if holes := [(p.topic, p.partition, f"{p.hole:,}", p.cut) for p in report.partitions if p.hole]:
-        line = "{0}-{1} has no record at the {2} offsets below {3}"
+        text = "{0}-{1} has no record at the {2} offsets below {3}"
         columns = ("topic", "partition", "offsets without a record", "below")
-        yield Table(columns, holes, line=line.format, title=f"holes of the cut; {OVER_A_HOLE}", most=MAX_ROWS)
+        yield Table(columns, holes, line=text.format, title=f"holes of the cut; {OVER_A_HOLE}", most=MAX_ROWS)
     if (found := report.compared) is not None:
         yield (
             f"compared before ({found.verify}): {found.records:,} records of copies, in {found.ranges:,} of "

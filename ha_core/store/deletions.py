@@ -101,4 +101,4 @@ def _known(path: str, node: Node | None, topic: str) -> DeletedRecords:
 
 
 def _written(path: str, known: DeletedRecords, below: Mapping[int, int], node: Node | None) -> Op:
-    return placed(path, documents.to_bytes(known.changed(below=known.below | below)), node)
+    return placed(path, documents.to_bytes(known.changed(below={**known.below, **below})), node)

@@ -151,7 +151,7 @@ def test_what_was_deleted_in_the_copy_stays_deleted_in_the_returned_cluster_whic
     # Then it begins there
     assert after[0].cluster == "east"
     assert after[0].start == below
-    assert locate(after, below) == locate(WHOLE, below)._replace(extent=after[0])  # type: ignore[union-attr]
+    assert locate(after, below) == locate(WHOLE, below)._replace(extent=after[0])
 
 
 def test_a_log_that_lost_mirrored_records_is_gone_on_with_and_all_waits_for_the_copy() -> None:
