@@ -39,6 +39,9 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
     outcomes = yield from to_leaders(context, shape, others, wanted, timeout)
     plans = yield from rounds(context, {key: _plan(context, key[:2], wanted[key]["offset"]) for key in mapped})
     outcomes.update((yield from _delete(context, shape, plans, timeout)))
+    left = {topic for topic in {key[0] for key in outcomes} if places.may_have_left(context, topic)}
+    again = ErrorCode.LEADER_NOT_AVAILABLE
+    outcomes.update((key, shape.said(key[1], again)) for key in [*outcomes] if key[0] in left)
     # The codec's default for a missing watermark is 0, which would be a claim.
     return {"topics": shape.topics(wanted, {key: _NO_WATERMARK | answer for key, answer in outcomes.items()})}
 

@@ -120,7 +120,8 @@ def handles(api_key: ApiKey) -> Callable[[Handles], Handles]:
 
 @dataclass(frozen=True)
 class Context:
-    """Everything that an answer may depend on; taken once per request, so that it cannot change half-way."""
+    """Everything that an answer may depend on; taken once per request, so that it cannot change half-way. What is
+    promised is looked at once more when it is done (`latest`)."""
 
     view: View
     topology: Topology
@@ -160,6 +161,8 @@ class Context:
     """Where rules are kept that cannot be changed through gateways, in words; empty: the platform has them."""
     deny: Callable[[Sequence[Denied]], None] = lambda _: None
     """Is told what was denied; may be called beside the event loop."""
+    latest: Callable[[], View] | None = None
+    """The state that the gateway follows by now; None: `view` still."""
 
     def allows(self, operation: AclOperation, resource: ResourceType, name: str = CLUSTER_NAME) -> bool:
         return self.verdicts is None or self.verdicts.allows(operation, resource, name)

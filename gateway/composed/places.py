@@ -127,6 +127,21 @@ def document(context: Context, topic: str) -> Topic:
     return context.view.topics.get(topic, _UNTOUCHED)
 
 
+def may_have_left(context: Context, topic: str) -> bool:
+    """Whether a move may have passed over what was changed for a request: where its topic was is read behind the fence,
+    maybe before the change, and whoever asked is to ask again.
+
+    What was done before this gateway followed the fence was there when the move looked, since it looks behind it.
+    """
+    if context.latest is None:
+        return False
+    before, now = context.view.topics.get(topic), context.latest().topics.get(topic)
+    if now is before:
+        return False
+    stands = now is not None and before is not None and now.fence is None and now.crossing is None
+    return not (stands and (now.partitions, now.writer) == (before.partitions, before.writer))
+
+
 def extents(context: Context, topic: str, partition: int) -> tuple[Extent, ...]:
     """The extents of a mapped topic's partition; () where its map is damaged, so that no answer is guessed from it."""
     found = document(context, topic)

@@ -574,4 +574,5 @@ class Gateway:
             user=connection.session.entry.user or ANONYMOUS,
             rules_file=self._rules_file,
             deny=lambda denied: self._deny_soon(connection, command.api_key, denied),
+            latest=lambda: self.snapshot.view,
         )

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from ha_core.model import Identity, Operation, View
 from ha_core.operations.creating import interrupted, quiet_s
 from ha_core.operations.environment import Environment
-from ha_core.operations.health import Problem
+from ha_core.operations.problem import Problem
 from ha_core.plan.abandoned import NEXT_TASK_S
 from ha_core.plan.resolve import cluster_for_user
 from ha_core.plan.verdict import amount, duration

@@ -205,7 +205,8 @@ def cut_change(
     cuts: dict[str, tuple[Cut, ...]] = {}
     unknown: dict[str, tuple[int, ...]] = {}
     ended: dict[str, Mirror] = {}
-    left: dict[str, int] = {}
+    left = dict[str, int]()
+    gone = dict[str, int]()
     for name in moves.topics:
         topic = require_fenced(operation, f"topic {name}", view.topics.get(name))
         if name in stay:
@@ -220,8 +221,12 @@ def cut_change(
         copied = {p: found for p in moved if (found := (copies or {}).get((name, p))) is not None}
         after = before | {p: _cut_partition(operation, name, p, before[p], ends, copied.get(p), most) for p in moved}
         cuts[name] = cuts_of(after, moved)
-        if waiting := sum(left_to_origin(after[p], request.origin, copy.runs) for p, copy in copied.items()):
-            left[name] = waiting
+        for p, copy in copied.items():
+            at = ends[name, p]
+            read = left_to_origin(after[p], request.origin, copy.runs, at.origin_start, at.target_start)
+            for counts, records in ((left, read.no_room), (gone, read.gone)):
+                if records:
+                    counts[name] = counts.get(name, 0) + records
         if silent := tuple(p for p in moved if ends[name, p].origin is None and p not in copied):
             unknown[name] = silent
         puts.append(topic.changed(writer=writer_after(request, topic, after), partitions=after, fence=None))
@@ -248,7 +253,14 @@ def cut_change(
         aliases = compose_aliases(group, adopted[name]) if name in adopted else {}
         puts.append(group.changed(cluster=request.target, aliases=aliases, fence=None))
     puts += _bindings(request, view)
-    operation = operation.noting(cuts=cuts, unknown_ends=unknown, ended=ended, left_to_origin=left, stayed=dict(stay))
+    operation = operation.noting(
+        cuts=cuts,
+        unknown_ends=unknown,
+        ended=ended,
+        left_to_origin=left,
+        gone_from_copies=gone,
+        stayed=dict(stay),
+    )
     puts.append(entering(operation, "cut"))
     return Documents(tuple(puts), tuple(deletes))
 

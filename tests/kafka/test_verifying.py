@@ -169,11 +169,16 @@ def test_what_was_deleted_on_either_side_is_counted(
     # Then they are no difference
     ((at_source, found),) = verify(east, west, names[0])
     assert (at_source.gone_in_source, sum(one.compared for one in found)) == (300, 700)
-    ((_, found_too),) = verify(east, west, names[1])
-    gone = sum(one.gone_in_copy for one in found_too)
-    assert 290 < gone < 300  # the copy begins with a marker, and the batch that is cut through is told whole
-    assert gone + sum(one.compared for one in found_too) == 1000
-    assert not any(one.first for one in [*found, *found_too])
+    ((in_copy, found_too),) = verify(east, west, names[1])
+    assert in_copy.known == Compared(gone_in_copy=299, lacking=299)  # the copy begins with a marker
+    assert sum(one.compared for one in found_too) == 701
+    assert not any(one.first or one.lacking for one in [*found, *found_too])
+    # When the whole copy is deleted, also for a sample
+    end = west.ends([(names[1], 0)])[names[1], 0].log_end
+    delete(there, names[1], end)
+    for share in (1.0, 0.01):
+        (nothing,) = plan(east, west, mirror_of(names[1]), Coverage(share))
+        assert (nothing.known.lacking, nothing.of) == (1000, 0)
     # When the rest of the source is deleted while a range of it is read
     (seen,) = plan(east, west, mirror_of(names[0]), Coverage())
     delete(here, names[0], 900)

@@ -26,7 +26,7 @@ from ha_core.model.operation import Cut, UnreadPolicy
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.operations.reconciling import old_mirror
 from ha_core.operations.reversing import reversed_mirror
-from ha_core.operations.switch.outcome import ended_too, left_behind, stayed
+from ha_core.operations.switch.outcome import ended_too, gone, left_behind, stayed
 from ha_core.plan.carry import MAX_TOPIC_TRANSACTIONAL, come_back, leave_by_force
 from ha_core.plan.closure import closure
 from ha_core.plan.copies import also_mirrored, fitting, hold_change
@@ -36,6 +36,7 @@ from ha_core.plan.preflight import Case as Judged
 from ha_core.plan.preflight import preflight
 from ha_core.plan.returned import unconfirmed
 from ha_core.plan.revision import Documents, MoveDamagedError
+from ha_core.plan.standby import regained
 from ha_core.plan.verdict import Verdict
 from tests.plan.maps import rows
 from tests.plan.preflight_case import HERE, SOUND
@@ -181,6 +182,31 @@ def test_a_copy_with_too_many_gaps_leaves_its_old_part_in_the_dead_cluster() -> 
     # Or is skipped, where that was asked for
     skipped = one(cut(copy, unread="skip", most=10), Topic).partitions[0]
     assert [extent.ignored for extent in skipped] == [True] + [False] * 11
+
+
+@pytest.mark.parametrize("unread", ["wait", "skip"])
+def test_what_a_copy_had_deleted_waits_for_the_dead_cluster_or_is_skipped_and_is_counted(unread: UnreadPolicy) -> None:
+    # Given a copy whose log starts at 15, of a source that was seen to start at 4 and ended somewhere above 24
+    copy, seen = CopyFacts(24, (Run(0, 1, 24),), whole=True), replace(SEEN, origin_start=4, target_start=15)
+    # When its dead cluster is done without
+    documents = cut_change(operation(unread), view(), {("t", 0): seen}, {}, {}, copies={("t", 0): copy})
+    # Then the map leads below the copy's start to the dead cluster, and ends there
+    first, second, last = one(documents, Topic).partitions[0]
+    assert (first.cluster, first.start, first.end, first.known_end, first.ignored) == (
+        ("east", 0, 14, None, unread == "skip")
+    )
+    assert (second.cluster, second.start, second.end, second.base, last.cluster) == ("west", 14, 24, 15, "west")
+    # And the ten records that it may have are told, and none is said to have found no room
+    (entered,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
+    assert (entered.evidence.gone_from_copies, entered.evidence.left_to_origin) == ({"t": 10}, {})
+    words = "readers skip them" if unread == "skip" else "cannot be read until it is back"
+    assert "west had deleted at most 10 records of t that east had" in gone(entered)
+    assert words in gone(entered)
+    assert gone(operation()) == ""
+    # And where the dead cluster is gone back to, all that was mirrored is read there again
+    tail = one(documents, LostTail)
+    again = regained((first, second, last), tail, 0, 24)
+    assert [(e.cluster, e.start, e.end, e.ignored) for e in again[:-1]] == [("east", 0, 24, False)]
 
 
 @pytest.mark.parametrize(("sizes", "most"), [((5, 5), 2000), ((100, 3), 17), ((100, 100, 100), 6)])

@@ -84,7 +84,8 @@ class Window:
             groups.result()
             known = self.known.ends
             ends = {
-                key: known(self.environment, key, one.log_end, here.get(key)) for key, one in there.result().items()
+                key: known(self.environment, key, one.log_end, here.get(key), one.start)
+                for key, one in there.result().items()
             }
             return Found(ends, producers)
         names = Counter(topic for topic, _ in self.partitions)
@@ -97,7 +98,9 @@ class Window:
         groups.result()
         return Found(
             {
-                key: PartitionEnds(one.log_end, second[key].log_end, origin_start=second[key].start)
+                key: PartitionEnds(
+                    one.log_end, second[key].log_end, origin_start=second[key].start, target_start=one.start
+                )
                 for key, one in there.result().items()
             },
             producers,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -302,6 +303,42 @@ def test_nothing_is_deleted_behind_a_fence_where_a_copy_may_become_the_log() -> 
     # Then no cluster is asked, and the client asks again
     partition = only_partition(play.encodes(ApiKey.DELETE_RECORDS, 2))
     assert (partition["error_code"], partition["low_watermark"]) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+
+
+FENCED = moved().changed(fence=Fence(operation="op"))
+ELSEWHERE = moved().changed(partitions={0: (Extent(cluster="west", start=100, base=0, term=1),)})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "again"),
+    [
+        (moved(), moved(), False),
+        (moved(), moved().changed(transaction_fence=Fence(operation="op")), False),
+        (moved(), FENCED, True),
+        (moved(), ELSEWHERE, True),
+        (None, None, False),
+        (None, FENCED, True),
+    ],
+)
+def test_a_deletion_that_a_move_may_have_passed_over_is_asked_for_again(
+    before: Topic | None, after: Topic | None, again: bool
+) -> None:
+    # Given a deletion that is sent to the log's leader
+    asked = {"name": "orders", "partitions": [{"partition_index": 0, "offset": 60}]}
+    request = requested(ApiKey.DELETE_RECORDS, 2, topics=[asked], timeout_ms=1000)
+    context = world(HOLDS, HOLDS, topics=() if before is None else (before,))
+    view = replace(context.view, topics={} if after is None else {"orders": after})
+    play = Playbook(delete_records(replace(context, latest=lambda: view), 2, request))
+    done = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "low_watermark": 60}]}]}
+    log_end = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 100}]}]}
+    # When a move has its fence, or its cut, before the answer is there
+    while play.waits:
+        deletes = any(ask.api_key == ApiKey.DELETE_RECORDS for ask in play.asks)
+        play.answers(dict.fromkeys(("east", "west"), done if deletes else log_end))
+    # Then the client is not told that its records are gone
+    partition = only_partition(play.encodes(ApiKey.DELETE_RECORDS, 2))
+    told = (ErrorCode.LEADER_NOT_AVAILABLE, -1) if again else (0, 60)
+    assert (partition["error_code"], partition["low_watermark"]) == told
 
 
 def test_records_before_the_cut_are_deleted_in_the_old_cluster_only() -> None:
