@@ -13,7 +13,7 @@ import pytest
 from gateway.composed import metadata as composed
 from gateway.composed.ask import AnyBroker, Ask, Reply, ask_once
 from gateway.composed.handlers import HANDLERS, BrokerKey, Change, Context, Handler, Long, NodeAddress
-from gateway.driver.composing import FEW_DESCRIBED, MAX_DESCRIBING, Body, Composer
+from gateway.driver.composing import FEW_DESCRIBED, MAX_DESCRIBING, MAX_LARGE_TOPICS, Body, Composer
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
 from gateway.topology import ClusterTopology, Topology
@@ -223,6 +223,32 @@ def test_descriptions_of_many_are_asked_for_a_few_at_a_time_by_each_user(monkeyp
         answer.set()
         await asyncio.gather(*long, *others)
         assert asked["greedy"] == 10
+
+    asyncio.run(scenario())
+
+
+def test_large_topics_are_asked_for_a_few_at_a_time_by_each_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        host = FakeHost(monkeypatch)
+        answer, at_once, asked = asyncio.Event(), host.clusters.ask_all, Counter[int]()
+
+        async def ask_all(asks: Sequence[Any]) -> list[Reply]:
+            asked[len(asks[0].message["topics"])] += 1
+            await answer.wait()
+            return await at_once(asks)
+
+        monkeypatch.setattr(host.clusters, "ask_all", ask_all)
+        # When a user asks for much again and again, and for a little, and another one for much
+        much, others = [f"t{n}" for n in range(300)], [f"t{n}" for n in range(301)]
+        tasks = [asyncio.create_task(host.ask("greedy", names=much)) for _ in range(3 * MAX_LARGE_TOPICS)]
+        tasks += [asyncio.create_task(host.ask("greedy", names=["t0"])) for _ in range(3 * MAX_LARGE_TOPICS)]
+        tasks.append(asyncio.create_task(host.ask("modest", names=others)))
+        await asyncio.sleep(0.1)
+        # Then clusters are asked for some of what is much, and for all else
+        assert asked == {300: MAX_LARGE_TOPICS, 1: 3 * MAX_LARGE_TOPICS, 301: 1}
+        # And all are answered
+        answer.set()
+        assert [len(one["topics"]) for one in await asyncio.gather(*tasks)] == [300] * 48 + [1] * 48 + [301]
 
     asyncio.run(scenario())
 
