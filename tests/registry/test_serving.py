@@ -83,6 +83,14 @@ def test_who_has_no_token_learns_nothing(opened: Registry, token: str | None) ->
         assert failed(client.get(path, headers=headers)) == (401, "no_token")
 
 
+@pytest.mark.parametrize("body", [b"{", b"[" * 1000, b"[" + b"{}," * 300_000 + b"{}]", b"x" * (2 << 20)])
+def test_nothing_is_read_of_a_body_whose_sender_has_no_token(opened: Registry, body: bytes) -> None:
+    client = client_with(opened, None)
+    for path in ("/v1/users", "/v1/gateway/rules", "/v1/nowhere"):
+        assert failed(client.post(path, content=body)) == (401, "no_token")
+    assert client.get("/openapi.json").status_code == 200
+
+
 def test_gateways_and_operators_each_read_what_is_theirs(operator: TestClient, gateway: TestClient) -> None:
     for path in ("/v1/users", "/v1/history/users"):
         assert failed(gateway.get(path)) == (403, "forbidden")
@@ -340,6 +348,22 @@ def test_a_password_that_the_platform_makes_up_is_told_once(operator: TestClient
     assert kept is not None
     assert password not in kept.text()
     assert failed(operator.post("/v1/passwords/generated", json={**body, "user": "bob"})) == (404, "not_there")
+
+
+def test_client_ids_are_issued_and_each_is_another_one(operator: TestClient) -> None:
+    operator.post("/v1/users", json=user("alice"))
+    body = {"user": "alice", "topics": ["orders", "bills"], "reason": "two tills"}
+
+    trial = operator.post("/v1/instances/issued", json=body, params={"dry_run": True})
+    issued = [operator.post("/v1/instances/issued", json=body) for _ in range(2)]
+
+    assert [answer.status_code for answer in (trial, *issued)] == [201] * 3
+    values = [answer.json()["value"] for answer in issued]
+    assert len({value["name"] for value in values}) == 2
+    assert [(value["user"], value["topics"]) for value in values] == [("alice", ["bills", "orders"])] * 2
+    found = operator.get("/v1/instances", params={"user": "alice", "topic": "bills"}).json()["items"]
+    assert sorted(one["key"] for one in found) == sorted(value["name"] for value in values)
+    assert failed(operator.post("/v1/instances/issued", json={**body, "user": "bob"})) == (422, "invalid")
 
 
 def test_for_who_is_known_elsewhere_there_is_what_operators_do_and_nothing_of_gateways(opened: Registry) -> None:
