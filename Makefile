@@ -3,12 +3,12 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-WORKERS ?= 2
 PURE := tests/test_arrows.py tests/test_circles.py tests/test_syntax.py tests/test_how_to_add.py tests/model tests/wire \
 	tests/plan tests/history tests/gateway/session tests/gateway/composed tests/gateway/driver \
 	tests/system/nemesis/test_schedule.py
 # To collect eight thousand tests for two hundred takes a minute.
 LONG = $(shell grep -rlE --include='test_*.py' 'mark\.long' tests)
+SOAK = $(shell grep -rlE --include='test_*.py' 'mark\.soak' tests)
 
 .PHONY: setup demo test long again quick soak lint bench lock clean
 
@@ -27,15 +27,16 @@ demo: setup
 	$(BIN)/switchyard demo $(if $(KEEP),--keep)
 
 # Files side by side: most of their time they wait for brokers. Not reordered, so that the short ones of `wire` come last
-# and no stack runs on alone at the end. Each stack takes ports and folders of its own.
+# and no stack runs on alone at the end. Each stack takes ports and folders of its own. Two cores carry three workers:
+# two of them take 21 minutes and leave a third of the machine idle, three take 13.
 test: setup
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not soak and not long" $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder -m "not soak and not long" $(ARGS)
 
 # The few files that take minutes each: whole runs in a real Airflow and on Spark, faults in the orders that once cost
 # records. `.ci/run` runs as many of them after the others as its budget allows: START_NO_FILE_AFTER is a time in seconds
 # since 1970 (tests/budget.py).
 long: setup
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "long and not soak" $(LONG) \
+	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder -m "long and not soak" $(LONG) \
 		$(if $(START_NO_FILE_AFTER),--start-no-file-after=$(START_NO_FILE_AFTER)) $(ARGS)
 
 # After `test` or `long`: the few that failed, once more and alone; never one that lost a record (tests/again.py).
@@ -44,11 +45,11 @@ again: setup
 
 # What needs no other process: for people at work, after every change.
 quick: setup
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) -m "not soak and not stack and not airflow" $(PURE) $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),2) -m "not soak and not stack and not airflow" $(PURE) $(ARGS)
 
 # Long loads, and faults at random instants, on real parts.
 soak: setup
-	$(BIN)/python -m pytest -m soak $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder -m soak $(SOAK) $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -42,8 +42,9 @@ PARAMS = {
         "Scope",
         "As on the command line, one entry a line. **user:NAME**: the user with all topics and groups that it uses, "
         "declared or seen by the gateways. **user:NAME+CLIENT-ID**: one client of it. **user:NAME#TOPIC**, "
-        "**user:NAME##GROUP**: one topic, one group of it. **topic:NAME**: the topic alone; groups and bindings stay. "
-        "**topic:NAME:0,4-7**: partitions of it. In names %, + and # are written %25, %2B and %23.",
+        "**user:NAME##GROUP**: one topic, one group of it. **user:NAME+#TOPIC**: its clients that use the "
+        "topic, or the whole user where they have no id that stays. **topic:NAME**: the topic alone; groups and "
+        "bindings stay. **topic:NAME:0,4-7**: partitions of it. In names %, + and # are written %25, %2B and %23.",
         minItems=1,
     ),
     "from": forms.cluster("From", "The cluster that serves them now."),
@@ -63,6 +64,7 @@ PARAMS = {
     "unread": forms.unread(required=False),
     **forms.lag_bounds(),
     "damaged_copies": forms.damaged_copies(),
+    "max_rate_records_s": forms.max_rate_records_s(),
     "verify": forms.verify("Planned: mirrored topics are compared with their copies before anything is changed."),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s(

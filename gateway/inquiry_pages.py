@@ -15,7 +15,6 @@ from gateway.config import Http
 from gateway.driver.connected import FILTERS, MAX_ROWS, selected
 from gateway.driver.gateway import Gateway
 from ha_core.metrics.http import Asked, JsonPage
-from ha_core.model import identify
 from ha_core.model.access import address
 from ha_core.model.numeral import whole_number
 from ha_core.plan.explaining import RESOURCES, Kind, explain
@@ -68,7 +67,7 @@ def _explanation(gateway: Gateway, asked: Asked) -> _Answer:
     except ValueError:
         return 400, {"error": f"address={fields['address'][:50]!r}: no IP address"}
     snapshot = gateway.snapshot
-    identity = identify(fields["user"], fields["instance"])
+    identity = snapshot.view.identify(fields["user"], fields["instance"])
     existing, rights = snapshot.topology.existing, snapshot.rights
     found = explain(snapshot.view, identity, kind, fields[kind], rights, host, existing, snapshot.zone)
     return 200, {"gateway": gateway.config.id, **asdict(found)}

@@ -8,6 +8,7 @@ bindings:
     instances: {billing-1: west}     # level user+instance
     topics: {orders: west}           # level user#topic
     groups: {billing: west}          # level user##group
+    client_ids: [streams]            # of which parts are no part of the instance: streams, connect, or a form
     read: nearest                    # mirrored topics: from the copy in the gateway's zone, or in a cluster named here
   bob: {}                            # no bindings: they are removed
 ```
@@ -38,6 +39,7 @@ class _User(BaseModel):
     instances: dict[str, str] = Field(default_factory=dict)
     topics: dict[str, str] = Field(default_factory=dict)
     groups: dict[str, str] = Field(default_factory=dict)
+    client_ids: tuple[str, ...] = ()
     read: str | None = None
 
 
@@ -66,7 +68,7 @@ class Difference:
 
     def lines(self) -> tuple[str, ...]:
         """`user+instance: east → west`, one line per level that changes."""
-        before, after = levels(self.before), levels(self.after)
+        before, after = said(self.before), said(self.after)
         keys = [*before, *(key for key in after if key not in before)]
         return tuple(
             f"{key}: {before.get(key, '(none)')} → {after.get(key, '(none)')}"
@@ -88,6 +90,13 @@ def levels(bindings: UserBindings | None) -> dict[str, str]:
         **{f"{user}##{name}": cluster for name, cluster in bindings.groups.items()},
         **({f"{user} reads": bindings.read} if bindings.read is not None else {}),
     }
+
+
+def said(bindings: UserBindings | None) -> dict[str, str]:
+    """The same, and the forms of client ids, written `user client ids`."""
+    if bindings is None or not bindings.client_ids:
+        return levels(bindings)
+    return {**levels(bindings), f"{bindings.user} client ids": ", ".join(bindings.client_ids)}
 
 
 def parse(text: str, name: str) -> Declared:
@@ -113,7 +122,8 @@ def parse(text: str, name: str) -> Declared:
         value = "" if first["type"] == "missing" else f" (found {str(first['input'])[:80]!r})"
         raise DeclaredError(
             f"{name}: {where}: {first['msg']}{value}. "
-            "Expected: bindings: {USER: {cluster: NAME, instances: {}, topics: {}, groups: {}, read: NAME}}."
+            "Expected: bindings: {USER: {cluster: NAME, instances: {}, topics: {}, groups: {}, client_ids: [], "
+            "read: NAME}}."
         ) from error
     return Declared(declared, parsed.complete)
 
@@ -140,7 +150,7 @@ def compare(declared: Declared, stored: Mapping[str, UserBindings]) -> tuple[Dif
     return tuple(
         Difference(user, stored.get(user), _onto(stored.get(user), after))
         for user, after in sorted(wanted.items())
-        if levels(stored.get(user)) != levels(after)
+        if said(stored.get(user)) != said(after)
     )
 
 
@@ -151,4 +161,4 @@ def _onto(before: UserBindings | None, after: UserBindings | None) -> UserBindin
     return before.model_copy(update={name: getattr(after, name) for name in _LEVELS})
 
 
-_LEVELS = ("cluster", "instances", "topics", "groups", "read")
+_LEVELS = ("cluster", "instances", "topics", "groups", "client_ids", "read")

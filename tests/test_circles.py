@@ -44,6 +44,7 @@ LATE = (
     Late("ha_core.operators", ("fastapi", "ha_core", "yaml"), _AIRFLOW),
     Late("plugins", ("airflow.api_fastapi", "fastapi", "ha_core"), "every process of Airflow reads plugins, tasks too"),
     Late("ha_core.cli.commands.clients", ("ha_core.operations.asking_gateways",), "an HTTP client, for two commands"),
+    Late("ha_core.operations.notices", ("ha_core.operations.asking_gateways",), "an HTTP client, where ids are bound"),
     Late("ha_core.mirror.split", ("kafka",), "all of kafka-python: every command would wait, and few need it"),
     Late("ha_core.cli.commands.plot", ("matplotlib",), "takes a second, for one command"),
     Late("ha_core.cli.commands.platform", ("ha_core.registry",), _DATABASE),

@@ -22,8 +22,19 @@ from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
 from gateway.upstream.clusters import Clusters
 from ha_core.wire import decode, encode, inline
+from ha_core.wire.codes import ApiKey
 
 T = TypeVar("T")
+DESCRIBED: Mapping[int, str] = {
+    ApiKey.DESCRIBE_CONFIGS: "resources",
+    ApiKey.DESCRIBE_GROUPS: "groups",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "group_ids",
+}
+"""What such a request names. An answer has some hundred times the bytes, and no client needs it to read or write."""
+FEW_DESCRIBED = 20
+MAX_DESCRIBING = 2
+"""Requests of one user for descriptions of many, or for a list of groups, that are worked on at a time. What clusters
+answer waits in memory for the one thread that reads long answers, and what others ask for waits behind it."""
 MANY_RULES = 1000
 """To tell somebody that so many are gone takes milliseconds."""
 
@@ -103,6 +114,7 @@ class Composer:
         or ZooKeeper is asked: others have no part in that."""
         self._of_user: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """One of each user waits for that, however many he has asked for: the next one of another user comes next."""
+        self._describing: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._one_list = asyncio.Lock()
         """Of all topics: who asks for the same one meanwhile is given that."""
 
@@ -111,6 +123,13 @@ class Composer:
 
         :raises RemoteProtocolError: the request is not what it should be.
         """
+        if not _describes(command):
+            return await self._composed(context, command, placing)
+        turn = self._describing.setdefault(command.identity.user, asyncio.Semaphore(MAX_DESCRIBING))
+        async with turn:
+            return await self._composed(context, command, placing)
+
+    async def _composed(self, context: Context, command: Compose, placing: Placing) -> Body:
         if isinstance(command.request, bytes):
             async with self._users_turn(command.identity.user):
                 key, version, limits = command.api_key, command.api_version, inline(context.limits)
@@ -190,6 +209,14 @@ class Composer:
             if listing.brokers is not None:
                 listing.bodies[placement(nodes, listing.brokers)] = body
             return body
+
+
+def _describes(command: Compose) -> bool:
+    """Whether its answer may be long although its request is not."""
+    if command.api_key == ApiKey.LIST_GROUPS:
+        return True
+    names = DESCRIBED.get(command.api_key)
+    return names is not None and (isinstance(command.request, bytes) or len(command.request[names]) > FEW_DESCRIBED)
 
 
 def _long(reply: Any) -> bool:

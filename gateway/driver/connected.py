@@ -11,7 +11,7 @@ from gateway.driver.connection import ClientConnection
 from gateway.session.entry import Authenticated, Certified
 from ha_core.model import ANONYMOUS
 
-FILTERS = ("user", "address", "client_id", "software", "cluster")
+FILTERS = ("user", "address", "client_id", "instance", "software", "cluster")
 MAX_ROWS = 10_000
 
 
@@ -21,6 +21,7 @@ class Connected:
     :ivar user: None: it has not said who it is.
     :ivar login: SASL mechanism, `certificate`, or None.
     :ivar client_id: of its newest request that was looked at.
+    :ivar instance: the client id without what the forms of its user's take away; None: it has not said who it is.
     :ivar software: `NAME/VERSION`, as the client says (KIP-511); None: it is too old to say.
     :ivar cluster: behind the listener that it came by; None: the bootstrap listener.
     :ivar clusters: that it is connected to through the gateway now.
@@ -31,6 +32,7 @@ class Connected:
     address: str
     login: str | None
     client_id: str | None
+    instance: str | None
     software: str | None
     cluster: str | None
     broker: int | None
@@ -44,11 +46,13 @@ def connected(connection: ClientConnection) -> Connected:
     session = connection.session
     entry, now = session.entry, clock.now()
     login = entry.mechanism if isinstance(entry, Authenticated) else None
+    known = session.snapshot.view.identify(entry.user, session.client_id) if entry.entered else None
     return Connected(
         user=entry.user or (ANONYMOUS if entry.entered else None),
         address=session.address,
         login="certificate" if isinstance(entry, Certified) else login,
         client_id=session.client_id,
+        instance=None if known is None else known.instance,
         software=session.software,
         cluster=session.port.cluster,
         broker=session.port.broker,

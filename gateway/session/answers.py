@@ -154,7 +154,7 @@ def abandon(session: ConnectionState, pending: Passed, frame: bytes) -> bool:
     if upstream is None or (upstream.queue[0] is pending and upstream.answer is not None):
         return False
     ready, upstream.queue[upstream.queue.index(pending)] = pending.abandoned(frame)
-    session.queue[session.queue.index(pending)] = ready
+    session.stand_in(pending, ready)
     return True
 
 

@@ -28,6 +28,7 @@ GROUPS = {
     "platform": "The database of users and rights: its tables, its service, and all that it holds.",
     "users": "Who may log in; and entries of the users files of gateways.",
     "rights": "Who may do what.",
+    "instances": "Client ids that the platform issues to clients of shared users.",
     "quotas": "How much each may use.",
     "client-quotas": "What gateways enforce of that.",
     "mirror": "Copies of topics in another cluster.",

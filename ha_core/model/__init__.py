@@ -3,6 +3,7 @@
 from ha_core.model.binding import UserBindings
 from ha_core.model.cluster import Cluster, Mask
 from ha_core.model.copied import CopiedMirror, CopiedPartition, MirrorCopies
+from ha_core.model.deleted_records import DeletedRecords
 from ha_core.model.deletion_request import DeletionRequest
 from ha_core.model.document import Document, UnreadableDocumentError
 from ha_core.model.extent import Extent

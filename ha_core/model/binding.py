@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from ha_core.model.document import Document
+from ha_core.model.instance import instance_of
 
 NEAREST = "nearest"
 """In the place of a cluster that is read from: the one in the gateway's own zone."""
@@ -26,9 +27,16 @@ class UserBindings(Document):
     """Level `user#topic`."""
     groups: dict[str, str] = {}
     """Level `user##group`."""
+    client_ids: tuple[str, ...] = ()
+    """Forms of client ids, by name or spelt out: what they take away is no part of an instance (`model.instance`)."""
     read: str | None = None
     """Where mirrored topics are read: a cluster that has a copy, or `NEAREST`; None: where they are written."""
 
     @property
     def empty(self) -> bool:
-        return self.cluster is None and self.read is None and not (self.instances or self.topics or self.groups)
+        bound = self.cluster is not None or self.read is not None or self.client_ids
+        return not (bound or self.instances or self.topics or self.groups)
+
+    def instance(self, client_id: str) -> str:
+        """The instance of the user that has this client id; of an instance itself."""
+        return instance_of(client_id, self.client_ids)

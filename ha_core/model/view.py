@@ -10,6 +10,7 @@ from ha_core.model.binding import UserBindings
 from ha_core.model.cluster import Cluster
 from ha_core.model.document import Document
 from ha_core.model.group import Group
+from ha_core.model.identity import Identity, identify
 from ha_core.model.mirror import COPY_LOG, Mirror
 from ha_core.model.topic import LastSequences, Topic
 
@@ -37,6 +38,14 @@ class View:
     def of(cls, revision: int, tables: Mapping[type[Document], Mapping[str, Any]]) -> View:
         """:param tables: kind → name → document; kinds without a field here are left out."""
         return cls(revision, **{_FIELDS[kind]: table for kind, table in tables.items() if kind in _FIELDS})
+
+    def identify(self, authenticated_user: str | None, client_id: str | None) -> Identity:
+        """The identity of a connection's request, by the forms that the client ids of its user have."""
+        found = identify(authenticated_user, client_id)
+        bindings = self.bindings.get(found.user)
+        if bindings is None or not bindings.client_ids:
+            return found
+        return identify(authenticated_user, bindings.instance(found.instance))
 
     def mapped(self, topic: str) -> Topic | None:
         """The topic's document, where it has a map."""

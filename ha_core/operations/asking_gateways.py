@@ -29,7 +29,13 @@ class Said:
     error: str = ""
 
 
-def ask_gateways(environment: Environment, path: str, fields: Mapping[str, str], only: str | None = None) -> list[Said]:
+def ask_gateways(
+    environment: Environment,
+    path: str,
+    fields: Mapping[str, str],
+    only: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> list[Said]:
     """In order of their ids. One that has workers answers for all of them.
 
     :param only: the id of the one that is asked; None: all.
@@ -42,7 +48,7 @@ def ask_gateways(environment: Environment, path: str, fields: Mapping[str, str],
         wanted = "No gateway lives" if only is None else f"Gateway {only} does not live"
         raise RefusedError(f"{wanted} (live: {known}). `switchyard status` shows them.")
     headers = _login()
-    with httpx.Client(headers=headers, timeout=TIMEOUT_S, trust_env=False, follow_redirects=False) as client:
+    with httpx.Client(headers=headers, timeout=timeout_s, trust_env=False, follow_redirects=False) as client:
         return list(environment.pool.map(lambda record: _one(client, record, path, fields), asked))
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ha_core.bindings_file import Declared, Difference, compare, levels
+from ha_core.bindings_file import Declared, Difference, compare, levels, said
 from ha_core.model import Document, Scope, Usage, UserBindings, View
 from ha_core.model.binding import NEAREST
+from ha_core.model.instance import MAX_FORMS, NAMED_FORMS, FormError, read_forms
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
@@ -34,7 +35,7 @@ class BindingsPlan:
         return {
             "revision": self.revision,
             "differences": [
-                {"user": d.user, "before": levels(d.before), "after": levels(d.after)} for d in self.differences
+                {"user": d.user, "before": said(d.before), "after": said(d.after)} for d in self.differences
             ],
             "warnings": list(self.warnings),
         }
@@ -44,7 +45,8 @@ def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
     """The difference between `declared` and the store.
 
     :raises RefusedError: a cluster that is not registered or is masked, a super user that would be led away from its
-        cluster, or more than one revision holds.
+        cluster, a form of client ids that is none or that leaves a binding without clients, or more than one revision
+        holds.
     """
     view = environment.store.load()
     differences = compare(declared, view.bindings)
@@ -55,6 +57,7 @@ def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
     for difference in differences:
         _check_clusters(difference, view)
         _check_super_user(difference, view)
+        _check_client_ids(difference.after)
     expected: dict[tuple[type[Document], str], int | None] = {}
     for difference in differences:
         found = environment.store.read(UserBindings, difference.user)
@@ -111,6 +114,22 @@ def with_read(view: View, who: str, read: str | None) -> Declared:
     return Declared({user: before.model_copy(update={"read": read})}, complete=False)
 
 
+def with_client_ids(view: View, who: str, forms: tuple[str, ...]) -> Declared:
+    """What is stored of the user that `who` names, whose client ids have these forms; empty: none.
+
+    :raises RefusedError: `who` is no whole user, or there is nothing to take away.
+    """
+    user, field, _ = _level(parse_scope([who]), who)
+    if field != "cluster":
+        raise RefusedError(f"{who} is a part of a user, and forms of client ids are one thing for all of him.")
+    before = view.bindings.get(user) or UserBindings(user=user)
+    if not forms and not before.client_ids:
+        raise RefusedError(
+            f"The client ids of {user} have no form. `switchyard bindings list {user}` shows what there is."
+        )
+    return Declared({user: before.model_copy(update={"client_ids": tuple(dict.fromkeys(forms))})}, complete=False)
+
+
 def _level(scope: Scope, who: str) -> tuple[str, str, str]:
     """User, field and key of the level."""
     if scope.users:
@@ -162,8 +181,28 @@ def _check_super_user(difference: Difference, view: View) -> None:
         )
 
 
+def _check_client_ids(after: UserBindings | None) -> None:
+    """No client has an id of which something would be taken away: a binding of it would hold nobody any more."""
+    if after is None:
+        return
+    if len(after.client_ids) > MAX_FORMS:
+        raise RefusedError(f"{after.user} would have {len(after.client_ids)} forms of client ids; {MAX_FORMS} may be.")
+    for form in after.client_ids:
+        try:
+            read_forms(form)
+        except FormError as error:
+            names = ", ".join(NAMED_FORMS)
+            raise RefusedError(f"{error}. Forms are {names}, or such as '{{instance}}-{{number}}'.") from error
+    for name, cluster in after.instances.items():
+        if (instance := after.instance(name)) != name:
+            raise RefusedError(
+                f"{after.user}+{name}, which is bound to {cluster}, would hold no client: by the forms of its client "
+                f"ids it is the instance {instance}. Bind {after.user}+{instance} there instead."
+            )
+
+
 def _bound(bindings: UserBindings | None) -> dict[str, str]:
-    return levels(None if bindings is None else bindings.changed(read=None))
+    return said(None if bindings is None else bindings.changed(read=None))
 
 
 def _warnings(differences: tuple[Difference, ...], usage: Mapping[str, Usage]) -> tuple[str, ...]:

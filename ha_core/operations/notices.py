@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 
-from ha_core.model import Identity, Operation, View
+from ha_core.model import Identity, Operation, UserBindings, View
 from ha_core.operations.creating import interrupted, quiet_s
 from ha_core.operations.environment import Environment
-from ha_core.operations.health import Problem
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.problem import Problem
 from ha_core.plan.abandoned import NEXT_TASK_S
+from ha_core.plan.dormant import by_instance, churning
 from ha_core.plan.resolve import cluster_for_user
-from ha_core.plan.verdict import amount, duration
+from ha_core.plan.shared_ids import in_use, shared_ids
+from ha_core.plan.verdict import amount, duration, listed
 
 COMMAND_S = 3.0
 """A command holds its operation all the time except between two steps."""
+ASKED_S = 2.0
+"""How long a gateway may take to say who is connected; without its answer nothing is noticed."""
+MAX_ROWS, MAX_NOTICES = 10_000, 20
 
 
 def notices(
@@ -23,6 +30,45 @@ def notices(
     """:param alarming: problems that are told anyway; their subjects are left out."""
     yield from _without_executor(environment, running, alarming)
     yield from _super_users(view)
+    instances = {user: bound for user, bound in view.bindings.items() if bound.instances}
+    if instances:
+        yield from islice(_shared_ids(environment, instances), MAX_NOTICES)
+        yield from islice(_ids_made_anew(environment, instances), MAX_NOTICES)
+
+
+def _shared_ids(environment: Environment, users: Mapping[str, UserBindings]) -> Iterator[Problem]:
+    """Client ids in several places, of users of whom instances are bound: what is bound is more than one client."""
+    # It brings an HTTP client along, which without bound instances nothing here needs.
+    from ha_core.operations.asking_gateways import ask_gateways
+
+    try:
+        said = ask_gateways(environment, "/connections", {"limit": str(MAX_ROWS)}, timeout_s=ASKED_S)
+    except RefusedError:
+        return
+    rows = [row for one in said if one.answer is not None for row in one.answer["connections"]]
+    for one in shared_ids(row for row in rows if row["user"] in users and in_use(row)):
+        yield Problem(
+            f"user {one.user}",
+            f"Its client id {one.client_id} is used from {amount(len(one.addresses), 'place')} at once "
+            f"({listed(one.addresses)}). A binding or a move of that instance is for all of them.",
+            f"Give each client an id of its own; `switchyard connections --user {one.user}` shows them.",
+        )
+
+
+def _ids_made_anew(environment: Environment, users: Mapping[str, UserBindings]) -> Iterator[Problem]:
+    """Client ids that no binding of an instance can hold, of users of whom instances are bound."""
+    usage = {user: used for user, used in environment.store.usage().items() if user in users}
+    anew: dict[str, set[str]] = {}
+    for one in churning(by_instance(usage, users), environment.now()):
+        anew.setdefault(one.user, set()).add(one.family)
+    for user, families in sorted(anew.items()):
+        yield Problem(
+            f"user {user}",
+            f"Its client ids {listed(sorted(families))} are made anew at each start, so no binding of an instance "
+            "holds them.",
+            f"Give each client an id that stays, or say which part of it stays: `switchyard bindings set user:{user} "
+            "--client-ids FORM`.",
+        )
 
 
 def _super_users(view: View) -> Iterator[Problem]:

@@ -2,7 +2,8 @@
 
 A scope is `user:NAME`, `user:NAME+INSTANCE`, `user:NAME#TOPIC`, `user:NAME##GROUP`, `topic:NAME` or
 `topic:NAME:PARTITIONS`. Names are percent-decoded, so that a user called `a+b` is written `user:a%2Bb`. Partitions are
-numbers and ranges: `0,4-7`.
+numbers and ranges: `0,4-7`. `user:NAME+#TOPIC` becomes the user's instances that use the topic, or the user
+(`chosen_scope`).
 """
 
 from __future__ import annotations
@@ -16,14 +17,18 @@ from urllib.parse import unquote
 from pydantic import ValidationError
 
 from ha_core.kafka.errors import ClusterUnreachableError
-from ha_core.model import KnownGroup, KnownTopic, MoveRequest, Scope, View, legal_name
+from ha_core.model import KnownGroup, KnownTopic, MoveRequest, Scope, UserBindings, View, legal_name
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError, unchanged
+from ha_core.operations.usage import known_usage
+from ha_core.plan.choosing import choose
 from ha_core.plan.closure import users_at
 from ha_core.plan.facts import Partition
 
 FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"
-_USER = re.compile(r"(?P<user>[^+#]+)((?P<mark>\+|##|#(?!#))(?P<rest>.+))?", re.DOTALL)
+CHOICE = "+#"
+"""Between a user and a topic: whoever of the user uses it."""
+_USER = re.compile(r"(?P<user>[^+#]+)((?P<mark>\+#|\+|##|#(?!#))(?P<rest>.+))?", re.DOTALL)
 MAX_ENTRIES = 10_000
 MAX_PARTITION = 99_999
 
@@ -43,6 +48,11 @@ def parse_scope(entries: Iterable[str]) -> Scope:
         if kind == "topic" and name:
             topic, partitions = parse_topic(name)
             topics[topic] = _merged(topics[topic], partitions) if topic in topics else partitions
+        elif kind == "user" and user and user["mark"] == CHOICE:
+            raise unchanged(
+                f"{entry!r} stands for instances of a user, which a switch looks up. Name them: user:NAME+INSTANCE; or "
+                "the topic: user:NAME#TOPIC."
+            )
         elif kind == "user" and user:
             named[user["mark"]][unquote(user["user"]), unquote(user["rest"] or "")] = None
         elif kind == "cluster" and name:
@@ -60,6 +70,31 @@ def parse_scope(entries: Iterable[str]) -> Scope:
     if scope == Scope():
         raise RefusedError(f"The scope is empty. Name what is to move: {FORMS}.")
     return scope
+
+
+def chosen_scope(environment: Environment, entries: Iterable[str]) -> list[str]:
+    """`entries`, with each `user:NAME+#TOPIC` replaced by what is to be switched for that topic, and client ids by the
+    instances that they name; it is said why."""
+    found: list[str] = []
+    for entry in entries:
+        kind, _, name = entry.strip().partition(":")
+        user = _USER.fullmatch(name)
+        if kind != "user" or user is None or user["mark"] not in (CHOICE, "+"):
+            found.append(entry)
+            continue
+        who, rest = unquote(user["user"]), unquote(user["rest"])
+        stored = environment.store.read(UserBindings, who)
+        bindings = stored[0] if stored is not None else UserBindings(user=who)
+        if user["mark"] == CHOICE:
+            scope, reason = choose(bindings, rest, known_usage(environment).counts, environment.now())
+            environment.say(f"{entry.strip()}: {reason}")
+            found += scope.entries
+        else:
+            instance = bindings.instance(rest)
+            if instance != rest:
+                environment.say(f"{entry.strip()}: by the form of its client id it is the instance {instance}")
+            found += Scope(instances=((who, instance),)).entries
+    return found
 
 
 def parse_topic(entry: str) -> tuple[str, tuple[int, ...] | None]:

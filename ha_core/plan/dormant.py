@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from ha_core.model import Usage, Use
+from ha_core.model import Usage, Use, UserBindings
 from ha_core.model.usage import FAMILY, LIVE_WITHIN
 
 COUNTS_DAYS = 100
@@ -68,6 +68,23 @@ def churning(usage: Mapping[str, Usage], now: str) -> Iterator[Churn]:
         for kind, table in (("topic", one.topics), ("group", one.groups)):
             for name, uses in table.items():
                 yield from (Churn(user, f"{kind} {name}", *found) for found in _families(uses, at))
+
+
+def by_instance(usage: Mapping[str, Usage], bindings: Mapping[str, UserBindings]) -> dict[str, Usage]:
+    """The same, with the instances that client ids name by the forms of their users'."""
+
+    def named(table: Mapping[str, tuple[Use, ...]], bound: UserBindings) -> dict[str, tuple[Use, ...]]:
+        return {
+            name: tuple(use.changed(instance=bound.instance(use.instance)) for use in uses)
+            for name, uses in table.items()
+        }
+
+    return {
+        user: one.changed(topics=named(one.topics, bound), groups=named(one.groups, bound))
+        if (bound := bindings.get(user)) is not None and bound.client_ids
+        else one
+        for user, one in usage.items()
+    }
 
 
 def _families(uses: Collection[Use], at: datetime) -> Iterator[tuple[str, int]]:

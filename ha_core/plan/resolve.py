@@ -100,8 +100,9 @@ def _bound(view: View, identity: Identity, topic: str) -> tuple[str | None, Leve
         return bindings.topics[topic], "user#topic"
     if identity.topic_hint in bindings.topics:
         return bindings.topics[identity.topic_hint], "hint"
-    if identity.instance in bindings.instances:
-        return bindings.instances[identity.instance], "user+instance"
+    instance = bindings.instance(identity.instance)
+    if instance in bindings.instances:
+        return bindings.instances[instance], "user+instance"
     if bindings.cluster is not None:
         return bindings.cluster, "user"
     return None, "default"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ha_core.plan.verdict import amount
+from ha_core.plan.shared_ids import SharedId
+from ha_core.plan.verdict import amount, listed
 from ha_core.present.page import Marked, Page, Table
 
 MAX_ROWS = 1_000
@@ -22,9 +23,15 @@ _BY = {
 
 
 def connections_page(
-    rows: Collection[Mapping[str, Any]], totals: Mapping[str, int], unanswered: Mapping[str, str], own: bool = True
+    rows: Collection[Mapping[str, Any]],
+    totals: Mapping[str, int],
+    unanswered: Mapping[str, str],
+    own: bool = True,
+    shared: Collection[SharedId] = (),
 ) -> Page:
-    """:param own: show connections of Switchyard's own processes as rows; else they are only counted."""
+    """:param own: show connections of Switchyard's own processes as rows; else they are only counted.
+    :param shared: client ids that are used from several places.
+    """
     of_clients = [row for row in rows if own or not row["own"]]
     columns = (
         "user",
@@ -62,7 +69,16 @@ def connections_page(
     for issue in sorted({issue for row in rows for issue in row["defects"]}):
         hit = sorted({f"{row['user']}+{row['client_id'] or ''}" for row in rows if issue in row["defects"]})
         yield Marked(f"{issue}: consumers among {', '.join(hit[:20])} may stop when their group moves", "warning")
+    yield from (Marked(shared_id_words(one), "warning") for one in shared)
     yield from _silent(unanswered)
+
+
+def shared_id_words(one: SharedId) -> str:
+    return (
+        f"{one.user}+{one.client_id} is used from {amount(len(one.addresses), 'place')} at once "
+        f"({listed(one.addresses)}): an instance moves with all of them. Give each client an id of its own "
+        "(client.id)."
+    )
 
 
 def explanations_page(answers: Sequence[Mapping[str, Any]], agree: bool, unanswered: Mapping[str, str]) -> Page:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from ha_core.bindings_file import levels
+from ha_core.bindings_file import said
 from ha_core.model import GatewayRecord, HistoryEntry, KnownGroup, KnownTopic, Lock, Operation, Usage, UserBindings
 from ha_core.model.gateway import by_gateway
 from ha_core.operations.bindings import BindingsPlan
 from ha_core.operations.caches import CacheStanding
-from ha_core.operations.health import Problem
 from ha_core.operations.inventory import Overview
 from ha_core.operations.migration.listing import Migration
 from ha_core.operations.migration.settling import CrossingStatus
+from ha_core.operations.problem import Problem
 from ha_core.operations.registry import ClusterState
 from ha_core.plan.dormant import Churn
 from ha_core.plan.lag import GroupLag
@@ -125,7 +125,7 @@ def depends_lines(name: str, depends: Affected) -> Iterator[str]:
 
 
 def bindings_page(bindings: Collection[UserBindings]) -> Page:
-    rows = [row for one in bindings for row in levels(one).items()]
+    rows = [row for one in bindings for row in said(one).items()]
     yield Table(("who", "cluster"), rows) if rows else "No bindings."
 
 

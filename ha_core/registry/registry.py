@@ -13,6 +13,7 @@ from ha_core.registry.database import Database
 from ha_core.registry.entry import Entry
 from ha_core.registry.errors import InvalidError
 from ha_core.registry.feed import DatabaseSource
+from ha_core.registry.kinds.instances import Instance, new_name
 from ha_core.registry.kinds.users import User
 from ha_core.registry.reading import MAX_PAGE, Reader
 from ha_core.registry.scram import ITERATIONS, derive_all
@@ -75,17 +76,25 @@ class Registry:
         return self.apply([Edit(kind, key, None, version)], by, reason, dry_run)[0]
 
     def delete_user(self, name: str, version: int, by: str, reason: str, dry_run: bool = False) -> tuple[Stored, ...]:
-        """A user with all rules and quotas that are for nobody else, at once. Topics that it owns are in the way.
+        """A user with all rules, quotas and instances that are for nobody else, at once. Topics that it owns are in the
+        way.
 
         :raises StillUsedError: topics, or rules that came meanwhile.
         """
         edits = [Edit("users", name, None, version)]
-        for kind in ("rules", "quotas"):
+        for kind in ("rules", "quotas", "instances"):
             page = self.read.page(kind, limit=MAX_PAGE, mentioned={"user": name})
             if page.after is not None:
                 raise InvalidError(f"{name!r} has more than {MAX_PAGE} {kind}: delete some of them first")
             edits += [Edit(kind, one.key, None, one.version) for one in page.stored]
         return self.apply(edits, by, reason, dry_run)
+
+    def new_instance(self, user: str, topics: Sequence[str], description: str = "") -> Instance:
+        """One with a client id that nobody has. It is not written yet.
+
+        :raises InvalidError: the user, a topic or the description cannot be.
+        """
+        return Instance.read({"name": new_name(user), "user": user, "topics": topics, "description": description})
 
     def set_password(
         self,

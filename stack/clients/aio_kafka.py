@@ -135,7 +135,10 @@ def _subscribe(consumer: Any, options: Options, recorder: Recorder) -> None:
     class Listener(Rebalances, ConsumerRebalanceListener):  # type: ignore[misc]
         pass
 
-    consumer.subscribe(list(options.topics), listener=Listener(recorder, options))
+    if options.pattern:
+        consumer.subscribe(pattern=options.pattern, listener=Listener(recorder, options))
+    else:
+        consumer.subscribe(list(options.topics), listener=Listener(recorder, options))
 
 
 async def _commit(consumer: Any, recorder: Recorder, options: Options, batches: Any) -> None:

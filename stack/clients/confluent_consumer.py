@@ -58,7 +58,8 @@ def _subscribe(consumer: Any, options: Options, recorder: Recorder) -> dict[tupl
     def revoked(_consumer: Any, parts: Any) -> None:
         recorder.write(Revoked(options.client, time.time(), spots(parts), options.group))
 
-    consumer.subscribe(list(options.topics), on_assign=assigned, on_revoke=revoked, on_lost=revoked)
+    names = [options.pattern] if options.pattern else list(options.topics)
+    consumer.subscribe(names, on_assign=assigned, on_revoke=revoked, on_lost=revoked)
     return {}
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
+from stack.clients.java_compiler import COMPILER, compiler_jars
 from stack.clients.java_tools import CLIENT_VERSION, run_java
 from stack.clients.options import Options
-from stack.errors import StackError
 from stack.history.events import Acked, Event, Noted, Outcome, Sent, Started, TransactionEnded
 
 OLD_VERSION = "3.9.2"
@@ -45,21 +44,12 @@ def _run(options: Options, version: str) -> int:
         ordered=True,
         value_prefix=f"{options.client}-",
     )
-    command = ["org.codehaus.janino.SimpleCompiler", str(_PROGRAM), _PROGRAM.stem]
+    command = [COMPILER, str(_PROGRAM), _PROGRAM.stem]
     arguments.append(str(max(1.0, options.rate)))
     reader = _Lines(options)
     return run_java(
-        lambda config: [*command, str(config), *arguments], settings, options, first, reader, version, _compiler()
+        lambda config: [*command, str(config), *arguments], settings, options, first, reader, version, compiler_jars()
     )
-
-
-def _compiler() -> list[Path]:
-    spark = find_spec("pyspark")
-    folder = Path(spark.origin).parent / "jars" if spark is not None and spark.origin is not None else Path()
-    found = [*folder.glob("janino-*.jar"), *folder.glob("commons-compiler-*.jar")]
-    if len(found) < 2:
-        raise StackError("pyspark, whose jars compile this client, is not installed: pip install -r requirements.txt")
-    return found
 
 
 class _Lines:

@@ -119,7 +119,10 @@ def _subscribe(consumer: Any, options: Options, recorder: Recorder) -> dict[Any,
     class Listener(Rebalances, ConsumerRebalanceListener):  # type: ignore[misc]
         pass
 
-    consumer.subscribe(list(options.topics), listener=Listener(recorder, options))
+    if options.pattern:
+        consumer.subscribe(pattern=options.pattern, listener=Listener(recorder, options))
+    else:
+        consumer.subscribe(list(options.topics), listener=Listener(recorder, options))
     # A leader that knows its topics only after it has joined takes them for a change, and joins again. kafka-python
     # 3.0.12 forgets that it does when a poll ends between its JOIN and its SYNC (what KAFKA-9815 cured in Java): it
     # stays a member without heartbeats and without records for ever, without any gateway too.

@@ -7,6 +7,7 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "confluent-transactions": ("confluent_transactions", "run"),
     "java-transactions": ("java_transactions", "run"),
     "java-3-transactions": ("java_transactions", "run_old"),
+    "java-pattern-reader": ("java_pattern", "run"),
     "halting-sender": ("halting_sender", "run"),
     "confluent-consumer": ("confluent_consumer", "run"),
     "kafka-python-producer": ("kafka_python", "produce"),

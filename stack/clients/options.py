@@ -54,6 +54,10 @@ class Options:
     abort_every: int = field(default=3, metadata={"help": "every so manyth transaction is aborted; 0: none"})
 
     group: str = field(default="", metadata={"help": "group.id; none with --seek"})
+    pattern: str = field(
+        default="",
+        metadata={"help": "^REGEX: subscribe to what it means instead, which is what `topic` names (not kafkajs)"},
+    )
     instance_id: str = field(default="", metadata={"help": "group.instance.id (static membership)"})
     reset: str = field(default="earliest", metadata={"help": "auto.offset.reset: earliest | latest"})
     pace: float = field(

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from ha_core.metrics.http import HttpServer
-from ha_core.model import GatewayRecord
+from ha_core.model import GatewayRecord, Use, UserBindings
+from ha_core.store.commits import Change, key_of
+from ha_core.store.usage import Sighting
+from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, seeded, shown, use
 
 SILENT = {"gw-1.0": "worker 0 does not answer"}
@@ -22,19 +25,23 @@ def explanation(gateway: str, cluster: str, by: str = "user", *exists_in: str) -
     return {"gateway": gateway, "revision": 1, **asked, "leading": leading, "moved": moved, "allowed": allowed}
 
 
-def connection(user: str | None, software: str, cluster: str | None, idle_ms: int) -> dict[str, Any]:
-    named = {"user": user, "client_id": "app", "address": "10.0.0.1", "software": software, "login": None}
+def connection(
+    user: str | None, software: str, cluster: str | None, idle_ms: int, address: str = "10.0.0.1"
+) -> dict[str, Any]:
+    named = {"user": user, "client_id": "app", "address": address, "software": software, "login": None}
     where = {"cluster": cluster, "clusters": [cluster] if cluster else [], "broker": None}
     return {**named, **where, "since": "2026-01-01T00:00:00Z", "idle_ms": idle_ms, "in_flight": 0}
 
 
 ANSWERS: dict[str, Mapping[str, Any]] = {
     "/connections": {
-        "total": 3,
+        "total": 5,
         "connections": [
             connection("shop", "librdkafka/2.6", "east", idle_ms=10),
             connection("shop", "librdkafka/2.6", "west", idle_ms=40_000),
             connection(None, "switchyard/1", None, idle_ms=10),
+            connection("shop", "librdkafka/2.6", "east", 10, "10.0.0.2"),
+            connection("shop", "librdkafka/2.6", "east", 40_000, "10.0.0.3"),
         ],
         "unanswered": SILENT,
     },
@@ -44,7 +51,7 @@ OF_BOB = explanation("gw-1.0", "east", "topic", "east") | {"others": [explanatio
 
 
 @pytest.fixture(autouse=True)
-def _gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryStore]:
     store = seeded()
     use(store, monkeypatch)
     pages = {
@@ -54,7 +61,7 @@ def _gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     server = HttpServer("127.0.0.1", 0, bytes, tuple, "", pages)
     record = GatewayRecord(id="gw-1.0", worker_of="gw-1", host="h", port=1, node_id=1)
     store.client().register_gateway(record.changed(http=f"http://127.0.0.1:{server.start()}"))
-    yield
+    yield store
     server.stop()
 
 
@@ -78,7 +85,32 @@ def test_gateways_that_lead_to_the_same_cluster_for_different_reasons_agree() ->
 
 def test_a_connection_that_a_client_has_left_idle_is_shown_apart_from_where_the_client_is_led() -> None:
     rows = document("connections")["connections"]
-    assert [(row["led_to"], row["idle_to"]) for row in rows] == [(["east"], []), ([], ["west"]), ([], [])]
+    assert [(row["led_to"], row["idle_to"]) for row in rows][:3] == [(["east"], []), ([], ["west"]), ([], [])]
+
+
+def test_a_client_id_that_is_in_use_in_two_places_is_named_with_both() -> None:
+    shared = [{"user": "shop", "client_id": "app", "addresses": ["10.0.0.1", "10.0.0.2"]}]
+
+    assert document("connections")["shared_ids"] == shared
+    page = " ".join(shown("connections").split())
+    assert "shop+app is used from 2 places at once (10.0.0.1, 10.0.0.2)" in page
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_status_notices_shared_ids_and_ids_made_anew_of_users_whose_instances_are_bound(
+    bound: bool, store: MemoryStore
+) -> None:
+    # Given a user whose client id is used in two places, and others are made at each start
+    last = "2020-01-01T00:00:00Z"
+    seen = [Use(instance=f"job-{number}", how="fetch", since=last, last=last) for number in range(6)]
+    store.client().record_usage("shop", [Sighting("topic", "orders", use) for use in seen])
+    instances = {"app": "east"} if bound else {}
+    bindings = UserBindings(user="shop", cluster="east", instances=instances)
+    store.commit(Change(change_id="bound", puts=(bindings,), expected={key_of(bindings): None}))
+    # When somebody looks
+    said = [notice["text"] for notice in document("status")["notices"]]
+    # Then both are said where a binding goes by client ids
+    assert [any(word in text for text in said) for word in ("client id app", "job-*")] == [bound, bound]
 
 
 def test_connections_of_its_own_software_are_counted_and_shown_only_when_asked_for() -> None:

@@ -42,6 +42,28 @@ def test_a_user_is_made_granted_limited_revoked_and_deleted() -> None:
     assert "a test" in shown("platform", "history", "users", "alice")
 
 
+def test_a_client_id_is_issued_and_what_it_uses_is_declared_where_zookeeper_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document("users", "create", "alice", *WHY)
+    alone = document("instances", "issue", "alice", "--topic", "orders", *WHY)
+    assert not alone["declared"]
+    assert "usage declare alice" in shown("instances", "issue", "alice", "--topic", "orders", *WHY)
+
+    store = seeded()
+    use(store, monkeypatch)
+    monkeypatch.setenv("SWITCHYARD_ZOOKEEPER", "zk:2181")
+    issued = document("instances", "issue", "alice", "--topic", "orders", "--topic", "bills", *WHY)
+
+    assert issued["declared"]
+    used = store.client().usage()["alice"].topics
+    assert {name: [(use.instance, use.how) for use in uses] for name, uses in used.items()} == {
+        topic: [(issued["client_id"], "declared")] for topic in ("bills", "orders")
+    }
+    assert len(document("instances", "list", "--topic", "orders")["items"]) == 3
+    assert alone["client_id"] in shown("instances", "list", "--user", "alice")
+
+
 def test_what_is_not_said_stays_and_a_password_comes_by_a_file_or_standard_input(tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.write_text("correct horse\n")

@@ -82,3 +82,13 @@ def test_an_unreadable_declaration_is_an_error_that_names_the_file_and_the_key(t
 
     assert "team.yaml" in str(caught.value)
     assert words in str(caught.value)
+
+
+def test_forms_of_client_ids_are_declared_and_compared_with_the_bindings_of_their_user() -> None:
+    declared = parse("bindings: {alice: {cluster: east, client_ids: [streams]}}", "f")
+
+    (difference,) = compare(declared, {"alice": UserBindings(user="alice", cluster="east")})
+
+    assert difference.lines() == ("alice client ids: (none) → streams",)
+    assert difference.after == UserBindings(user="alice", cluster="east", client_ids=("streams",))
+    assert compare(declared, {"alice": difference.after}) == ()

@@ -3,8 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import Scope
+from ha_core.operations import registry
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.requests import parse_scope
+from ha_core.operations.requests import chosen_scope, parse_scope
 
 names = st.text(min_size=1, max_size=20).filter(lambda text: text == text.strip())
 
@@ -23,6 +25,28 @@ def test_every_form_of_a_scope_entry_is_parsed() -> None:
 
 def test_an_instance_may_itself_be_an_ha_client_id() -> None:
     assert parse_scope(["user:alice+HA#alice#orders"]).instances == (("alice", "HA#alice#orders"),)
+
+
+def test_for_a_topics_sake_the_instances_of_a_user_that_use_it_are_named_and_it_is_said_why(
+    environment: Environment,
+) -> None:
+    # Given an instance that uses a topic, and another topic that nobody is known to use
+    registry.declare_usage(environment, "a+b", ("orders",), (), "till#1")
+    said: list[str] = []
+    environment.progress = said.append
+    # When an operator names both topics beside other entries
+    entries = chosen_scope(environment, ["user:bob", "user:a%2Bb+#orders", " user:a%2Bb+#audit"])
+    # Then the one stands for its instance, the other for the user
+    assert parse_scope(entries) == Scope(users=("bob", "a+b"), instances=(("a+b", "till#1"),))
+    assert [line.partition(":")[0] for line in said] == ["user", "user"]
+    assert "a+b+till#1" in said[0]
+    assert "no instance of a+b is known to use audit" in said[1]
+
+
+@pytest.mark.parametrize("entry", ["user:alice+#orders", "user:alice+#%23"])
+def test_where_no_switch_looks_it_up_instances_of_a_topic_have_to_be_named(entry: str) -> None:
+    with pytest.raises(RefusedError, match=r"user:NAME\+INSTANCE"):
+        parse_scope([entry])
 
 
 def test_a_repeated_scope_entry_counts_once() -> None:

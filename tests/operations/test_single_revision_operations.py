@@ -4,9 +4,9 @@ from unittest.mock import Mock
 import pytest
 
 from ha_core.bindings_file import parse
-from ha_core.model import Cluster, GatewayRecord, SingleOperation, Use, UserBindings
+from ha_core.model import Cluster, GatewayRecord, SingleOperation, Use, UserBindings, View
 from ha_core.operations import engine, registry, single
-from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level
+from ha_core.operations.bindings import apply_bindings, plan_bindings, with_client_ids, with_level
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.journal import Journal
@@ -309,3 +309,34 @@ def test_declared_usage_is_kept_with_its_instance(environment: Environment) -> N
 
     assert usage.topics["orders"][0].instance == "app-1"
     assert usage.groups["billing"][0].how == "declared"
+
+
+def test_forms_of_client_ids_are_one_more_thing_of_a_user(environment: Environment) -> None:
+    # Given a user whose client ids have forms
+    apply_bindings(environment, plan_bindings(environment, with_client_ids(View(), "user:alice", ("streams",))))
+    stored = environment.store.load().bindings["alice"]
+    assert stored == UserBindings(user="alice", client_ids=("streams",))
+    # When they are taken back
+    view = View(bindings={"alice": stored})
+    apply_bindings(environment, plan_bindings(environment, with_client_ids(view, "user:alice", ())))
+    # Then nothing is left of the user
+    assert "alice" not in environment.store.load().bindings
+    with pytest.raises(RefusedError, match="have no form"):
+        with_client_ids(View(), "user:alice", ())
+    with pytest.raises(RefusedError, match="one thing for all"):
+        with_client_ids(View(), "user:alice+till", ("streams",))
+
+
+@pytest.mark.parametrize(
+    ("bindings", "why"),
+    [
+        ("{client_ids: ['{instance}{number}']}", "between"),
+        ("{client_ids: [streems]}", "Forms are streams, connect"),
+        ("{client_ids: ['{instance}-{number}'], instances: {till-1: west}}", "Bind alice[+]till there"),
+    ],
+)
+def test_a_form_that_is_none_or_leaves_a_binding_without_clients_is_refused(
+    environment: Environment, bindings: str, why: str
+) -> None:
+    with pytest.raises(RefusedError, match=why):
+        plan_bindings(environment, parse(f"bindings: {{alice: {bindings}}}", "team.yaml"))

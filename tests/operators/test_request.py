@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from ha_core.model import MoveRequest, MoveSet, Scope
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.proposal import Proposal
 from ha_core.operations.requests import make_request
 from ha_core.plan.verdict import Verdict
+from stack.memory_store import MemoryStore
 from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it
@@ -35,6 +37,7 @@ FORM: dict[str, Any] = {
 def request_of(form: dict[str, Any], **arguments: Any) -> MoveRequest:
     """What the task that plans asks for in a run with this form."""
     task = PlanSwitchOperator(task_id="plan", **arguments)
+    task.environment = Environment(MemoryStore(), "test")
     task.render_template_fields({"params": form})
     task.read_arguments()
     request: MoveRequest = task.request()
@@ -61,6 +64,10 @@ def test_the_scope_of_the_form_is_that_of_the_command_line() -> None:
         topics=("payments",),
         partitions={"payments": (0, 4, 5, 6, 7)},
     )
+
+
+def test_a_scope_of_a_topics_users_is_looked_up_in_a_dag_as_well() -> None:
+    assert request_of({**FORM, "scope": ["user:alice+#orders"]}).scope == Scope(users=("alice",))
 
 
 def test_in_a_dag_without_a_form_operators_take_arguments_and_templates() -> None:

@@ -173,3 +173,13 @@ def test_the_closure_keeps_who_uses_each_topic_and_group() -> None:
 
     assert found.identities("topic:orders") == (("alice", "app-1"), ("alice", "app-2"))
     assert found.identities("topic:nothing") == ()
+
+
+def test_an_instance_takes_along_what_was_seen_of_it_before_its_client_ids_had_a_form() -> None:
+    used = usage_of("alice", {"orders": [use("till-1"), use("till")], "audit": [use("books-1")]})
+    forms = UserBindings(user="alice", client_ids=("{instance}-{number}",))
+
+    found = close(Scope(instances=(("alice", "till"),)), used, bindings=(forms,))
+
+    assert found.moves.topics == ("orders",)
+    assert found.other_users == ()

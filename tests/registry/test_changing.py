@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from ha_core.model import Use, identify
+from ha_core.model.instance import NAMED_FORMS, instance_of
 from ha_core.registry.changing import MAX_EDITS, Edit, put
 from ha_core.registry.database import Database
 from ha_core.registry.errors import InvalidError, NotThereError, StaleVersionError, StillUsedError
+from ha_core.registry.kinds.instances import MAX_TOPICS, Instance, new_name
 from ha_core.registry.kinds.quotas import Quota
 from ha_core.registry.kinds.rules import Rule
 from ha_core.registry.kinds.settings import Setting
@@ -129,6 +132,41 @@ def test_a_user_that_rules_name_stays_until_they_are_gone(registry: Registry) ->
     # Then it stays, and with all that is for it, it goes at once
     registry.delete_user("alice", 1, BY, WHY)
     assert [registry.read.page(kind).stored for kind in ("users", "rules", "quotas")] == [(), (), ()]
+
+
+def test_a_client_id_is_issued_once_to_one_user_for_the_topics_that_it_is_to_use(registry: Registry) -> None:
+    # Given client ids of alice
+    with pytest.raises(InvalidError, match="alice"):
+        registry.create(registry.new_instance("alice", ["orders"]), BY, WHY)
+    registry.apply([put(User(name="alice")), put(User(name="bob"))], BY, WHY)
+    issued = [registry.create(registry.new_instance("alice", topics), BY, WHY) for topics in (["orders"], ["b", "a"])]
+    names = [one.key for one in issued]
+    assert len(set(names)) == 2
+    assert [entry.topics for one in issued if isinstance(entry := one.entry, Instance)] == [("orders",), ("a", "b")]
+    # When one of them is asked for by another user
+    with pytest.raises(StaleVersionError):
+        registry.create(Instance(name=names[0], user="bob", topics=("orders",)), BY, WHY)
+    # Then it stays alice's, is found by its topic, and goes with her
+    assert [one.key for one in registry.read.page("instances", mentioned={"topic": "orders"}).stored] == names[:1]
+    registry.delete_user("alice", 1, BY, WHY)
+    assert registry.read.page("instances").stored == ()
+
+
+@pytest.mark.parametrize("topics", [(), ("no topic",), tuple(f"t{n}" for n in range(MAX_TOPICS + 1))])
+def test_no_client_id_is_issued_for_no_topic_or_what_is_none(registry: Registry, topics: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidError, match="instances: topics"):
+        registry.new_instance("alice", topics)
+
+
+@pytest.mark.parametrize("user", ["alice", "HA#x#y", "ü", "CN=till,OU=shops", "x" * 255])
+def test_an_issued_client_id_is_no_form_of_another_one(user: str) -> None:
+    name = new_name(user)
+
+    assert name.isascii()
+    assert len(name) <= 255
+    assert instance_of(name, (*NAMED_FORMS, "{instance}-{number}")) == name
+    assert identify(None, name).topic_hint is None
+    assert Use(instance=name, how="produce", since="2026-01-01T00:00:00Z").family.endswith(name[-12:])
 
 
 def test_a_user_and_its_rules_come_together_in_whatever_order(registry: Registry) -> None:

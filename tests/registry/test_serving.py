@@ -342,6 +342,22 @@ def test_a_password_that_the_platform_makes_up_is_told_once(operator: TestClient
     assert failed(operator.post("/v1/passwords/generated", json={**body, "user": "bob"})) == (404, "not_there")
 
 
+def test_client_ids_are_issued_and_each_is_another_one(operator: TestClient) -> None:
+    operator.post("/v1/users", json=user("alice"))
+    body = {"user": "alice", "topics": ["orders", "bills"], "reason": "two tills"}
+
+    trial = operator.post("/v1/instances/issued", json=body, params={"dry_run": True})
+    issued = [operator.post("/v1/instances/issued", json=body) for _ in range(2)]
+
+    assert [answer.status_code for answer in (trial, *issued)] == [201] * 3
+    values = [answer.json()["value"] for answer in issued]
+    assert len({value["name"] for value in values}) == 2
+    assert [(value["user"], value["topics"]) for value in values] == [("alice", ["bills", "orders"])] * 2
+    found = operator.get("/v1/instances", params={"user": "alice", "topic": "bills"}).json()["items"]
+    assert sorted(one["key"] for one in found) == sorted(value["name"] for value in values)
+    assert failed(operator.post("/v1/instances/issued", json={**body, "user": "bob"})) == (422, "invalid")
+
+
 def test_for_who_is_known_elsewhere_there_is_what_operators_do_and_nothing_of_gateways(opened: Registry) -> None:
     def caller(request: Request) -> Caller:
         if "x-name" not in request.headers:

@@ -13,9 +13,9 @@ from ha_core.bindings_file import Declared
 from ha_core.cli.command import Answer, DryRun, Reason, Session, Yes, code_of, command, option
 from ha_core.cli.exits import BAD_INPUT
 from ha_core.operations import registry
-from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level, with_read
+from ha_core.operations.bindings import apply_bindings, plan_bindings, with_client_ids, with_level, with_read
 from ha_core.operations.usage import forget_usage
-from ha_core.plan.dormant import churning
+from ha_core.plan.dormant import by_instance, churning
 from ha_core.plan.wide_users import widths
 from ha_core.present.moves import single_page
 from ha_core.present.page import Marked
@@ -43,17 +43,29 @@ def set_bindings(
     read: Annotated[
         str | None, option("Read mirrored topics from the copy in this cluster, or from the nearest one: `nearest`.")
     ] = None,
+    client_ids: Annotated[
+        list[str] | None,
+        option(
+            "Which parts of the user's client ids are none of the instance: streams, connect, or a form as "
+            "'{instance}-{number}'. Repeatable; in place of those before."
+        ),
+    ] = None,
     reason: Reason = "set by hand",
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Answer:
-    said = [what for what in (cluster, read, file) if what is not None]
+    said = [what for what in (cluster, read, client_ids, file) if what is not None]
     if len(said) != 1 or (file is None) != (who is not None):
-        raise BadParameter("give either WHO and CLUSTER, or WHO and --read WHERE, or --file FILE")
+        raise BadParameter("give WHO and CLUSTER, or WHO and --read WHERE or --client-ids FORM, or --file FILE")
     if file is not None:
         return _change(session, bindings_file.read(file), reason, dry_run, yes)
     view = session.environment.store.load()
-    declared = with_level(view, who or "", cluster or "") if read is None else with_read(view, who or "", read)
+    if read is not None:
+        declared = with_read(view, who or "", read)
+    elif client_ids is not None:
+        declared = with_client_ids(view, who or "", tuple(client_ids))
+    else:
+        declared = with_level(view, who or "", cluster or "")
     return _change(session, declared, reason, dry_run, yes)
 
 
@@ -62,18 +74,28 @@ def delete(
     session: Session,
     who: _Level,
     read: Annotated[bool, option("Where mirrored topics are read: again where they are written.", "--read")] = False,
+    client_ids: Annotated[
+        bool, option("The forms of the user's client ids: they count whole.", "--client-ids")
+    ] = False,
     reason: Reason = "deleted by hand",
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Answer:
     view = session.environment.store.load()
-    return _change(session, with_read(view, who, None) if read else with_level(view, who, None), reason, dry_run, yes)
+    if read and client_ids:
+        raise BadParameter("give --read or --client-ids")
+    if read:
+        declared = with_read(view, who, None)
+    else:
+        declared = with_client_ids(view, who, ()) if client_ids else with_level(view, who, None)
+    return _change(session, declared, reason, dry_run, yes)
 
 
 @command("usage list", "Topics and groups of all users, or of some.")
 def list_usage(session: Session, users: _Users = None) -> Answer:
-    chosen = _of(users, session.environment.store.usage())
-    churn = tuple(churning(chosen, session.environment.now()))
+    store = session.environment.store
+    chosen = _of(users, store.usage())
+    churn = tuple(churning(by_instance(chosen, store.load().bindings), session.environment.now()))
     told = [one._asdict() for one in churn]
     return Answer({"usage": chosen, "ids_made_at_each_start": told}, usage_page(chosen, churn))
 

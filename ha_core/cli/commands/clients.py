@@ -12,13 +12,12 @@ from ha_core.cli.command import Answer, Session, command, option
 from ha_core.cli.exits import OUT_OF_REACH, SUCCESS
 from ha_core.operations.errors import RefusedError
 from ha_core.plan.preflight.clients import defects_of
+from ha_core.plan.shared_ids import in_use, shared_ids
 from ha_core.present.clients import connections_page, explanations_page
 
 if TYPE_CHECKING:
     from ha_core.operations.asking_gateways import Said
 
-IDLE_MS = 15_000
-"""A connection without a request for so long leads nowhere: readers poll, and members of groups send heartbeats."""
 _Gateway = Annotated[str | None, option("Ask only this one, by its id.")]
 
 
@@ -27,13 +26,20 @@ def connections(
     session: Session,
     user: Annotated[str | None, option("Only of this user.")] = None,
     client_id: Annotated[str | None, option("Only with this client.id.")] = None,
+    instance: Annotated[str | None, option("Only of this instance, by the forms of its user's client ids.")] = None,
     address: Annotated[str | None, option("Only from this address.")] = None,
     cluster: Annotated[str | None, option("Only at brokers of this cluster.")] = None,
     gateway: _Gateway = None,
     limit: Annotated[int, option("At most so many of each gateway.", min=1, max=10_000)] = 1000,
     own: Annotated[bool, option("Show those of Switchyard's own processes, too.", "--own")] = False,
 ) -> Answer:
-    asked = (("user", user), ("client_id", client_id), ("address", address), ("cluster", cluster))
+    asked = (
+        ("user", user),
+        ("client_id", client_id),
+        ("instance", instance),
+        ("address", address),
+        ("cluster", cluster),
+    )
     fields = {field: value for field, value in asked if value is not None}
     said = _ask(session, "/connections", {**fields, "limit": str(limit)}, gateway)
     rows = [
@@ -43,8 +49,10 @@ def connections(
         for row in one.answer["connections"]
     ]
     totals = {one.gateway: one.answer["total"] for one in said if one.answer is not None}
-    document = {"connections": rows, "totals": totals, "unanswered": _unanswered(said)}
-    page = connections_page(rows, totals, _unanswered(said), own or bool(fields))
+    shared = tuple(shared_ids(row for row in rows if in_use(row) and not row["own"]))
+    told = [one._asdict() for one in shared]
+    document = {"connections": rows, "totals": totals, "shared_ids": told, "unanswered": _unanswered(said)}
+    page = connections_page(rows, totals, _unanswered(said), own or bool(fields), shared)
     return Answer(document, page, _code(said))
 
 
@@ -96,7 +104,7 @@ def _outcome(answer: Mapping[str, Any]) -> str:
 def _clusters(row: Mapping[str, Any]) -> dict[str, Any]:
     """Where the connection leads, and where it only exists: clients keep connections to brokers that they left."""
     clusters = row["clusters"] or ([row["cluster"]] if row["cluster"] else [])
-    used = row["in_flight"] > 0 or row["idle_ms"] < IDLE_MS
+    used = in_use(row)
     return {"led_to": clusters if used else [], "idle_to": [] if used else clusters}
 
 

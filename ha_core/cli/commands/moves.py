@@ -26,7 +26,7 @@ from ha_core.operations import engine
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.migration.planning import TOPICS_PER_BATCH
 from ha_core.operations.proposal import plan
-from ha_core.operations.requests import fault_request, make_request
+from ha_core.operations.requests import chosen_scope, fault_request, make_request
 from ha_core.operations.whole_cluster import continue_interrupted, plan_cluster, require_whole
 from ha_core.present.moves import cluster_page, proposal_page
 
@@ -47,7 +47,11 @@ def switch(
     session: Session,
     scope: Annotated[
         list[str],
-        Argument(metavar="SCOPE…", help="user:NAME[+INSTANCE | #TOPIC | ##GROUP], topic:NAME; or cluster:NAME alone."),
+        Argument(
+            metavar="SCOPE…",
+            help="user:NAME[+INSTANCE | #TOPIC | ##GROUP | +#TOPIC: the instances that use it, else the user], "
+            "topic:NAME; or cluster:NAME alone.",
+        ),
     ],
     origin: Annotated[str, option("Cluster that serves them now.", "--from")],
     target: Annotated[str, option("Cluster that is to serve them.", "--to")],
@@ -94,6 +98,7 @@ def switch(
         if answer := session.judge(proposal, cluster_page(proposal), "Move all of it now?", dry_run, yes):
             return answer
         return carry_out_batches(session, proposal.batches, False, pause, recheck=not yes, continued=continued)
+    scope = chosen_scope(session.environment, scope)
     request = make_request(scope, origin, target, **asked, include_other_users=include_other_users)
     return _move(session, request, dry_run, yes)
 

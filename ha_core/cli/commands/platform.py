@@ -17,7 +17,7 @@ from ha_core.operations.publishing_quotas import PublishingQuotas
 from ha_core.present.registry import entries_page, history_page
 
 MAX_VALUE = 1 << 20
-_Kind = Annotated[str, Argument(metavar="KIND", help="users, rules, quotas, topics, clusters or settings")]
+_Kind = Annotated[str, Argument(metavar="KIND", help="users, rules, quotas, topics, instances, clusters or settings")]
 _Key = Annotated[str, Argument(metavar="KEY")]
 
 

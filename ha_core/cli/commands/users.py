@@ -108,7 +108,7 @@ def password(
     return changed(session, registry, change, dry_run)
 
 
-@command("users delete", "Delete a user, with the rules and quotas that are for it alone.")
+@command("users delete", "Delete a user, with the rules, quotas and instances that are for it alone.")
 def delete(
     session: Session,
     user: _User,

@@ -54,6 +54,15 @@ class GeneratedPassword(_Body):
     replace: bool = False
 
 
+class NewInstance(_Body):
+    """The answer has its client id."""
+
+    user: str
+    topics: tuple[str, ...]
+    reason: _Reason
+    description: str = ""
+
+
 CallerOf = Callable[..., Caller]
 """A dependency: who calls; it refuses who may not."""
 
@@ -172,6 +181,13 @@ def _of_operators(registry: Registry, caller_of: CallerOf) -> APIRouter:
         made, secret = registry.generate_password(body.user, caller.name, body.reason, body.replace, dry_run)
         answer.headers["Cache-Control"] = "no-store"
         return {**made.to_json(), "password": None if dry_run else secret}
+
+    @router.post("/instances/issued", status_code=201)
+    def issued(
+        body: NewInstance, caller: Annotated[Caller, Depends(caller_of)], dry_run: bool = False
+    ) -> dict[str, Any]:
+        made = registry.new_instance(body.user, body.topics, body.description)
+        return registry.create(made, caller.name, body.reason, dry_run).to_json()
 
     return router
 

@@ -9,10 +9,11 @@ import pytest
 from gateway.session.commands import Saw
 from gateway.session.snapshot import Port
 from gateway.session.state import MADE_WITHIN_S, SEEN_AGAIN_S
+from ha_core.model import ANONYMOUS, UserBindings, View
 from ha_core.wire import ErrorCode
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, moved, produce, produced, state
-from tests.gateway.session.talk import EAST, WEST, Talk, snapshot, topology
+from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
 
 HEARTBEAT = 12
 BEATS: dict[str, Any] = {"group_id": "billing", "generation_id": 1, "member_id": "m", "group_instance_id": None}
@@ -85,3 +86,12 @@ def test_a_member_that_never_commits_is_seen_by_its_heartbeats() -> None:
             talk.answer(EAST, asked, {"error_code": int(ErrorCode.NONE), "throttle_time_ms": 0})
 
     assert uses(talk) == [("billing", "join"), ("billing", "join")]
+
+
+def test_what_is_used_is_told_of_the_instance_and_not_of_what_each_start_adds_to_its_id() -> None:
+    bindings = UserBindings(user=ANONYMOUS, client_ids=("streams",))
+    talk = Talk(snapshot(View(1, CLUSTERS, {ANONYMOUS: bindings}), topology(east={"orders": {0: 1}})))
+
+    talk.ask(FETCH, 4, fetch(("orders", 0, 0)), client_id="till-StreamThread-1-consumer")
+
+    assert [one.identity for one in talk.others if isinstance(one, Saw)] == [(ANONYMOUS, "till", None)]

@@ -1,0 +1,57 @@
+"""`instances`: client ids that the platform issues, so that each client of a shared user has one of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typer import Argument
+
+from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
+from ha_core.cli.platform import Database, changed, opened
+from ha_core.operations.registry import declare_usage
+from ha_core.present.registry import entries_page
+
+_User = Annotated[str, Argument(metavar="USER")]
+UNDECLARED = (
+    "What it uses is not declared, since no ZooKeeper is named (--zookeeper): `switchyard usage declare {user} "
+    "--instance {name} --topic …`, or it is known when the client has started."
+)
+
+
+@command("instances issue", "A new client id for one client of a user, for one topic or several.")
+def issue(
+    session: Session,
+    user: _User,
+    topic: Annotated[list[str], option("A topic that the client is to use. Repeatable.")],
+    reason: Reason,
+    description: Annotated[str, option("Which client it is for.")] = "",
+    dry_run: DryRun = False,
+    database: Database = None,
+) -> Answer:
+    registry = opened(session, database, creates=not dry_run)
+    issued = registry.new_instance(user, topic, description)
+    answer = changed(session, registry, lambda by: registry.create(issued, by, reason, dry_run), dry_run)
+    if dry_run:
+        return answer
+    declared = session.connects is not None
+    if declared:
+        declare_usage(session.environment, user, issued.topics, (), issued.name)
+    words = (
+        f"{user} uses {', '.join(issued.topics)} by it." if declared else UNDECLARED.format(user=user, name=issued.name)
+    )
+    document = {**answer.document, "client_id": issued.name, "declared": declared}
+    return Answer(document, [*answer.page, f"client.id={issued.name}", words], answer.code)
+
+
+@command("instances list", "All client ids that were issued, or those of a user or for a topic.")
+def list_instances(
+    session: Session,
+    user: Annotated[str | None, option("Only those of this user.")] = None,
+    topic: Annotated[str | None, option("Only those for this topic.")] = None,
+    after: Annotated[str, option("Go on behind this name.")] = "",
+    limit: Annotated[int, option("At most so many, up to 1000.")] = 1000,
+    database: Database = None,
+) -> Answer:
+    mentioned = {role: name for role, name in (("user", user), ("topic", topic)) if name is not None}
+    page = opened(session, database).read.page("instances", after, limit, mentioned).to_json()
+    return Answer(page, entries_page(page["items"]))

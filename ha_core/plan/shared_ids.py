@@ -1,0 +1,34 @@
+"""Client ids that clients in several places have at once: a binding of an instance moves all of them, or none.
+
+Places are addresses, so two clients on one machine, or behind one translated address, are not told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+IDLE_MS = 15_000
+"""A connection without a request for so long leads nowhere: readers poll, and members of groups send heartbeats."""
+
+
+class SharedId(NamedTuple):
+    user: str
+    client_id: str
+    addresses: tuple[str, ...]
+
+
+def in_use(row: Mapping[str, Any]) -> bool:
+    """Whether a connection leads somewhere: clients keep connections to brokers that they left."""
+    return bool(row["in_flight"] > 0 or row["idle_ms"] < IDLE_MS)
+
+
+def shared_ids(connections: Iterable[Mapping[str, Any]]) -> Iterator[SharedId]:
+    """:param connections: of clients, those alone that are in use: a client that has moved leaves idle ones behind."""
+    places: dict[tuple[str, str], set[str]] = {}
+    for row in connections:
+        if row["user"] and row["client_id"]:
+            places.setdefault((row["user"], row["client_id"]), set()).add(row["address"])
+    for (user, client_id), addresses in sorted(places.items()):
+        if len(addresses) > 1:
+            yield SharedId(user, client_id, tuple(sorted(addresses)))

@@ -1,0 +1,20 @@
+"""The compiler among Spark's jars, which runs a Java source file: Java's own is in no package that is installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from stack.errors import StackError
+
+COMPILER = "org.codehaus.janino.SimpleCompiler"
+"""Its arguments are a source file, the class in it, and what the class is told."""
+
+
+def compiler_jars() -> list[Path]:
+    spark = find_spec("pyspark")
+    folder = Path(spark.origin).parent / "jars" if spark is not None and spark.origin is not None else Path()
+    found = [*folder.glob("janino-*.jar"), *folder.glob("commons-compiler-*.jar")]
+    if len(found) < 2:
+        raise StackError("pyspark, whose jars compile this client, is not installed: pip install -r requirements.txt")
+    return found

@@ -1,0 +1,100 @@
+"""What of a client id is the instance, and what libraries have added to it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.model import UserBindings, View
+from ha_core.model.instance import MAX_LENGTH, NAMED_FORMS, FormError, instance_of, read_forms
+
+UUID = "0b5fa0f2-2b6e-4a5c-8a0e-3f0c5b8f2d11"
+NAMED = tuple(NAMED_FORMS)
+NUMBERED = ("{instance}-{number}",)
+FORMS = st.sampled_from([NAMED, NUMBERED, ("x-{instance}",), ("{instance}.{uuid}", "{instance}-{number}")])
+
+
+@pytest.mark.parametrize(
+    ("client_id", "instance"),
+    [
+        (f"till-{UUID}-StreamThread-1-consumer", "till"),
+        (f"till-{UUID}-StreamThread-12-restore-consumer", "till"),
+        (f"till-{UUID}-StreamThread-1-producer", "till"),
+        (f"till-{UUID}-StreamThread-1-0_3-producer", "till"),
+        (f"till-{UUID}-global-consumer", "till"),
+        (f"till-{UUID}-admin", "till"),
+        ("till-1-StreamThread-2-producer", "till-1"),
+        ("connector-producer-copy-orders-0", "copy-orders"),
+        ("connector-consumer-sink-1-12", "sink-1"),
+        ("connector-dlq-producer-sink-0", "sink"),
+        ("till", "till"),
+        ("till-admin", "till-admin"),
+        ("till-StreamThread-x-consumer", "till-StreamThread-x-consumer"),
+        ("connector-producer--0", "connector-producer--0"),
+        (f"-{UUID}-admin", f"-{UUID}-admin"),
+        ("", ""),
+    ],
+)
+def test_of_streams_and_connect_the_name_stays_that_an_operator_has_given(client_id: str, instance: str) -> None:
+    assert instance_of(client_id, NAMED) == instance
+
+
+def test_without_a_form_and_beyond_255_characters_a_client_id_is_the_instance_as_it_is() -> None:
+    long = "a" * MAX_LENGTH + "-1"
+
+    assert instance_of("pod-1", ()) == "pod-1"
+    assert instance_of(long, NUMBERED) == long
+    assert instance_of(long[2:], NUMBERED) == "a" * (MAX_LENGTH - 2)
+
+
+def test_a_form_that_this_version_does_not_know_takes_nothing_away() -> None:
+    assert instance_of("pod-1", ("of-a-newer-version", *NUMBERED)) == "pod"
+
+
+@given(text=st.text(alphabet="a1-x.", max_size=60), forms=FORMS)
+def test_from_an_instance_nothing_more_is_taken_away(text: str, forms: tuple[str, ...]) -> None:
+    instance = instance_of(text, forms)
+
+    assert instance_of(instance, forms) == instance
+    assert bool(instance) == bool(text)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "of-nobody", "{instance}", "{instance}{number}", "{instance}-{name}", "{instance}-1{number}",
+        "{instance}-{number}2", "{uuid}-{instance}", "{instance}-{number}{uuid}", "{instance}-{", "}{instance}-x",
+        "{instance}-{instance}", "{instance}-" + "x" * MAX_LENGTH, "",
+    ],
+)  # fmt: skip
+def test_what_is_no_form_or_could_be_read_in_two_ways_is_refused(form: str) -> None:
+    with pytest.raises(FormError):
+        read_forms(form)
+
+
+def test_no_client_id_takes_longer_than_its_length() -> None:
+    begun = time.process_time()
+    for client_id in ("-1" * (MAX_LENGTH // 2), "1" * MAX_LENGTH, "-0_" * (MAX_LENGTH // 3), "-" * 32_000):
+        for _ in range(20):
+            instance_of(client_id, (*NAMED, *NUMBERED))
+    assert time.process_time() - begun < 2.0
+
+
+def test_the_forms_of_a_user_are_for_the_client_ids_of_that_user_alone() -> None:
+    view = View(bindings={"ann": UserBindings(user="ann", client_ids=NUMBERED), "bo": UserBindings(user="bo")})
+
+    assert view.identify("ann", "pod-1").instance == "pod"
+    assert view.identify("bo", "pod-1").instance == "pod-1"
+    assert view.identify("cy", "pod-1").instance == "pod-1"
+    assert view.identify("ann", None).instance == ""
+
+
+def test_the_topic_in_an_ha_client_id_is_found_without_what_was_added() -> None:
+    view = View(bindings={"ann": UserBindings(user="ann", client_ids=NAMED)})
+
+    found = view.identify(None, "HA#ann#orders-StreamThread-1-consumer")
+
+    assert found == ("ann", "HA#ann#orders", "orders")
