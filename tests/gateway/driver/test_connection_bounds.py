@@ -70,7 +70,8 @@ def test_where_clients_take_no_answers_the_one_for_whom_most_is_kept_goes(tmp_pa
         (tmp_path / "gateway.yaml").write_text(yaml.safe_dump(document))
         gateway = Gateway(load(tmp_path / "gateway.yaml"), MemoryStore(), "test")
         await gateway.start()
-        socks, connections = [], []
+        socks: list[socket.socket] = []
+        connections: list[ClientConnection] = []
         for _ in range(3):
             sock = socket.socket()
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
