@@ -192,8 +192,8 @@ def test_a_log_that_has_what_is_said_to_be_deleted_is_believed_when_its_topic_is
     # log of the other one is newer than that, and a third partition is not there any more
     linked(environment, topic)
     assert unlink(environment, [topic], "west", "to be made anew", delete_copy=True)[0].result == "succeeded"
-    where = TopicPartition(topic, 0, 30)
-    AdminClient(at(stack, "east")).delete_records([where])[where].result(30)
+    where, admin = TopicPartition(topic, 0, 30), AdminClient({**at(stack, "east")})
+    admin.delete_records([where])[where].result(30)
     store = environment.store
     store.keep_deleted(store.load().topics[topic], {0: 30, 1: 12, 5: 9})
     # When it is linked anew

@@ -333,6 +333,7 @@ def test_records_whose_deletion_was_acknowledged_right_before_the_cluster_died_d
     assert by_hand.earliest() == 70
     by_hand.write(["back"])
     stack.restart("cluster/west")
+    assert {one["outcome"] for one in switchyard(stack, "origins", "check", name)["returned"]} == {"whole"}
     assert values_of(run, stack, name, [*first[70:], "there", "back"]) == [*first[70:], "there", "back"]
 
 
