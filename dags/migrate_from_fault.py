@@ -41,6 +41,7 @@ PARAMS = {
     "to": forms.cluster("To", "The cluster that is to serve them."),
     "unread": forms.unread(required=True),
     "damaged_copies": forms.damaged_copies(),
+    "max_rate_records_s": forms.max_rate_records_s(),
     "reason": forms.reason(),
     "groups": forms.flag(
         "Groups", "Groups that are known to have read them come along, at their last known offsets.", default=True

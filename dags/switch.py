@@ -64,6 +64,7 @@ PARAMS = {
     "unread": forms.unread(required=False),
     **forms.lag_bounds(),
     "damaged_copies": forms.damaged_copies(),
+    "max_rate_records_s": forms.max_rate_records_s(),
     "verify": forms.verify("Planned: mirrored topics are compared with their copies before anything is changed."),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s(

@@ -38,6 +38,7 @@ PARAMS = {
     ),
     "unread": forms.unread(required=False),
     "damaged_copies": forms.damaged_copies(),
+    "max_rate_records_s": forms.max_rate_records_s(),
     "verify": forms.verify("Planned: mirrored topics are compared with their copies before anything is changed."),
     "topics_per_batch": forms.field(
         "Topics and groups in a part",

@@ -7,6 +7,7 @@ the source.
 Invariants:
 
 - A run never changes. What is told late makes readers wait, or read from the source, and nothing else.
+- What the source has deleted is not read from its copy: below its log's start it is asked itself.
 - Of a partition the newest runs are told, all from the first of them on. So between two of them is no record; what lies
   below the first is read from the source.
 - Nothing is concluded from what a copy does not have: where it fails, or gives nothing, the source is read.
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 from ha_core.model import CopiedPartition, Extent, Mirror, MirrorCopies, Topic
 from ha_core.model.extent import Extents
+from ha_core.plan.copies import client_offset
 from ha_core.plan.standby import copied_extents
 
 DOUBTED_S = 5.0
@@ -56,6 +58,7 @@ class Copy(NamedTuple):
     :ivar extents: in the copy, ascending, all of them closed. There is one at least.
     :ivar known: nothing but what they hold is committed in the source below it.
     :ivar level: who is ahead of it need not wait for long.
+    :ivar start: below it all was deleted in the source.
     """
 
     mirror: str
@@ -63,6 +66,7 @@ class Copy(NamedTuple):
     extents: Extents
     known: int
     level: bool
+    start: int = 0
 
     @property
     def end(self) -> int:
@@ -77,7 +81,7 @@ class Copy(NamedTuple):
         # Between two extents of the source may be one of another cluster: nobody may be led past that.
         end = within.end
         there = tuple(one for one in self.extents if (one.end or 0) > within.start and (end is None or one.start < end))
-        if not there or offset < there[0].start:
+        if not there or offset < max(there[0].start, self.start):
             return None
         left = tuple(one for one in there if (one.end or 0) > offset)
         if left:
@@ -152,4 +156,7 @@ def _composed(mirror: Mirror, extents: Extents, known: CopiedPartition) -> Copy 
         copied = copied_extents(extents, mirror.source, mirror.target, known.runs)
     except ValueError:
         return None  # told by nobody who copies
-    return Copy(mirror.key, mirror.target, copied, current.extrapolate(known.end), known.level) if copied else None
+    if not copied:
+        return None
+    end, start = current.extrapolate(known.end), client_offset(extents, mirror.source, known.start or 0)
+    return Copy(mirror.key, mirror.target, copied, end, known.level, start)

@@ -95,6 +95,8 @@ class Metrics:
 
         text = "Bytes held of requests that are not whole yet."
         yield _gauge("held_request_bytes", text, gateway.shared.held.bytes)
+        text = "Bytes of answers that clients have not taken."
+        yield _gauge("untaken_answer_bytes", text, clients.kept_bytes)
 
         counts = gateway.counts
         requests = {(api_label(key), outcome): count for (key, outcome), count in dict(counts.requests).items()}

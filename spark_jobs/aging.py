@@ -46,7 +46,8 @@ class Closed(NamedTuple):
     """Its first client offset, which names it."""
     end: int
     mapped_end: int | None
-    """Where the map's last extent of its cluster ends there; None: its cluster is the partition's writer again."""
+    """Where the map's last extent of its cluster ends there; None: its cluster is the partition's writer again, or has
+    a copy of the topic, which grows past the gateways."""
     extents: str
     """JSON of all extents of the partition."""
     crossed_ms: int
@@ -95,8 +96,13 @@ class AgingResult(NamedTuple):
     groups_below: int
 
 
-def closed_extents(topics: Iterable[Topic], crossed: Mapping[tuple[str, str], int]) -> Iterator[Closed]:
-    """All closed extents of all maps. `crossed` as in `ha_core.plan.aging`."""
+def closed_extents(
+    topics: Iterable[Topic], crossed: Mapping[tuple[str, str], int], copies: Collection[str] = ()
+) -> Iterator[Closed]:
+    """All closed extents of all maps. `crossed` as in `ha_core.plan.aging`.
+
+    :param copies: keys of mirrors, `{topic}@{cluster that has the copy}`.
+    """
     for topic in topics:
         for partition, extent in closed(topic):
             extents = topic.partitions[partition]
@@ -108,7 +114,7 @@ def closed_extents(topics: Iterable[Topic], crossed: Mapping[tuple[str, str], in
                 cluster=extent.cluster,
                 start=extent.start,
                 end=extent.end,
-                mapped_end=last.physical_end,
+                mapped_end=None if f"{topic.name}@{extent.cluster}" in copies else last.physical_end,
                 extents=_EXTENTS.dump_json(extents).decode(),
                 crossed_ms=crossed.get((extent.cluster, topic.name), 0),
             )
@@ -188,11 +194,12 @@ def pipeline(
     history: History | None,
     now_ms: int,
     crossed: Mapping[tuple[str, str], int] | None = None,
+    copies: Collection[str] = (),
 ) -> DataFrame:
-    """The verdicts on all closed extents of `maps`, which are `candidates`."""
+    """The verdicts on all closed extents of `maps`, which are `candidates`. `copies` as in `closed_extents`."""
     spark = ask.spark
     masked = {name: one.masked.reason for name, one in ask.reach.clusters.items() if one.masked is not None}
-    closed_frame = frame_of(spark, Closed, closed_extents(maps.values(), crossed or {}))
+    closed_frame = frame_of(spark, Closed, closed_extents(maps.values(), crossed or {}, copies))
     # The size of a request counts all partitions of a topic, wherever they were moved from.
     asked = {
         TopicAsked(extent.cluster, topic.name, len(topic.partitions))

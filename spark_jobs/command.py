@@ -139,7 +139,8 @@ def _run(options: argparse.Namespace) -> Outcome:
             return verify.report(verify.pipeline(ask, mirrors, extent), Folder(options.output), extent, now_ms)
         from spark_jobs import aging
 
-        judged = aging.pipeline(ask, given.topics, given.homes, history, now_ms, given.crossed)
+        copies = frozenset(mirror.key for mirror in given.mirrors)
+        judged = aging.pipeline(ask, given.topics, given.homes, history, now_ms, given.crossed, copies)
         return aging.report(judged, Folder(options.output), now_ms, given.put_off)
 
 

@@ -61,10 +61,13 @@ class Planned(NamedTuple):
     copy_compacted: bool = False
     apart: bool = False
     most_bytes: int | None = None
+    outlived: bool = False
     run_sources: Sequence[int] = ()
     run_targets: Sequence[int] = ()
     run_records: Sequence[int] = ()
     gone_in_source: int = 0
+    gone_in_copy: int = 0
+    lacking: int = 0
     behind: int = 0
     of: int = 0
     """So many ranges the partition has."""
@@ -91,6 +94,7 @@ class RangeAsked(NamedTuple):
     copy_compacted: bool
     apart: bool
     most_bytes: int | None
+    outlived: bool
     run_sources: Sequence[int]
     run_targets: Sequence[int]
     run_records: Sequence[int]
@@ -108,6 +112,8 @@ class RangeCompared(NamedTuple):
     compared: int = 0
     gone_in_source: int = 0
     gone_in_copy: int = 0
+    lacking: int = 0
+    """Of those below the start of the copy."""
     read: int = 0
     behind: int = 0
     of: int = 0
@@ -171,6 +177,7 @@ def plan_mirrors(reach: Reach, rows: Iterable[MirrorAsked]) -> Iterator[Planned]
                     copy_compacted=one.compacted.copy,
                     apart=one.apart,
                     most_bytes=one.most_bytes,
+                    outlived=one.outlived,
                 )
                 yield from _planned(known, one)
 
@@ -178,6 +185,8 @@ def plan_mirrors(reach: Reach, rows: Iterable[MirrorAsked]) -> Iterator[Planned]
 def _planned(row: Planned, one: PartitionRanges) -> Iterator[Planned]:
     yield row._replace(
         gone_in_source=one.gone_in_source,
+        gone_in_copy=one.known.gone_in_copy,
+        lacking=one.known.lacking,
         behind=one.behind,
         of=one.of,
         first_difference=one.damage and one.damage.offset,
@@ -206,8 +215,12 @@ def compare_ranges(reach: Reach, rows: Iterable[RangeAsked]) -> Iterator[RangeCo
             span = Range(row.start, row.end, row.target_start, row.target_end, runs, row.base, row.source_base)
             key, compacted = (row.topic, row.partition), Compacted(row.source_compacted, row.copy_compacted)
             try:
-                both, limits = (clusters[row.source], clusters[row.target]), (row.apart, row.most_bytes)
-                found = compare(*both, key, span, compacted, apart=limits[0], most_bytes=limits[1])
+                found = compare(
+                    *(clusters[row.source], clusters[row.target], key, span, compacted),
+                    apart=row.apart,
+                    most_bytes=row.most_bytes,
+                    outlived=row.outlived,
+                )
             except _ERRORS as error:
                 yield nothing._replace(error=clusters.words(error))
                 continue
@@ -215,6 +228,7 @@ def compare_ranges(reach: Reach, rows: Iterable[RangeAsked]) -> Iterator[RangeCo
                 compared=found.compared,
                 gone_in_source=found.gone_in_source,
                 gone_in_copy=found.gone_in_copy,
+                lacking=found.lacking,
                 read=found.read,
                 first_difference=found.first and found.first.offset,
                 in_copy=found.first and found.first.target,
@@ -230,7 +244,8 @@ def pipeline(ask: Questions, mirrors: Iterable[Mirror], extent: Coverage) -> Dat
     compared = ask(compare_ranges, planned.where("start is not null").select(*RangeAsked._fields))
     known = planned.where("start is null").selectExpr(
         *("source", "target", "topic", "partition", "start", "end", "0L as compared", "gone_in_source"),
-        *("0L as gone_in_copy", "0L as read", "behind", "of", "first_difference", "in_copy", "difference", "error"),
+        *("gone_in_copy", "lacking", "0L as read", "behind", "of"),
+        *("first_difference", "in_copy", "difference", "error"),
     )
     return known.unionByName(compared)
 
@@ -239,6 +254,7 @@ _SUMS: Mapping[str, str] = {
     "compared": "sum(compared)",
     "gone_in_source": "sum(gone_in_source)",
     "gone_in_copy": "sum(gone_in_copy)",
+    "lacking": "sum(lacking)",
     "read": "sum(read)",
     "behind": "sum(behind)",
     "ranges": "count(start)",
@@ -252,6 +268,21 @@ _FIRST: Mapping[str, str] = {
 }
 
 
+_NOTHING = "nothing compared"
+_WHY = f"""case
+    when difference is not null or error is not null then coalesce(difference, error)
+    when lacking > 0 then concat('lacks ', format_number(lacking, 0), ' records of its source')
+    when compared = 0 and (behind > 0 or ranges < of_ranges) then '{_NOTHING}'
+end"""
+"""What is wrong with a partition, as `state_of` of `ha_core.operations.comparing` says; null: nothing."""
+_WRONG: Mapping[str, str] = {
+    "differing": "count_if(first_difference is not null)",
+    "failed": "count_if(error is not null)",
+    "incomplete": "count_if(first_difference is null and error is null and lacking > 0)",
+    "not_compared": f"count_if(why = '{_NOTHING}')",
+}
+
+
 def _summed(rows: DataFrame, *by: str, **more: str) -> DataFrame:
     columns = (functions.expr(sql).alias(name) for name, sql in {**_SUMS, **more}.items())
     return rows.groupBy(*by).agg(*columns)
@@ -262,40 +293,44 @@ def report(rows: DataFrame, output: Folder, extent: Coverage, now_ms: int) -> Ou
     folder = output / "verify" / f"part=r{now_ms}"
     rows.write.mode("overwrite").parquet(folder.uri)
     written = rows.sparkSession.read.parquet(folder.uri)
-    partitions = _summed(written, *_PARTITION, **_FIRST)
+    partitions = _summed(written, *_PARTITION, **_FIRST).withColumn("why", functions.expr(_WHY))
     (totals,) = _summed(written).collect()
-    counted = partitions.where("partition is not null").count()
-    differing = partitions.where("first_difference is not null").count()
-    failed = partitions.where("error is not null").count()
+    counted = {"rows": "count(1)", "partitions": "count_if(partition is not null)", **_WRONG}
+    (counts,) = partitions.agg(*(functions.expr(sql).alias(name) for name, sql in counted.items())).collect()
+    wrong = {name: counts[name] for name in _WRONG}
     # Those that differ first: what could not be asked is asked again.
-    equal_last = (functions.expr(f"{name} is null") for name in ("first_difference", "error"))
-    worst = partitions.orderBy(*equal_last, *_PARTITION).limit(MAX_ROWS).collect()
-    bad = [row for row in worst if row["difference"] or row["error"]]
+    good_last = (functions.expr(f"{name} is null") for name in ("first_difference", "error", "why"))
+    worst = partitions.orderBy(*good_last, *_PARTITION).limit(MAX_ROWS).collect()
+    bad = [row for row in worst if row["why"]]
     sample = {"share": extent.share, "seed": extent.seed} if extent.sampled else None
     summary = {
         "job": "verify",
         "run_ms": now_ms,
-        "equal": not differing and not failed,
-        "partitions": counted,
-        "differing": differing,
-        "failed": failed,
+        "equal": not any(wrong.values()),
+        "partitions": counts["partitions"],
+        **wrong,
         "sample": sample,
         **{name: totals[name] or 0 for name in _SUMS},
         "worst": [row.asDict() for row in bad[:WORST_CASES]],
         "path": folder.uri,
     }
-    words = "equal" if summary["equal"] else f"{differing} different, {failed} could not be compared"
+    words = "equal"
+    if not summary["equal"]:
+        words = f"{wrong['differing']} different, {wrong['failed']} could not be compared"
+        words += f", {wrong['incomplete']} lack records of their sources" if wrong["incomplete"] else ""
+        words += f", of {wrong['not_compared']} nothing was compared" if wrong["not_compared"] else ""
     of = f"a sample of {extent.share:.1%} by seed {extent.seed}" if sample else "all records"
-    title = f"{counted:,} mirrored partitions, {of}: {words}"
-    columns = (*_PARTITION, "compared", "first difference", "why", "ranges", "of", "gone in source", "behind")
+    title = f"{counts['partitions']:,} mirrored partitions, {of}: {words}"
+    gone = ("gone in source", "gone in copy")
+    columns = (*_PARTITION, "compared", "first difference", "why", "ranges", "of", *gone, "behind")
     shown = [
         (
             *(row[name] for name in _PARTITION),
             row["compared"],
             row["first_difference"],
-            row["difference"] or row["error"],
-            *(row[name] for name in ("ranges", "of_ranges", "gone_in_source", "behind")),
+            row["why"],
+            *(row[name] for name in ("ranges", "of_ranges", "gone_in_source", "gone_in_copy", "behind")),
         )
         for row in worst
     ]
-    return Outcome(summary, table(title, columns, shown, partitions.count()))
+    return Outcome(summary, table(title, columns, shown, counts["rows"]))

@@ -61,9 +61,15 @@ def _alter(context: Context, request: Message, api_key: int) -> Handler:
         return _error(kind, name, ErrorCode.INVALID_REQUEST, f"node {name} is a gateway; its configuration is a file")
 
     def refused(key: _Key, nth: int, times: int) -> Message | None:
-        if times == 1:
+        if times > 1:
+            return _error(*key, ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        document = places.document(context, key[1]) if key[0] == _TOPIC else None
+        mover = None if document is None else document.fence or document.crossing
+        if mover is None:
             return None
-        return _error(*key, ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        # What is changed in the origin from here on would not be carried over.
+        why = f"topic {key[1]} is being moved by operation {mover.operation}; try again when it has ended"
+        return _error(*key, _AWAY, why)
 
     more = {"validate_only": request["validate_only"]}
     return _by_resource(context, request, api_key, "responses", more, Controller(), gateway, refused)
@@ -116,8 +122,13 @@ def _by_resource(
         named = numbered((result["resource_type"], result["resource_name"]) for result in reply[results])
         for (key, nth), result in zip(named, reply[results], strict=True):
             asked = batches[at].get((*key, nth))
-            if asked is not None:
-                outcomes[asked[0]] = result | {"resource_name": asked[0][1]}
+            if asked is None:
+                continue
+            kind, name, _ = mention = asked[0]
+            if results == "responses" and kind == _TOPIC and places.may_have_left(context, name):
+                outcomes[mention] = _error(kind, name, _AWAY, f"topic {name} is being moved; ask again")
+            else:
+                outcomes[mention] = result | {"resource_name": name}
     return {results: list(outcomes.values())}
 
 

@@ -1,13 +1,19 @@
-"""DELETE_RECORDS: of moved topics extent by extent, up to the client offset."""
+"""DELETE_RECORDS: of moved topics extent by extent, up to the client offset.
+
+Copies of mirrors keep what is deleted in their source, so where a topic has one it is written down below which offsets
+all is deleted, before the client is told. A switch to the copy goes by that (`ha_core/plan/standby`), whether or not
+the source lives to tell its log's start.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from gateway.composed import places
-from gateway.composed.ask import Asking, Message
+from gateway.composed.ask import Asking, Message, grouped
 from gateway.composed.by_partition import Mention, Outcomes, Shape, ask_leaders, split, to_leaders
-from gateway.composed.handlers import Context, Handler, handles
+from gateway.composed.handlers import Context, DeletedBelow, Handler, KeepDeleted, handles
 from gateway.composed.logs import Inquiry, Query, failed, rounds
 from gateway.composed.places import Replica
 from ha_core.model import Extent
@@ -39,8 +45,31 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
     outcomes = yield from to_leaders(context, shape, others, wanted, timeout)
     plans = yield from rounds(context, {key: _plan(context, key[:2], wanted[key]["offset"]) for key in mapped})
     outcomes.update((yield from _delete(context, shape, plans, timeout)))
+    if deleted := _to_keep(context, {key: outcomes[key] for key in plans}):
+        # A client that asks again deletes nothing more, and has it written down then.
+        for one, kept in zip(deleted, (yield KeepDeleted(deleted)), strict=True):
+            if kept["error_code"]:
+                away = {Mention(one.topic.name, p): shape.said(p, ErrorCode.LEADER_NOT_AVAILABLE) for p in one.below}
+                outcomes.update(away)
+    left = {topic for topic in {key[0] for key in outcomes} if places.may_have_left(context, topic)}
+    again = ErrorCode.LEADER_NOT_AVAILABLE
+    outcomes.update((key, shape.said(key[1], again)) for key in [*outcomes] if key[0] in left)
     # The codec's default for a missing watermark is 0, which would be a claim.
     return {"topics": shape.topics(wanted, {key: _NO_WATERMARK | answer for key, answer in outcomes.items()})}
+
+
+def _to_keep(context: Context, outcomes: Mapping[Mention, Message]) -> tuple[DeletedBelow, ...]:
+    """What was deleted of partitions that a copy has as well, or that were led to one: where that is a forced switch,
+    the cluster that they came from has what is deleted in the copy."""
+    done = {key: answer["low_watermark"] for key, answer in outcomes.items() if not answer["error_code"]}
+    copied = grouped((key.topic, (key.partition, low)) for key, low in done.items() if _has_copy(context, key))
+    return tuple(DeletedBelow(places.document(context, name), dict(below)) for name, below in copied.items())
+
+
+def _has_copy(context: Context, key: Mention) -> bool:
+    view = context.view
+    mirrored = any(f"{key.topic}@{cluster}" in view.mirrors for cluster in view.clusters)
+    return mirrored or any(extent.copied for extent in places.extents(context, *key[:2]))
 
 
 def _refused(error: int) -> _Plan:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from gateway.composed import places
 from gateway.composed.ask import AnyBroker, Ask, Asking, ClusterUnavailableError, Message, ask_once
-from gateway.composed.handlers import Context, Handler
+from gateway.composed.handlers import Context, Handler, Long
 from gateway.topology import ClusterTopology
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -33,6 +33,9 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
     if cluster is None or places.masked(context, cluster):
         return {"brokers": [], "controller_id": -1, "topics": [_error(name, _LATER) for name in names or ()]}
     here = names if names is None else [name for name in dict.fromkeys(names) if _served(context, name, cluster)]
+    known = context.topology.clusters.get(cluster)
+    if places.know_much(context, (known.topics if known is not None else ()) if here is None else here):
+        yield Long()
     answer = yield from _ask(context, request, cluster, here)
     found = [
         topic | {"partitions": [one | places.NO_EPOCH for one in topic["partitions"]]} for topic in answer["topics"]

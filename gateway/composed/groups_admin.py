@@ -1,4 +1,5 @@
-"""Administration of groups (describe, list, delete, and delete offsets): in the clusters that bindings give them."""
+"""Administration of groups (describe, list, delete, and delete offsets), by one rule: in the cluster that bindings give
+a group, or, if that has no such group, where it is. The client that asks is not always one that uses the group."""
 
 from __future__ import annotations
 
@@ -14,7 +15,6 @@ from gateway.composed.ask import (
     Message,
     Reply,
     ask_each,
-    ask_or,
     grouped,
 )
 from gateway.composed.handlers import Context, Handler, handles
@@ -104,12 +104,17 @@ def _without_topic_ids(group: Message) -> Message:
 @handles(ApiKey.DELETE_GROUPS)
 def delete_groups(context: Context, version: int, request: Message) -> Handler:
     names = list(dict.fromkeys(request["groups_names"]))
-    free = [name for name in names if not places.group_fence(context, name)]
-    placed = [(cluster, name) for name in free if (cluster := places.group_cluster(context, name)) is not None]
-    answers = yield from _ask(context, ApiKey.DELETE_GROUPS, placed, lambda groups: {"groups_names": groups}, "results")
-    by_name = {name: answer for (_, name), answer in answers.items()}
-    by_name |= {name: _refused(name, places.GROUP_FENCED) for name in names if name not in free}
-    return {"results": [by_name.get(name, _away(name)) for name in names]}
+    fenced = {name: _refused(name, places.GROUP_FENCED) for name in names if places.group_fence(context, name)}
+
+    def question(groups: list[str]) -> Message:
+        return {"groups_names": groups}
+
+    free = [name for name in names if name not in fenced]
+    answers = yield from _where_listed(
+        context, free, lambda asked: _ask(context, ApiKey.DELETE_GROUPS, asked, question, "results"), _of_several
+    )
+    answers |= fenced
+    return {"results": [answers.get(name, _away(name)) for name in names]}
 
 
 @handles(ApiKey.OFFSET_DELETE)
@@ -117,11 +122,86 @@ def offset_delete(context: Context, version: int, request: Message) -> Handler:
     group = request["group_id"]
     if places.group_fence(context, group):
         return {"error_code": places.GROUP_FENCED, "topics": []}
-    away: Message = {"error_code": _AWAY, "topics": []}
-    cluster = places.group_cluster(context, group)
-    if cluster is None:
-        return away
-    return (yield from ask_or(away, Ask(cluster, Coordinator("group", group), ApiKey.OFFSET_DELETE, request)))
+
+    def ask(asked: Iterable[_Where]) -> Asking[dict[_Where, Message]]:
+        asks = {place: Ask(place[0], Coordinator("group", group), ApiKey.OFFSET_DELETE, request) for place in asked}
+        replies = yield from ask_each(asks)
+        return {
+            place: _no_offsets(_AWAY) if isinstance(reply, ClusterUnavailableError) else reply
+            for place, reply in replies.items()
+        }
+
+    answers = yield from _where_listed(context, [group], ask, _of_several_logs)
+    return answers.get(group, _no_offsets(_AWAY))
+
+
+def _where_listed(
+    context: Context,
+    groups: Iterable[str],
+    ask: Callable[[Iterable[_Where]], Asking[dict[_Where, Message]]],
+    of_several: Callable[[list[Message]], Message],
+) -> Asking[dict[str, Message]]:
+    """What becomes of groups where listings show them: in the cluster that each is bound to, or, if that has no such
+    group, in all others that have it. A broker that has none says GROUP_ID_NOT_FOUND and changes nothing.
+
+    :param ask: changes groups at their coordinators.
+    :param of_several: the answer, where several clusters have the group, of what each says.
+    """
+    bound = {group: places.group_cluster(context, group) for group in groups}
+    placed = yield from ask([(cluster, group) for group, cluster in bound.items() if cluster is not None])
+    answers = {group: answer for (_, group), answer in placed.items()}
+    nowhere = [group for group in bound if group not in answers or answers[group]["error_code"] in _NOT_FOUND]
+    clusters = places.usable(context)
+    others = yield from ask([(c, group) for group in nowhere for c in clusters if c != bound[group]])
+    said = grouped((group, answer) for (_, group), answer in others.items())
+    # A cluster that is out of reach may have what no other one has, and listings will show it again.
+    in_doubt = places.in_doubt(context)
+    for group in nowhere:
+        if found := [answer for answer in said.get(group, ()) if answer["error_code"] not in _NOT_FOUND]:
+            answers[group] = of_several(found)
+        elif in_doubt:
+            answers.pop(group, None)
+        elif group in said:
+            answers[group] = said[group][0]
+    return answers
+
+
+def _of_several(answers: list[Message]) -> Message:
+    """The group is gone when all are gone."""
+    return next((answer for answer in answers if answer["error_code"]), answers[0])
+
+
+def _of_several_logs(answers: list[Message]) -> Message:
+    """An offset is gone when it is gone in all clusters, but for those that do not know its topic."""
+    merged = _of_several(answers)
+    if merged["error_code"] or len(answers) == 1:
+        return merged
+    codes = grouped(
+        ((topic["name"], partition["partition_index"]), partition["error_code"])
+        for answer in answers
+        for topic in answer["topics"]
+        for partition in topic["partitions"]
+    )
+
+    def code(topic: str, partition: int) -> int:
+        said: list[int] = codes[topic, partition]
+        failed = [one for one in said if one not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+        return (failed or sorted(said))[0]
+
+    topics = [
+        topic
+        | {
+            "partitions": [
+                one | {"error_code": code(topic["name"], one["partition_index"])} for one in topic["partitions"]
+            ]
+        }
+        for topic in merged["topics"]
+    ]
+    return merged | {"topics": topics}
+
+
+def _no_offsets(error: int) -> Message:
+    return {"error_code": error, "topics": []}
 
 
 @handles(ApiKey.LIST_GROUPS)

@@ -12,7 +12,7 @@ from gateway.copies import Copies
 from gateway.declared import declare
 from gateway.rights import Denied
 from gateway.topology import Topology
-from ha_core.model import ANONYMOUS, Identity, View
+from ha_core.model import ANONYMOUS, Identity, Topic, View
 from ha_core.model.access import CLUSTER_NAME, AccessRule, AclOperation, ResourceType
 from ha_core.model.access_filter import RuleFilter
 from ha_core.model.quota import QuotaEntity, QuotaKind
@@ -103,7 +103,22 @@ class DeleteMoved:
     wait_ms: int
 
 
-Change = ChangeQuotas | CreateRules | DeleteRules | DeleteMoved
+class DeletedBelow(NamedTuple):
+    """:ivar topic: its document, by which the records were deleted.
+    :ivar below: partition → client offset."""
+
+    topic: Topic
+    below: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class KeepDeleted:
+    """Wants to have written down which records are deleted, before that is told; answered as `ChangeQuotas`."""
+
+    topics: tuple[DeletedBelow, ...]
+
+
+Change = ChangeQuotas | CreateRules | DeleteRules | DeleteMoved | KeepDeleted
 Step = tuple[Ask, ...] | NeedNodes | Change | Long
 Handler = Generator[Step, Any, Message]
 """Yields a tuple of asks, which run in parallel and are answered with a list of `Reply` in their order, or another
@@ -120,7 +135,8 @@ def handles(api_key: ApiKey) -> Callable[[Handles], Handles]:
 
 @dataclass(frozen=True)
 class Context:
-    """Everything that an answer may depend on; taken once per request, so that it cannot change half-way."""
+    """Everything that an answer may depend on; taken once per request, so that it cannot change half-way. What is
+    promised is looked at once more when it is done (`latest`)."""
 
     view: View
     topology: Topology
@@ -160,6 +176,8 @@ class Context:
     """Where rules are kept that cannot be changed through gateways, in words; empty: the platform has them."""
     deny: Callable[[Sequence[Denied]], None] = lambda _: None
     """Is told what was denied; may be called beside the event loop."""
+    latest: Callable[[], View] | None = None
+    """The state that the gateway follows by now; None: `view` still."""
 
     def allows(self, operation: AclOperation, resource: ResourceType, name: str = CLUSTER_NAME) -> bool:
         return self.verdicts is None or self.verdicts.allows(operation, resource, name)

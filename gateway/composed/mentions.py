@@ -12,7 +12,7 @@ from typing import TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-MAX_MENTIONS = 64
+MAX_MENTIONS = 4
 """Of one name in a request, which are answered. A description may have a megabyte, and a mention few bytes. No client
 library names anything twice: whatever comes beyond is told to ask again."""
 

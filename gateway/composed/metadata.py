@@ -12,14 +12,14 @@ no broker id or address of a cluster leaves this module untranslated; no leader 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gateway.composed import direct, places
-from gateway.composed.ask import Asking, ClusterUnavailableError, Message, Reply, ask_each, grouped
+from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Message, Reply, ask_each, grouped
 from gateway.composed.cluster import cluster_operations, node_list
-from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handles
+from gateway.composed.handlers import BrokerKey, Context, Handler, Long, NeedNodes, NodeAddress, handles
 from ha_core.model.access import AclOperation, ResourceType
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -74,7 +74,10 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
     }
 
 
-def _all_topics(context: Context, request: Message) -> Asking[tuple[list[_Chosen], _Racks]]:
+_Choosing = Generator[tuple[Ask, ...] | Long, Any, tuple[list[_Chosen], _Racks]]
+
+
+def _all_topics(context: Context, request: Message) -> _Choosing:
     replies = yield from _ask(request, dict.fromkeys(places.usable(context)))
     seen, found = _see(replies), places.holders(replies)
     names = dict.fromkeys(name for topics in seen.topics.values() for name in topics)
@@ -84,10 +87,12 @@ def _all_topics(context: Context, request: Message) -> Asking[tuple[list[_Chosen
         if cluster.name in context.view.clusters and cluster.name not in seen.topics:
             names |= dict.fromkeys(cluster.topics)
     there = [name for name in names if not context.view.concealed(name)]
+    if places.know_much(context, there):
+        yield Long()
     return [_choose(context, name, places.resolve(context, name, found).cluster, seen) for name in there], seen.racks
 
 
-def _named_topics(context: Context, request: Message, names: list[str]) -> Asking[tuple[list[_Chosen], _Racks]]:
+def _named_topics(context: Context, request: Message, names: list[str]) -> _Choosing:
     usable = places.usable(context)
     asked = {name: _describing(context, name) for name in names}
     new = [name for name, clusters in asked.items() if clusters is None]
@@ -102,6 +107,8 @@ def _named_topics(context: Context, request: Message, names: list[str]) -> Askin
         missing = [name for name in new if name not in found]
         uncreated = [name for name in missing if not _may_create(context, name)]
         yield from _create(context, request, [name for name in missing if name not in uncreated], seen)
+    if places.know_much(context, names):
+        yield Long()
     chosen = [(name, places.resolve(context, name, found).cluster) for name in names]
     found_topics = [_choose(context, name, cluster, seen, doubtful) for name, cluster in chosen]
     return [_uncreated(one) if one.topic["name"] in uncreated else one for one in found_topics], seen.racks

@@ -25,6 +25,7 @@ from ha_core.plan.mirrored import read_from
 from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
 from ha_core.wire.apis import APIS
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.limits import FEW
 
 SURVEY_MS = 3_000
 """How long METADATA may take: a client behind it waits for the slowest cluster."""
@@ -49,6 +50,17 @@ class Replica(NamedTuple):
     cluster: str
     topic: str
     partition: int
+
+
+def know_much(context: Context, topics: Iterable[str]) -> bool:
+    """Whether an answer about these topics is long, also where no cluster tells of them and it is made from memory."""
+    count = 0
+    for topic in topics:
+        held = (len(cluster.topics.get(topic, ())) for cluster in context.topology.clusters.values())
+        count += 1 + max(len(document(context, topic).partitions), *held, 0)
+        if count > FEW:
+            return True
+    return False
 
 
 def concealed(context: Context, topic: str) -> str:
@@ -113,6 +125,22 @@ def user_cluster(context: Context) -> str | None:
 def document(context: Context, topic: str) -> Topic:
     """What is said of a topic: nothing of one that was never moved."""
     return context.view.topics.get(topic, _UNTOUCHED)
+
+
+def may_have_left(context: Context, topic: str) -> bool:
+    """Whether a move may have passed over what was changed for a request: where its topic was is read behind the fence,
+    maybe before the change, and whoever asked is to ask again.
+
+    What was done before this gateway followed the fence was there when the move looked, since it looks behind it.
+    """
+    if context.latest is None:
+        return False
+    before, now = context.view.topics.get(topic), context.latest().topics.get(topic)
+    if now is before:
+        return False
+    if now is None or before is None or now.fence is not None or now.crossing is not None:
+        return True
+    return (now.partitions, now.writer) != (before.partitions, before.writer)
 
 
 def extents(context: Context, topic: str, partition: int) -> tuple[Extent, ...]:

@@ -177,7 +177,10 @@ def create_partitions(context: Context, version: int, request: Message) -> Handl
         cluster = _cluster(context, topic["name"], _mover(document))
         return _assigned(context, cluster, topic) if isinstance(cluster, str) else cluster
 
-    return {"results": (yield from _ask(request, ApiKey.CREATE_PARTITIONS, request["topics"], "results", place))}
+    results = yield from _ask(request, ApiKey.CREATE_PARTITIONS, request["topics"], "results", place)
+    left = {one["name"] for one in results if places.may_have_left(context, one["name"])}
+    again = "topic {} is being moved; try again when that has ended"
+    return {"results": [_result(n, AWAY, again.format(n)) if (n := one["name"]) in left else one for one in results]}
 
 
 def _grow_standbys(context: Context, request: Message) -> Asking[dict[str, _Refused]]:

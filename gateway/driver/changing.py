@@ -1,4 +1,5 @@
-"""What clients change with Kafka's own tools besides clusters: access rules on the platform, quotas, moved topics.
+"""What clients change with Kafka's own tools besides clusters: access rules on the platform, quotas, moved topics, and
+which of their records are deleted.
 
 The platform is asked in threads of its own, a few at a time: one that hangs takes none that others wait for. An answer
 waits until what was changed is in force here, and with it at all gateways that agree, but not for long: it stands on
@@ -21,9 +22,11 @@ from gateway.composed.handlers import (
     DeletedRules,
     DeleteMoved,
     DeleteRules,
+    KeepDeleted,
     failed,
 )
 from gateway.driver.deleting_moved import DeletingMoved
+from gateway.driver.keeping_deleted import KeepingDeleted
 from gateway.driver.quotas import FollowingQuotas
 from gateway.platform.section import PlatformError
 from ha_core.registry.errors import PlatformAwayError, RefusedError
@@ -41,8 +44,14 @@ IN_FORCE_S = 3.0
 
 
 class Changing:
-    def __init__(self, platform: FollowingPlatform | None, quotas: FollowingQuotas, deletions: DeletingMoved) -> None:
-        self._platform, self._quotas, self._deletions = platform, quotas, deletions
+    def __init__(
+        self,
+        platform: FollowingPlatform | None,
+        quotas: FollowingQuotas,
+        deletions: DeletingMoved,
+        deleted: KeepingDeleted,
+    ) -> None:
+        self._platform, self._quotas, self._deletions, self._deleted = platform, quotas, deletions, deleted
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._threads = ThreadPoolExecutor(AT_ONCE, "platform-changes")
 
@@ -62,6 +71,8 @@ class Changing:
                 return await self._delete(wanted)
             case DeleteMoved():
                 return await self._deletions.carry_out(wanted)
+            case KeepDeleted():
+                return await self._deleted.carry_out(wanted)
 
     async def _create(self, wanted: CreateRules) -> list[Message]:
         made = await self._on_platform(wanted.user, lambda there: there.create_rules(wanted.rules))

@@ -73,6 +73,10 @@ class Channel:
         """Whether bytes can go to it inside the kernel now: it enciphers nothing, and nothing has to go before them."""
         return type(self) is Channel and not self.pending
 
+    @property
+    def pending_bytes(self) -> int:
+        return sum(map(len, self.pending))
+
     def stuck_s(self, now: float) -> float:
         """How long nothing of what is pending has gone; as far as it was asked for."""
         if not self.pending:

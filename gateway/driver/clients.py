@@ -48,6 +48,8 @@ class Clients:
         self._from: Counter[str] = Counter()
         """Connections by the network that they come from: an address, of IPv6 its first half."""
         self.ended: Counter[str] = Counter()
+        self.kept_bytes = 0
+        """Of answers that clients have not taken."""
         self.most = config.limits.max_connections
         self.logins = Logins[ClientConnection](config.limits.max_logins, config.limits.login_ms / 1000)
         self._shares = Shares()
@@ -86,6 +88,8 @@ class Clients:
 
     def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
         self.open.discard(connection)
+        self.kept_bytes -= connection.kept_bytes
+        connection.kept_bytes = 0
         self.logins.entered(connection)
         self._shares.release(connection)
         origin = network(connection.address)
@@ -98,6 +102,25 @@ class Clients:
             user, port = connection.session.entry.user, connection.session.port
             said = (cause.value, user, connection.address, port, detail)
             _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *said)
+
+    def keeps(self, connection: ClientConnection, count: int) -> None:
+        """So many bytes of answers wait for a client to take them. Of too many the most go.
+
+        A client that asks and does not read would have the gateway keep megabytes for each of its connections. Whoever
+        reads has little here, and is not the one with the most.
+        """
+        self.kept_bytes += count - connection.kept_bytes
+        connection.kept_bytes = count
+        most = self._limits.max_held_bytes
+        while self.kept_bytes > most:
+            worst = max(self.open, key=lambda one: one.kept_bytes)
+            before = worst.kept_bytes
+            if not before:
+                return
+            why = f"{before} bytes of answers wait for the client to take them, {self.kept_bytes} of all clients"
+            worst.cut_off(Cause.HELD_TOO_MUCH, f"{why}, above {most} (limits.max_held_bytes)")
+            if worst.kept_bytes >= before:
+                return
 
     def say(self, kind: str, text: str) -> None:
         """Writes a line that one cause can write by the thousand; kinds are few."""

@@ -16,14 +16,30 @@ from weakref import WeakValueDictionary
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
 from gateway.composed.guard import compose
 from gateway.composed.handlers import BrokerKey, Change, Context, DeletedRules, Handler, Long, NeedNodes, NodeAddress
+from gateway.composed.places import know_much
 from gateway.driver.listings import Listings, lists_all, placement
 from gateway.heavy import beside, free, heavy
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
 from gateway.upstream.clusters import Clusters
 from ha_core.wire import decode, encode, inline
+from ha_core.wire.codes import ApiKey
 
 T = TypeVar("T")
+DESCRIBED: Mapping[int, str] = {
+    ApiKey.DESCRIBE_CONFIGS: "resources",
+    ApiKey.DESCRIBE_GROUPS: "groups",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "group_ids",
+}
+"""What such a request names. An answer has some hundred times the bytes, and no client needs it to read or write."""
+FEW_DESCRIBED = 20
+MAX_LARGE_TOPICS = 16
+"""Requests of one user for the metadata of topics with many partitions that are worked on at a time: what clusters
+answer takes thirty times its bytes in memory until it has its turn. More than of others, since clients need it, and
+while a cluster hangs each takes seconds."""
+MAX_DESCRIBING = 2
+"""Requests of one user for descriptions of many, or for a list of groups, that are worked on at a time. What clusters
+answer waits in memory for the one thread that reads long answers, and what others ask for waits behind it."""
 MANY_RULES = 1000
 """To tell somebody that so many are gone takes milliseconds."""
 
@@ -103,6 +119,7 @@ class Composer:
         or ZooKeeper is asked: others have no part in that."""
         self._of_user: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """One of each user waits for that, however many he has asked for: the next one of another user comes next."""
+        self._describing: WeakValueDictionary[tuple[str, int], asyncio.Semaphore] = WeakValueDictionary()
         self._one_list = asyncio.Lock()
         """Of all topics: who asks for the same one meanwhile is given that."""
 
@@ -111,6 +128,14 @@ class Composer:
 
         :raises RemoteProtocolError: the request is not what it should be.
         """
+        most = _most_at_once(context, command)
+        if most is None:
+            return await self._composed(context, command, placing)
+        turn = self._describing.setdefault((command.identity.user, most), asyncio.Semaphore(most))
+        async with turn:
+            return await self._composed(context, command, placing)
+
+    async def _composed(self, context: Context, command: Compose, placing: Placing) -> Body:
         if isinstance(command.request, bytes):
             async with self._users_turn(command.identity.user):
                 key, version, limits = command.api_key, command.api_version, inline(context.limits)
@@ -190,6 +215,22 @@ class Composer:
             if listing.brokers is not None:
                 listing.bodies[placement(nodes, listing.brokers)] = body
             return body
+
+
+def _most_at_once(context: Context, command: Compose) -> int | None:
+    """How many of its kind a user may have under way, where its answer may be long although its request is not."""
+    key, request = command.api_key, command.request
+    if key == ApiKey.LIST_GROUPS:
+        return MAX_DESCRIBING
+    if key == ApiKey.METADATA:
+        if lists_all(command):
+            return None  # One list is made for all who would be told the same.
+        topics = None if isinstance(request, bytes) else request["topics"]
+        large = topics is None or know_much(context, [topic["name"] or "" for topic in topics])
+        return MAX_LARGE_TOPICS if large else None
+    names = DESCRIBED.get(key)
+    long = names is not None and (isinstance(request, bytes) or len(request[names]) > FEW_DESCRIBED)
+    return MAX_DESCRIBING if long else None
 
 
 def _long(reply: Any) -> bool:

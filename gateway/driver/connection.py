@@ -62,6 +62,7 @@ class ConnectionHost(Protocol):
     def entered(self, connection: ClientConnection) -> None: ...
     def lease_generation(self) -> int | None: ...
     def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None: ...
+    def keeps(self, connection: ClientConnection, count: int) -> None: ...
     def farewell(self, client: socket.socket) -> None: ...
     def progressed(self, connection: ClientConnection) -> None: ...
 
@@ -79,8 +80,8 @@ class ClientConnection:
     """Feeds one session with events and carries out its commands."""
 
     __slots__ = (
-        "_going_on", "_linger", "_wake", "address", "brokers", "came_at", "client", "ended", "host", "partial",
-        "session", "used_at", "user",
+        "_going_on", "_linger", "_wake", "address", "brokers", "came_at", "client", "ended", "host", "kept_bytes",
+        "partial", "session", "used_at", "user",
     )  # fmt: skip
 
     def __init__(self, host: ConnectionHost, sock: socket.socket, session: Session, address: str = "") -> None:
@@ -96,6 +97,8 @@ class ClientConnection:
         self.ended = False
         self.partial: _Partial | None = None
         """The request that has begun to come."""
+        self.kept_bytes = 0
+        """Of answers that the client has not taken, as its host counts them."""
         self._wake: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._going_on = False
@@ -388,6 +391,10 @@ class ClientConnection:
         self._feed(self.session.hurry)
         self.host.progressed(self)
 
+    def cut_off(self, cause: Cause, detail: str) -> None:
+        """Tells the client nothing more, and keeps nothing for it."""
+        self._feed(self.session.cut_off, cause, detail)
+
     def end_if_late(self, frame_s: float, min_bytes_s: float) -> None:
         """Has the connection end where a request takes longer to come than `frame_s`.
 
@@ -569,6 +576,11 @@ class ClientConnection:
 
     def _want(self) -> None:
         session = self.session
+        kept = session.ready_bytes + (self.client.pending_bytes if self.client.pending else 0)
+        if kept != self.kept_bytes:
+            self.host.keeps(self, kept)
+            if self.ended:
+                return
         told, clogged = session.life.connected, self._clogged()
         if session.waits_for is not None and not clogged and not self._going_on and session.may_go_on:
             # Not at once: others have their turn in between.

@@ -30,6 +30,7 @@ from gateway.driver.drains import Drains
 from gateway.driver.handshakes import Arrived
 from gateway.driver.inquiries import Inquiries
 from gateway.driver.judges import Judges
+from gateway.driver.keeping_deleted import KeepingDeleted
 from gateway.driver.membership import Membership
 from gateway.driver.peers import addresses
 from gateway.driver.producer_ids import ProducerIds
@@ -165,7 +166,7 @@ class Gateway:
         known_users = KnownUsers(config, lambda: self.snapshot, on_platform)
         self.quotas = FollowingQuotas(store, known_users, self.meters, self.audit, self.follow_quotas)
         deletions = DeletingMoved(store, config.id, lambda: self.snapshot.view, self.upstream.refresh)
-        self.changing = Changing(self.platform, self.quotas, deletions)
+        self.changing = Changing(self.platform, self.quotas, deletions, KeepingDeleted(store))
         self.composer = Composer(self.upstream, self.nodes, self.changing.carry_out)
         self.errands = Errands(self.loop)
         self._without_lease = leases.Waiting[ClientConnection](self.loop, ClientConnection.lease_is_back)
@@ -477,6 +478,9 @@ class Gateway:
             self.audit.failed_login(connection.session.address, cause.value, detail, clock.now())
         self.drains.progressed(connection)
 
+    def keeps(self, connection: ClientConnection, count: int) -> None:
+        self.clients.keeps(connection, count)
+
     def fulfil(self, connection: ClientConnection, wish: Wish) -> None:
         match wish:
             case Compose():
@@ -571,4 +575,5 @@ class Gateway:
             user=connection.session.entry.user or ANONYMOUS,
             rules_file=self._rules_file,
             deny=lambda denied: self._deny_soon(connection, command.api_key, denied),
+            latest=lambda: self.snapshot.view,
         )

@@ -86,8 +86,7 @@ class Sightings:
     def forget(self, topics: Collection[str]) -> None:
         """What was seen of topics that have been deleted: one that is created under such a name is another one."""
         for key in [key for key in self._known if key[2] == "topic" and key[3] in topics] if topics else ():
-            del self._known[key]
-            self._bytes[key[0]] -= _USE_BYTES + len(key[1]) + len(key[3])
+            self._forget(key)
 
     async def keep(self) -> None:
         """Writes what is new, and a few of those that are still used, for ever."""
@@ -117,9 +116,12 @@ class Sightings:
             return
         self._swept_at = now
         for key in [key for key, told in self._known.items() if now - told.at > forgotten_s]:
-            user, instance, _, name, _ = key
-            del self._known[key]
-            self._count(user, -_size(instance, name))
+            self._forget(key)
+
+    def _forget(self, key: _Key) -> None:
+        user, instance, _, name, _ = key
+        del self._known[key]
+        self._count(user, -_size(instance, name))
 
     async def _write(self, user: str, uses: dict[_Key, Sighting], otherwise: Uses) -> bool:
         """:param otherwise: where they wait if they cannot be written now."""

@@ -8,10 +8,11 @@ from gateway.session import exchange
 from gateway.session.arriving import Arriving, Dropping, Gathering, Holding, Patching, Streaming
 from gateway.session.commands import Drop, Refresh, ToClient
 from gateway.session.pending import Discarded, Gathered, InFlight, Passed, Patched, Shifted
+from gateway.session.refusal import Refusal
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import Upstream
 from gateway.session.vouching import await_lease, leased, vouch
-from ha_core.wire import ApiKey, RemoteProtocolError
+from ha_core.wire import ApiKey, RemoteProtocolError, Route
 from ha_core.wire.fetch_answer import SESSION_ID_BYTES, FetchPatcher, session_id_of
 
 PATIENCE_S = 2.0
@@ -115,15 +116,36 @@ def _next(upstream: Upstream) -> InFlight | Discarded | None:
 
 
 def lost(session: ConnectionState, upstream: Upstream) -> bool:
-    """What becomes of the requests in flight to a broker that is gone. False if the client has to ask again."""
+    """What becomes of the requests in flight to a broker that is gone. False if the client has to ask again.
+
+    A client whose coordinator is gone is told to look for it, and its connection stays. Brokers that are dead refuse
+    connections; a gateway that takes one and closes it at the first request is to franz-go a listener that wants a
+    login (`ErrFirstReadEOF`): it does not ask again, and calls its transactional producer fatal.
+    """
     awaited = [pending for pending in upstream.queue if not isinstance(pending, Discarded)]
     surviving = [pending for pending in awaited if isinstance(pending, Gathered) and pending.sent.survives_loss]
-    if not upstream.ended_in_order() or len(surviving) < len(awaited):
+    unanswered = [pending for pending in awaited if isinstance(pending, Passed) and _asks_coordinator(session, pending)]
+    begun = upstream.answer is not None and upstream.answer.to_client
+    if begun or not upstream.ended_in_order() or len(surviving) + len(unanswered) < len(awaited):
         return False
     upstream.queue.clear()
-    for pending in surviving:
-        exchange.collect(session, pending, upstream.lane, None)
+    for pending in unanswered:
+        api = pending.request.api
+        answer = pending.request.answer(api.refusal({"member_id": ""}, Refusal.NO_LEADER.code(api)))
+        session.count_refused((Refusal.NO_LEADER,))
+        session.complete(pending, pending.abandoned(answer)[0])
+    for gathered in surviving:
+        exchange.collect(session, gathered, upstream.lane, None)
+    if awaited:
+        session.emit(Refresh())
     return True
+
+
+def _asks_coordinator(session: ConnectionState, pending: Passed) -> bool:
+    """Whether an error of the whole answer says that the coordinator is another one."""
+    api = pending.request.api
+    to_coordinator = api.route in (Route.GROUP, Route.TRANSACTION)
+    return session.life.connected and to_coordinator and api.error is not None and not api.error.topics
 
 
 def abandon(session: ConnectionState, pending: Passed, frame: bytes) -> bool:
@@ -132,7 +154,7 @@ def abandon(session: ConnectionState, pending: Passed, frame: bytes) -> bool:
     if upstream is None or (upstream.queue[0] is pending and upstream.answer is not None):
         return False
     ready, upstream.queue[upstream.queue.index(pending)] = pending.abandoned(frame)
-    session.queue[session.queue.index(pending)] = ready
+    session.stand_in(pending, ready)
     return True
 
 

@@ -193,7 +193,7 @@ def _say(session: ConnectionState, request: Request | None, data: bytes, lifetim
     if request is not None:
         session.reply(request, {"error_message": None, "auth_bytes": data, "session_lifetime_ms": lifetime_ms})
     else:
-        session.queue.append(Ready(_RAW_TOKEN, len(data).to_bytes(4, "big") + data))
+        session.line_up(Ready(_RAW_TOKEN, len(data).to_bytes(4, "big") + data))
         session.flush()
 
 

@@ -20,6 +20,7 @@ from gateway.session.commands import BrokerLane, Cause, Work
 from gateway.session.fetch.long import look_at
 from gateway.session.fetch.plan import Gap
 from gateway.session.pending import Beside, Send
+from gateway.session.produce.long import LongProduce
 from gateway.session.reading import Preparation
 from gateway.session.request import LONG_ANSWER_BYTES, Message, Prepared, Request
 from gateway.session.routes import Routes
@@ -31,16 +32,21 @@ from ha_core.wire import ApiKey, Limits, decode, inline
 from ha_core.wire.apis import Api
 
 
-def prepare(session: ConnectionState, request: Request) -> None:
-    """Has a request read and judged. It is handled when that is done; what its client sends behind it waits."""
+def prepare(session: ConnectionState, request: Request, owned: bool) -> None:
+    """Has a request read and judged. It is handled when that is done; what its client sends behind it waits.
+
+    :param owned: its buffer is its own.
+    """
     if not streaming.hold(session, request.end - request.start):
         return
-    kept = request.kept()
+    kept = request.kept(owned)
     session.preparing = kept
     session.waits_for = Preparation.AWAITED
     if kept.api_key == ApiKey.FETCH:
         routes, gaps, served = session.routes(kept.client_id), dict(session.gaps), session.here is not None
         work = partial(_fetch, kept, routes, gaps, session.shared.copies, served, session.now)
+    elif kept.api_key == ApiKey.PRODUCE:
+        work = partial(_produce, kept)
     else:
         work = partial(_prepared, kept.api, kept.api_version, bytes(kept.body), kept.limits, session.verdicts)
     session.emit(Work(kept, work, Cause.MALFORMED))
@@ -65,17 +71,22 @@ def _fetch(
     return Prepared({}, routes.verdicts, None, found)
 
 
+def _produce(request: Request) -> Prepared:
+    return Prepared({}, None, None, LongProduce(request))
+
+
 def _bulky(message: Message) -> Message:
     """The same, whose lists are freed beside the loop, too."""
     return {name: Bulk(value) if isinstance(value, list) else value for name, value in message.items()}
 
 
 def ask(
-    session: ConnectionState, request: Request, message: Message, lane: BrokerLane
+    session: ConnectionState, request: Request, message: Message, lane: BrokerLane, *, survives_loss: bool = False
 ) -> Generator[Beside | Send, Any, bytearray | None]:
     """Part of an exchange: sends a request with another body to a broker.
 
-    :returns: its answer; None: the request was not sent, because the lease was lost while it was written.
+    :returns: its answer; None: the request was not sent, because the lease was lost while it was written, or (with
+        `survives_loss`) the broker was.
     """
     if request.prepared is None:
         frame = request.rewritten(message)
@@ -83,8 +94,8 @@ def ask(
         frame = yield Beside(partial(request.rewritten, message))
         if not leased(session):
             return None
-    frames = yield Send({lane: frame})
-    answered: bytearray = frames[lane]
+    frames = yield Send({lane: frame}, survives_loss)
+    answered: bytearray | None = frames[lane]
     return answered
 
 

@@ -185,7 +185,7 @@ class Cause(Enum):
     """The rest of a request did not come within `limits.frame_ms`; of a produce that is sent on as it comes, not at
     `limits.min_produce_bytes_s` either."""
     HELD_TOO_MUCH = "held_too_much"
-    """With its request more is held of all clients than may be."""
+    """With its request, or with answers that it does not take, more is held of all clients than may be."""
     REFUSED_WITHOUT_ANSWER = "refused_without_answer"
     UPSTREAM_LOST = "upstream_lost"
     UPSTREAM_MALFORMED = "upstream_malformed"

@@ -93,6 +93,8 @@ def _resume(session: ConnectionState, pending: Gathered, found: Any) -> None:
             session.wake()
         streaming.forward(session, pending, step.frames)
     elif isinstance(step, Beside):
+        if pending in session.line:
+            session.line.remove(pending)  # the next one need not wait for that
         session.emit(Work(pending, step.work, Cause.UPSTREAM_MALFORMED))
     elif isinstance(step, StandInLine):
         session.line.append(pending)

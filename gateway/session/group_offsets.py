@@ -5,9 +5,15 @@ was made past the gateways, or by a user who was bound to that cluster then. Who
 is not always who uses the group. Two questions to find that out are asked only where the first answer has no offset. A
 group that a move has carried, or that a binding of its own leads, is read there and nowhere else: what is left of it
 elsewhere is old.
+
+An offset counts in the log for which it was committed. Clusters may have a topic of one name each, and a group of one
+name each: the position in one topic would have a reader of the other skip records. So another cluster's offset is told
+only of a moved topic, which has one offset space everywhere, and of a topic that is served from that cluster.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from gateway.rights import Gate
 from gateway.session import exchange
@@ -16,11 +22,12 @@ from gateway.session.pending import Answer, Exchange, Frames, Send
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import GroupRoute
 from gateway.session.state import ConnectionState
-from ha_core.plan.resolve import lead_group
+from ha_core.plan.resolve import cluster_for_topic, lead_group
 from ha_core.wire import ApiKey, ErrorCode
 
 _DEAD = "Dead"
 """The state of a group that its coordinator does not know."""
+_NOT_COMMITTED = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": "", "error_code": 0}
 PATIENCE_S = 5.0
 """After so long without an answer of another cluster the topology says whether it is waited for."""
 
@@ -54,7 +61,7 @@ def _read(session: ConnectionState, request: Request, group: str, lane: BrokerLa
         described = yield Send({lane: question.rewritten({"groups": [group]})})
         if _unknown(question.decode_answer(described[lane])):
             found = yield Send(others, survives_loss=True, spared=frozenset(others), patience_s=PATIENCE_S)
-            answer = next(iter(_committed(request, found)), answer)
+            answer = next(_committed(session, request, wanted, found), answer)
     return Answer(request.answer(answer if gate is None else gate.amend(answer)))
 
 
@@ -68,10 +75,33 @@ def _other_coordinators(session: ConnectionState, group: str, here: str) -> list
     return found
 
 
-def _committed(request: Request, frames: Frames) -> list[Message]:
+def _committed(session: ConnectionState, request: Request, asked: Message, frames: Frames) -> Iterator[Message]:
     """Answers of other clusters that have an offset, in the order of their names."""
-    answers = (request.decode_answer(frame) for _, frame in sorted(frames.items()) if frame is not None)
-    return [answer for answer in answers if not _nothing(answer)]
+    for lane, frame in sorted(frames.items()):
+        if frame is not None:
+            answer = _of_logs_there(session, request, asked, lane.cluster, request.decode_answer(frame))
+            if not _nothing(answer):
+                yield answer
+
+
+def _of_logs_there(
+    session: ConnectionState, request: Request, asked: Message, cluster: str, answer: Message
+) -> Message:
+    """The answer of a cluster without the offsets of topics that whoever asks has from another one."""
+    view, topology = session.snapshot.view, session.snapshot.topology
+    identity = session.routes(request.client_id).identity
+
+    def counts(topic: Message) -> bool:
+        name = topic["name"]
+        led = cluster_for_topic(view, identity, name, topology.existing)
+        return led.level == "map" or led.cluster == cluster
+
+    topics = [
+        topic if counts(topic) else topic | {"partitions": [one | _NOT_COMMITTED for one in topic["partitions"]]}
+        for topic in answer["topics"]
+        if asked["topics"] is not None or counts(topic)
+    ]
+    return answer | {"topics": topics}
 
 
 def _nothing(answer: Message) -> bool:

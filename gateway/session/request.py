@@ -43,8 +43,8 @@ class Prepared(NamedTuple):
     """By which it was judged."""
     gate: Gate | None
     """None: nothing of it is judged by itself."""
-    fetch: object = None
-    """Of a fetch, what becomes of it (`LongFetch`)."""
+    found: object = None
+    """Of a fetch or a produce, what is known of it (`LongFetch`, `LongProduce`)."""
 
 
 OWN_CORRELATION_ID = 0x7FFF_FFFF
@@ -97,10 +97,14 @@ class Request:
         one.buf, one.limits, one.prepared = _NO_BYTES, self.limits, None
         return one
 
-    def kept(self) -> Request:
-        """The same with bytes of its own."""
+    def kept(self, owned: bool = False) -> Request:
+        """The same with bytes of its own.
+
+        :param owned: the buffer holds this frame alone, and is used for nothing else: a hundred megabytes are not
+            copied while others wait.
+        """
         one = self.again(self.correlation_id)
-        one.buf = bytearray(self.frame)
+        one.buf = self.buf if owned else bytearray(self.frame)
         one.body_at, one.end = self.body_at - self.start, len(one.buf)
         one.throttle_ms, one.delayed_ms = self.throttle_ms, self.delayed_ms
         one.held_until, one.charged = self.held_until, self.charged

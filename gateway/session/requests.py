@@ -108,15 +108,17 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
         if turns.admit(session, request) and discovery.admit(session, request):
             session.reading = None
             session.let_go()
-            handle(session, request)
+            handle(session, request, owned=True)
             request.forget()
     return taken
 
 
-def handle(session: ConnectionState, request: Request) -> None:
+def handle(session: ConnectionState, request: Request, owned: bool = False) -> None:
     """A whole request whose turn has come; of a long one, after it was read beside the event loop.
 
     A login may have ended since its first bytes came, and brokers go by the time at which a request is whole.
+
+    :param owned: its buffer is its own.
     """
     key, version = request.api_key, request.api_version
     if authentication.expired(session, key):
@@ -145,7 +147,7 @@ def handle(session: ConnectionState, request: Request) -> None:
     try:
         (HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose))(session, request)
     except NeedsPreparingError:
-        beside.prepare(session, request)
+        beside.prepare(session, request, owned)
 
 
 def _not_offered(api: Api | None, key: int, version: int) -> str:

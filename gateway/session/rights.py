@@ -74,8 +74,8 @@ def tell(session: ConnectionState, request: Request, denied: Iterable[Denied]) -
     session.emit(Audit(request.api_key, tuple(dict.fromkeys(denied))))
 
 
-def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, object]) -> None:
-    """Of the partitions of a produce or a fetch those that were denied."""
+def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, object]) -> bool:
+    """Of the partitions of a produce or a fetch those that were denied; whether any were."""
     topics: dict[bytes | str, None] = {}
     for key, why in refused.items():
         if why is Refusal.DENIED:
@@ -86,6 +86,7 @@ def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, 
         (each,) = request.api.asks.each
         names = (topic if isinstance(topic, str) else text(topic) for topic in topics)
         tell(session, request, [Denied(each.operation, each.resource, name) for name in names])
+    return bool(topics)
 
 
 def follow(session: ConnectionState, before: Rights | None) -> None:

@@ -111,7 +111,7 @@ class Session(ConnectionState):
             elif token in self.line:
                 self.line.remove(token)
             streaming.leave(self, cause, detail)
-            self.queue[self.queue.index(token)] = Ready(token.request, b"", refused=token.refused, last=True)
+            self.stand_in(token, Ready(token.request, b"", refused=token.refused, last=True))
             self.flush()
         return self._decided()
 
@@ -123,7 +123,7 @@ class Session(ConnectionState):
             self.let_go()
             if self.life.receives:
                 token.prepared = result
-                requests.handle(self, token)
+                requests.handle(self, token, owned=True)
                 token.forget()
         elif isinstance(token, Composed) and token in self.composed:
             self.composed.remove(token)
@@ -180,6 +180,15 @@ class Session(ConnectionState):
         """No more requests: it is to end when what is in flight is answered."""
         self.now = now
         streaming.leave(self, cause, detail)
+        return self._decided()
+
+    def cut_off(self, cause: Cause, detail: str, now: float) -> list[Command]:
+        """The client is told nothing more, as if it had gone: what brokers may yet append is awaited."""
+        self.now = now
+        if self.life.goes_on:
+            self._cut_off(cause, detail)
+            self.flush()
+            exchange.proceed(self)
         return self._decided()
 
     def hurry(self, now: float) -> list[Command]:
@@ -296,6 +305,7 @@ class Session(ConnectionState):
         streaming.leave(self, cause, detail)
         self.life = self.life.client_left()
         self.tell_nobody(self.now)
+        self.drop_answers()
 
     def _untold(self, cluster: str | None) -> Iterator[InFlight]:
         """What this cluster has done, and the client is yet to be told of."""

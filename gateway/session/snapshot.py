@@ -35,7 +35,8 @@ class Fences(NamedTuple):
     deleted: frozenset[str] = frozenset()
     """Topics that are being deleted."""
     doubted: frozenset[str] = frozenset()
-    """Clusters that a topic has left by force, or is about to: a commit there may be of records that nobody reads."""
+    """Clusters that a topic has left by force, or is about to, or that were given up: a commit there may be of records
+    that nobody reads."""
 
 
 def fences(view: View) -> Fences:
@@ -45,7 +46,10 @@ def fences(view: View) -> Fences:
     scopes: defaultdict[str, tuple[set[bytes], ...]] = defaultdict(lambda: (set(), set(), set()))
     dead: dict[str, str | None] = {}
     deleted: set[str] = set()
+    doubted = {cluster for known in view.sequences.values() for cluster in known.left_by_force}
     for topic in view.topics.values():
+        if topic.given_up:
+            doubted.update(set(topic.given_up) - topic.clusters)
         if topic.deletion is not None:
             deleted.add(topic.name)
         fence, transactions, crossing = topic.fence, topic.transaction_fence, topic.crossing
@@ -69,7 +73,6 @@ def fences(view: View) -> Fences:
             operations.add(group.fence.operation)
             dead[group.fence.operation] = group.fence.taken_for_dead
             scopes[group.fence.operation][1].add(group.name.encode())
-    doubted = {cluster for known in view.sequences.values() for cluster in known.left_by_force}
     doubted.update(cluster for cluster in dead.values() if cluster is not None)
     by_operation = {
         operation: Scope(frozenset(names), frozenset(members), frozenset(quiet), dead.get(operation))

@@ -48,6 +48,10 @@ MAX_BUFFERED_BYTES = 16 << 20
 """Batches of one connection that may have to go to a target: above it no more is read from the client."""
 MAX_GIVEN_BYTES = 256 << 10
 """Answers made here within one event: more are made when the client's socket has taken these."""
+MAX_READY_BYTES = 1 << 20
+"""Answers of one connection that are made, and wait for the answer before them: above it no more requests are taken. A
+broker works on one request of a connection at a time; here a hundred answers could wait behind a fetch that waits for
+records."""
 MAX_SEEN = 10_000
 """Topics and groups whose use is told, of one connection."""
 SEEN_AGAIN_S = SEEN_AGAIN.total_seconds()
@@ -90,6 +94,7 @@ class ConnectionState:
         "producer_order",
         "queue",
         "reading",
+        "ready_bytes",
         "routes_by_client",
         "seen",
         "seen_again",
@@ -152,6 +157,8 @@ class ConnectionState:
         """Those that the driver works on: few."""
         self.given_bytes = 0
         """Answers in `out`."""
+        self.ready_bytes = 0
+        """Answers in `queue`."""
         self._waking = False
         self.transactions = OpenTransactions(shared.transactions, port.cluster)
         self.producer_order = shared.producer_orders.of(None)
@@ -305,6 +312,7 @@ class ConnectionState:
             len(self.queue) * share >= self.shared.max_in_flight
             or len(self.composed) * share >= MAX_QUESTIONS
             or self.buffered_bytes > MAX_BUFFERED_BYTES
+            or self.ready_bytes * share > MAX_READY_BYTES
         )
 
     def wake(self) -> None:
@@ -358,8 +366,25 @@ class ConnectionState:
         self.shared.counts.requests[request.api_key, outcome] += 1
         if self.throttling.timed:
             message = self.throttling.replied(request, message, self.now)
-        self.queue.append(Ready(request, request.answer(message), due_at, lifts_with=fence, refused=refused))
+        self.line_up(Ready(request, request.answer(message), due_at, lifts_with=fence, refused=refused))
         self._readied(due_at)
+
+    def line_up(self, ready: Ready) -> None:
+        """An answer takes its place behind those of earlier requests."""
+        self.ready_bytes += len(ready.frame)
+        self.queue.append(ready)
+
+    def stand_in(self, pending: Pending, ready: Ready) -> None:
+        """The answer takes the place of its request."""
+        self.ready_bytes += len(ready.frame)
+        self.queue[self.queue.index(pending)] = ready
+
+    def drop_answers(self) -> None:
+        """Nobody is told what is ready."""
+        for pending in self.queue:
+            if isinstance(pending, Ready):
+                pending.frame = b""
+        self.ready_bytes = 0
 
     def reply_later(
         self,
@@ -378,7 +403,7 @@ class ConnectionState:
 
     def answer_nothing(self, request: Request, due_at: float) -> None:
         """Holds the end of a session that is about to leave until then."""
-        self.queue.append(Ready(request, b"", due_at))
+        self.line_up(Ready(request, b"", due_at))
         self._readied(due_at)
 
     def count_refused(self, refusals: Iterable[Refusal]) -> None:
@@ -419,7 +444,7 @@ class ConnectionState:
             ready = self.throttling.made(pending, ready, self.now)
             if ready.due_at > self.now and ready.basis is not None and stands(self, ready.basis):
                 ready.vouched = True
-        self.queue[self.queue.index(pending)] = ready
+        self.stand_in(pending, ready)
         self._readied(ready.due_at)
 
     def _readied(self, due_at: float) -> None:
@@ -438,6 +463,7 @@ class ConnectionState:
             if ready.basis is not None and not ready.vouched and not vouch(self, ready.basis):
                 return
             queue.popleft()
+            self.ready_bytes -= len(ready.frame)
             if ready.refused:
                 self.producer_order.told(ready.refused, self.now)
             if ready.frame and self.life.connected:

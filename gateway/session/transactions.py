@@ -194,13 +194,16 @@ class Transactional:
 
     def _written_elsewhere(self) -> bool:
         """Whether a partition has its writer in another cluster than the transaction its coordinator, or none."""
-        topics = self.session.snapshot.view.topics
-        return any(
-            isinstance(self.routes.writer(topic, partition), Refusal)
-            for asked in self.message["topics"]
-            if (topic := topics.get(asked["name"])) is not None and topic.mapped
-            for partition in asked["partitions"]
-        )
+        return any(self._is_elsewhere(asked["name"], asked["partitions"]) for asked in self.message["topics"])
+
+    def _is_elsewhere(self, name: str, partitions: list[int]) -> bool:
+        """A topic that was never moved is written where it is. The coordinator's brokers would call it unknown, which
+        has clients ask again for as long as they live: it was left behind by a move of its user."""
+        topic = self.session.snapshot.view.topics.get(name)
+        if topic is not None and topic.mapped:
+            return any(isinstance(self.routes.writer(topic, partition), Refusal) for partition in partitions)
+        holders = self.session.snapshot.topology.existing(name)
+        return bool(holders) and self.session.port.cluster not in holders
 
     @handles(ApiKey.ADD_OFFSETS_TO_TXN)
     def add_offsets(self) -> Refusal | None:
@@ -305,12 +308,14 @@ class Transactional:
 
     def _exchange(self, answered: Callable[[Message], None] | None = None) -> Exchange:
         """:param answered: makes the broker's answer the client's; None: it is."""
-        request = self.request
-        frame = yield from beside.ask(self.session, request, self.message, self.session.broker)
+        request, session = self.request, self.session
+        frame = yield from beside.ask(session, request, self.message, session.broker, survives_loss=True)
         if frame is None:
-            self.session.count_refused((Refusal.LEASE,))
+            # A coordinator that is gone is looked for anew, and asked the same once more (`answers.lost`).
+            refusal = Refusal.NO_LEADER if leased(session) else Refusal.LEASE
+            session.count_refused((refusal,))
             amend = None if self.gate is None else self.gate.amend
-            refused = yield Beside(partial(refusal_frame, request, self.message, Refusal.LEASE, amend))
+            refused = yield Beside(partial(refusal_frame, request, self.message, refusal, amend))
             return Answer(refused, promises=False)
         if answered is None:
             return Answer(frame)

@@ -193,16 +193,19 @@ class BrokerConnection:
                     pipe.end("the broker did not answer ApiVersions")
             self.api_versions = pipe.client.versions
 
-    async def request(self, api_key: int, message: Message, limit: asyncio.Timeout | None = None) -> Message:
+    async def request(
+        self, api_key: int, message: Message, limit: asyncio.Timeout | None = None, ahead: bool = False
+    ) -> Message:
         """Asks in the highest common version and waits for the answer; the caller bounds the time. A question that only
         reads is asked once more where the broker closed the connection on an earlier question of another client.
 
         :param limit: of the caller; it is the broker's time, and what the answer takes to be read does not count.
+        :param ahead: before all that waits for its turn to be put.
 
         :raises BrokerLostError: the connection was lost, or what came is not Kafka's protocol.
         :raises UnsupportedApiError: no common version. Dial errors pass through.
         """
-        async with self._slots:
+        async with contextlib.nullcontext() if ahead else self._slots:
             await self.connect()
             try:
                 answer = await self._exchange(api_key, message)

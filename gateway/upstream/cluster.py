@@ -366,7 +366,8 @@ class UpstreamCluster:
         await connection.connect()
         try:
             async with asyncio.timeout(_ANSWER_MS / 1000) as limit:
-                return await connection.request(ApiKey.METADATA, ALL_TOPICS, limit)
+                # Hundreds of clients' questions may wait here, of one client: a broker that answers is not away for it.
+                return await connection.request(ApiKey.METADATA, ALL_TOPICS, limit, ahead=True)
         except TimeoutError:
             why = f"{address[0]}:{address[1]}: no answer within {_ANSWER_MS} ms"
             connection.close(why)

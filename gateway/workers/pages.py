@@ -62,7 +62,11 @@ class Pages:
                 reasons += (f"worker {answer.page.worker}: {why}" for why in found.get("reasons", ()))
             else:
                 ready += 1
-        return [] if ready and now.all_have_served else reasons
+        if now.all_have_served:
+            return [] if ready else reasons
+        # One says on its page that it is ready a moment before its parent hears that it serves; if it died in between,
+        # the gateway would end as one that cannot start.
+        return reasons or ["not every worker has said that it serves"]
 
     def metrics(self) -> bytes:
         now = self._standing()

@@ -63,6 +63,12 @@ class Topics(Brokers):
         not read the settings of brokers."""
         return defaults_of(self.asking(timeout_s))
 
+    def broker_settings(self, keys: Sequence[str], timeout_s: float | None = None) -> dict[str, str]:
+        """Settings of a broker; those are missing that the account may not read, or the broker does not know."""
+        asking = self.asking(timeout_s)
+        asking.metadata()
+        return {key: value for key, value in _broker_settings(asking, keys).items() if value is not None}
+
     def topics(
         self, names: Collection[str] | None = None, offsets: bool = True, timeout_s: float | None = None
     ) -> dict[str, TopicDescription]:

@@ -11,6 +11,7 @@ compares the records that both have, and says nothing of keys.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +20,7 @@ from typing import NamedTuple
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
+from ha_core.kafka.outlived import kept_ms, outlived
 from ha_core.kafka.reading import ReadCopy
 from ha_core.kafka.takeover import Copy
 from ha_core.mirror.comparing import ByNow, Comparison, CopyMap, Cutting, cutting, ranges
@@ -27,6 +29,7 @@ from ha_core.mirror.notes import CopyId, Notes, log_partition
 from ha_core.mirror.reversing import copied_below
 from ha_core.mirror.side_by_side import Compared, Difference, Log, Piece, Range, Walk, never
 from ha_core.model import Mirror
+from ha_core.model.mirror import begins_at, copied_between
 from ha_core.plan.facts import Partition
 from ha_core.wire.errors import RemoteProtocolError
 
@@ -67,7 +70,12 @@ class PartitionRanges:
     behind: int = 0
     """Source offsets that are not copied yet."""
     gone_in_source: int = 0
-    """Records that lay below the start of the source, and were copied."""
+    """Records that lay below the start of the source, and that the copy has."""
+    deleted: int = 0
+    """Records that were copied and lie below the start of the copy, and not below that of the source; at most, where
+    the source's cleaner may have taken some."""
+    outlived: bool = False
+    """The source may delete these at any moment, too: see `outlived`."""
     damage: Difference | None = None
     """What differs without a look at records."""
     begun: bool = True
@@ -76,6 +84,14 @@ class PartitionRanges:
     """Nothing is said of the last states of keys: each log has been written to by itself since, or it is a sample."""
     most_bytes: int | None = None
     """So much is read for a range, of both logs together; None: all of it."""
+
+    @property
+    def known(self) -> Compared:
+        """What came of it before a record was looked at. Of compacted topics what the copy has deleted is counted while
+        ranges are compared."""
+        gone = 0 if any(self.compacted) else self.deleted
+        lacking = 0 if self.outlived else gone
+        return Compared(gone_in_source=self.gone_in_source, gone_in_copy=gone, lacking=lacking, first=self.damage)
 
 
 class Ended(NamedTuple):
@@ -118,7 +134,15 @@ def plan_all(
         cut = partial(_cut, extent, f"{extent.seed}:{mirror.key}", records, len(some))
         return [_plan(copy.key, ends[copy.key], copied.get(copy.id), compacted, cut) for copy in some]
 
-    return {mirror.topic: planned(mirror) for mirror in mirrors}
+    plans = {mirror.topic: planned(mirror) for mirror in mirrors}
+    deleted = {(one.topic, one.partition) for some in plans.values() for one in some if one.deleted}
+    if not deleted:
+        return plans
+    both = {copy.key: (ends[copy.key], copied[copy.id].ends) for copy in every if copy.key in deleted}
+    old = outlived(source, target, both, {name: one.kept_ms for name, one in shapes.items()}, int(time.time() * 1000))
+    return {
+        name: [replace(one, outlived=(one.topic, one.partition) in old) for one in some] for name, some in plans.items()
+    }
 
 
 def plan_ended(
@@ -145,7 +169,7 @@ def plan_ended(
         copied = CopyMap.of(progress, runs[: len(runs) - len(progress.runs)])
         there = theirs[copy.key]
         end = min(copied.source, until.source, there.last_stable)  # of what is open in the source nothing was copied
-        found = _ranges(copy.key, copied, there, end, ours[copy.key].high_watermark, NEITHER, cut)
+        found = _ranges(copy.key, copied, there, end, ours[copy.key], NEITHER, cut)
         plans.append(replace(found, compacted=compacted, apart=True))
     return plans
 
@@ -156,6 +180,8 @@ class _Shape(NamedTuple):
     partitions: int
     copied_partitions: int
     compacted: Compacted
+    kept_ms: int | None
+    """For how long the source keeps records."""
 
 
 def _shapes(source: Admin, target: Admin, topics: Collection[str]) -> dict[str, _Shape]:
@@ -169,7 +195,7 @@ def _shapes(source: Admin, target: Admin, topics: Collection[str]) -> dict[str, 
                 raise TopicMissingError(name, text)
         both = [found[topic] for found in there.values()]
         compacted = Compacted(*("compact" in one.config.get("cleanup.policy", "") for one in both))
-        shapes[topic] = _Shape(both[0].partitions, both[1].partitions, compacted)
+        shapes[topic] = _Shape(both[0].partitions, both[1].partitions, compacted, kept_ms(both[0]))
     return shapes
 
 
@@ -218,25 +244,36 @@ def _plan(key: Partition, source: LogEnds, copy: ReadCopy | None, compacted: Com
     if end < copied.source and damage is None:
         damage = Difference(end, -1, f"the source ends at {end}, and it was copied up to {copied.source}")
     behind = max(source.last_stable - copied.source, 0)
-    found = _ranges(key, copied, source, end, copy.ends.high_watermark, compacted, cut)
+    found = _ranges(key, copied, source, end, copy.ends, compacted, cut)
     return replace(found, compacted=compacted, behind=behind, damage=damage)
 
 
 def _ranges(
-    key: Partition, copied: CopyMap, source: LogEnds, end: int, held: int, compacted: Compacted, cut: Cut
+    key: Partition, copied: CopyMap, source: LogEnds, end: int, copy: LogEnds, compacted: Compacted, cut: Cut
 ) -> PartitionRanges:
     """
     :param end: source offset up to which is compared.
-    :param held: where the copy ends. One that has lost its end lacks what lay there: nobody waits for it.
+    :param copy: one that has lost its end lacks what lay there: nobody waits for it.
     """
-    its, of_keys, sampled = cut(key, max(end - source.start, 0), compacted)
+    # What the copy has deleted is known by its runs, of all of the partition. A sample may not come there.
+    begins = begins_at(copied.runs, copy.start)
+    start = source.start if any(compacted) else min(max(source.start, begins), end)
+    its, of_keys, sampled = cut(key, max(end - start, 0), compacted)
+    held = copy.high_watermark
     found = [
         span._replace(target_start=min(span.target_start, held), target_end=min(span.target_end, held))
-        for span in ranges(copied, source.start, end, its.records, its.chosen)
+        for span in ranges(copied, start, end, its.records, its.chosen)
     ]
-    gone = copied.copied_below(source.start)
     most = max(SAMPLE_BYTES // max(len(found), 1), SAMPLE_RANGE_BYTES) if sampled else None
-    return PartitionRanges(*key, found, its.of, gone_in_source=gone, apart=not of_keys, most_bytes=most)
+    return PartitionRanges(
+        *key,
+        found,
+        its.of,
+        gone_in_source=copied_between(copied.runs, begins, source.start),
+        deleted=copied_between(copied.runs, source.start, begins),
+        apart=not of_keys,
+        most_bytes=most,
+    )
 
 
 class _Metered:
@@ -272,11 +309,13 @@ def compare(
     *,
     apart: bool = False,
     most_bytes: int | None = None,
+    outlived: bool = False,
     over: Callable[[], bool] = never,
 ) -> Compared:
     """Compare a range of a partition.
 
     :param apart: see `PartitionRanges.apart`; and `most_bytes`: behind it the range is cut short.
+    :param outlived: as of `PartitionRanges`: what the copy has deleted is not lacking.
     :param over: asked all the while, whether the time is over.
     :raises KafkaAdminError: one of the clusters does not answer.
     """
@@ -299,7 +338,9 @@ def compare(
 
     try:
         if apart:
-            return Walk(span, theirs, ours, compacted, Unmatched(Part())).run(enough)
-        return Comparison(span, theirs, ours, compacted).run(by_now, enough)
+            found = Walk(span, theirs, ours, compacted, Unmatched(Part())).run(enough)
+        else:
+            found = Comparison(span, theirs, ours, compacted).run(by_now, enough)
+        return found._replace(lacking=0) if outlived else found
     except RemoteProtocolError as error:
         return Compared(first=Difference(span.start, span.target_start, str(error)))

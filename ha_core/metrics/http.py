@@ -116,6 +116,7 @@ def _handler(
     render: Callable[[], bytes], unready: Callable[[], Sequence[str]], pages: Mapping[str, JsonPage]
 ) -> type[BaseHTTPRequestHandler]:
     known = ", ".join(("/healthz", "/readyz", "/metrics", *pages))
+    one_at_a_time = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         timeout = _IDLE_S
@@ -130,7 +131,11 @@ def _handler(
                 reasons = list(unready())
                 self._send(503 if reasons else 200, _JSON, _json({"ready": not reasons, "reasons": reasons}))
             elif path == "/metrics":
-                self._send(200, CONTENT_TYPE, render())
+                # Anybody may ask, and each answer takes the processor that serves clients: many at once would have it
+                # all the time.
+                with one_at_a_time:
+                    body = render()
+                self._send(200, CONTENT_TYPE, body)
             elif path in pages:
                 self._send_page(pages[path], query)
             else:

@@ -54,10 +54,6 @@ class CopyMap(NamedTuple):
         """:param older: runs that the progress does not hold any more."""
         return cls((*older, *progress.runs), progress.source, progress.target, progress.base, progress.source_base)
 
-    def copied_below(self, offset: int) -> int:
-        """So many records from below this offset of the source were copied."""
-        return sum(min(run.records, offset - run.source) for run in self.runs if run.source < offset)
-
 
 SPREAD = 10
 """Parts of a partition's length: each has a range in a sample, however small the share."""

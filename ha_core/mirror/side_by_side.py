@@ -98,6 +98,8 @@ class Compared(NamedTuple):
     """Records that only the copy still has."""
     gone_in_copy: int = 0
     """Records that only the source still has, by retention or compaction of the copy."""
+    lacking: int = 0
+    """Those of them below the start of the copy's log: no compaction has kept a later state of their keys."""
     read: int = 0
     """Records that had to be read one by one."""
     first: Difference | None = None
@@ -120,7 +122,7 @@ class Walk:
         self._source = _Cursor(source, span.start, span.end)
         self._copy = _Cursor(copy, span.target_start, span.target_end)
         self._compacted, self._keys = compacted, keys
-        self._compared = self._gone_in_source = self._gone_in_copy = self._read = 0
+        self._compared = self._gone_in_source = self._gone_in_copy = self._below_start = self._read = 0
         self._first: Difference | None = None
 
     def run(self, over: Callable[[], bool] = never) -> Compared:
@@ -131,7 +133,8 @@ class Walk:
         short = False
         while not short and self._first is None and self._step():
             short = over()
-        return Compared(self._compared, self._gone_in_source, self._gone_in_copy, self._read, self._first, short)
+        gone = self._gone_in_source, self._gone_in_copy, self._below_start
+        return Compared(self._compared, *gone, self._read, self._first, short)
 
     def _step(self) -> bool:
         """One batch or one record; False: there is nothing more."""
@@ -188,6 +191,7 @@ class Walk:
         target = self._span.place(record.offset)
         if target is not None and target < self._copy_log.log_start:
             self._gone_in_copy += 1
+            self._below_start += 1
         elif target is not None and self._compacted.copy:
             self._gone_in_copy += 1
             self._keys.add(record.rest)

@@ -3,6 +3,7 @@
 from ha_core.model.binding import UserBindings
 from ha_core.model.cluster import Cluster, Mask
 from ha_core.model.copied import CopiedMirror, CopiedPartition, MirrorCopies
+from ha_core.model.deleted_records import DeletedRecords
 from ha_core.model.deletion_request import DeletionRequest
 from ha_core.model.document import Document, UnreadableDocumentError
 from ha_core.model.extent import Extent
@@ -32,3 +33,4 @@ from ha_core.model.scope import Scope
 from ha_core.model.topic import Crossing, Fence, LastSequences, Topic, legal_name
 from ha_core.model.usage import Usage, Use
 from ha_core.model.view import View
+from ha_core.model.waiting_approval import WaitingApproval

@@ -25,15 +25,17 @@ class CopiedPartition(Part):
     """The copy is about as far as the source: who is ahead of it need not wait for long."""
     steps: tuple[int, ...] = ()
     """The newest runs: three numbers for each, see `runs`. Long lists of them are short as text."""
+    start: int | None = None
+    """Where the source's log starts: what lies below was deleted there, whatever the copy has; None: at 0."""
 
     @classmethod
-    def of(cls, end: int, level: bool, runs: Iterable[Run]) -> Self:
+    def of(cls, end: int, level: bool, runs: Iterable[Run], start: int | None = None) -> Self:
         """:param runs: ascending."""
         steps, source, target = list[int](), 0, 0
         for run in runs:
             steps += (run.source - source, run.target - target, run.records)
             source, target = run.after, run.target + run.records
-        return cls(end=end, level=level, steps=tuple(steps))
+        return cls(end=end, level=level, steps=tuple(steps), start=start or None)
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -169,6 +169,12 @@ def locate(extents: Sequence[Extent], offset: int) -> Place | Hole:
     return Hole(following)
 
 
+def log_start(extents: Sequence[Extent], cluster: str, offset: int) -> int:
+    """Where the log of `cluster` starts when all below client offset `offset` is deleted; 0: it has nothing there."""
+    below = [one for one in extents if one.cluster == cluster and one.start < offset]
+    return max((one.to_physical(offset if one.end is None else min(offset, one.end)) for one in below), default=0)
+
+
 def live(extents: Sequence[Extent]) -> Extent:
     """The writer's extent: the last one, which is open.
 

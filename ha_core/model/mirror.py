@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
 from pydantic import Field
@@ -29,6 +32,28 @@ class Run(NamedTuple):
     def reversed(self) -> Run:
         """The same run of a mirror the other way."""
         return Run(self.target, self.source, self.records)
+
+
+def begins_at(runs: Sequence[Run], copy_start: int) -> int:
+    """The source offset from which on a copy has what was copied to it. Retention or somebody has deleted the rest.
+
+    :param runs: ascending; clients may wait for this, and there may be millions.
+    :param copy_start: where the copy's log starts.
+    """
+    at = bisect_right(runs, copy_start, key=lambda run: run.target + run.records)
+    if at == len(runs):
+        return runs[-1].after if runs else 0
+    return runs[at].source + max(0, copy_start - runs[at].target)
+
+
+def copied_between(runs: Sequence[Run], low: int, high: int) -> int:
+    """Records of `runs`, as of `begins_at`, at source offsets `[low, high)`."""
+    first = bisect_right(runs, low, key=lambda run: run.after)
+    last = bisect_right(runs, high - 1, lo=first, key=lambda run: run.source)
+    if first == last or low >= high:
+        return 0
+    cut_off = max(0, low - runs[first].source) + max(0, runs[last - 1].after - high)
+    return sum(run.records for run in islice(runs, first, last)) - cut_off
 
 
 class Mirror(Document):

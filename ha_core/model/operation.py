@@ -199,6 +199,8 @@ class MoveEvidence(Evidence):
     cuts: dict[str, tuple[Cut, ...]] = {}
     unknown_ends: dict[str, tuple[int, ...]] = {}
     """Partitions that were cut without a word of the origin."""
+    holes: dict[str, dict[int, int]] = {}
+    """Of a forced cut: how many offsets below it no record has, by partition."""
     origin_ends: dict[str, dict[int, int]] = {}
     """The origin's own offsets at the cut."""
     compared: ComparedCopies | None = None
@@ -218,8 +220,12 @@ class MoveEvidence(Evidence):
     """Topics that went on at the good part of damaged copies → what the damage is."""
     left_to_origin: dict[str, int] = {}
     """Records that copies hold, and that are read in the origin only: the map had no room for them."""
+    gone_from_copies: dict[str, int] = {}
+    """Records that copies had deleted, and that the origin has, as far as is known: they are read there only."""
     unset: tuple[str, ...] = ()
     """Topics whose copies became the ones that are written to, and have not all settings of their sources."""
+    copies_set: bool | None = None
+    """They were given these settings, so that what clients set there since is left alone."""
     ended: dict[str, Mirror] = {}
     """Mirrors of these topics that a planned cut has ended, as they were."""
     groups: DependentGroups | None = None

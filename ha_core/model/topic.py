@@ -78,6 +78,8 @@ class Topic(Document):
     crossing: Crossing | None = None
     deletion: Deletion | None = None
     """The document has nothing else then. It goes when no cluster has the topic any more, and the name is free."""
+    given_up: tuple[str, ...] | None = None
+    """Clusters whose extents an operator has given up: what a transaction that was open there commits, nobody reads."""
 
     @property
     def mapped(self) -> bool:

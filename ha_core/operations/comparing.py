@@ -13,7 +13,7 @@ from concurrent.futures import wait
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
@@ -37,6 +37,26 @@ any case, and all where they are small."""
 _SAY_S = 5.0
 
 
+State = Literal["differs", "lacks", "not-compared", "nothing-there", "equal"]
+"""What came of a partition. `lacks`: the copy has deleted records that its source has. `not-compared`: no record of it
+was compared, and the source may have some. `nothing-there`: the source has none."""
+WELL = frozenset[State]({"nothing-there", "equal"})
+
+
+def state_of(differs: bool, lacking: int, compared: int, unseen: bool) -> State:
+    """
+    :param compared: so many records are the same.
+    :param unseen: part of the source was not looked at, or is not copied yet.
+    """
+    if differs:
+        return "differs"
+    if lacking:
+        return "lacks"
+    if compared:
+        return "equal"
+    return "not-compared" if unseen else "nothing-there"
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionCompared:
     """What came of a partition."""
@@ -47,6 +67,11 @@ class PartitionCompared:
     ranges: int
     """So many were looked at."""
 
+    @property
+    def state(self) -> State:
+        unseen = self.plan.behind > 0 or self.ranges < self.plan.of
+        return state_of(self.found.first is not None, self.found.lacking, self.found.compared, unseen)
+
     def to_json(self) -> dict[str, Any]:
         first = self.found.first
         return {
@@ -54,11 +79,13 @@ class PartitionCompared:
             "partition": self.plan.partition,
             "from": self.mirror.source,
             "to": self.mirror.target,
+            "state": self.state,
             "compared": self.found.compared,
             "first_difference": first and first.offset,
             "difference": first and first.what,
             "gone_in_source": self.found.gone_in_source,
             "gone_in_copy": self.found.gone_in_copy,
+            "lacking": self.found.lacking,
             "behind": self.plan.behind,
             "ranges": self.ranges,
             "of_ranges": self.plan.of,
@@ -72,7 +99,13 @@ class MirrorsCompared:
 
     @property
     def equal(self) -> bool:
-        return all(one.found.first is None for one in self.partitions)
+        """Whether the copies have what their sources have, as far as that was compared, and none without a look."""
+        return all(one.state in WELL for one in self.partitions)
+
+    @property
+    def lacking(self) -> int:
+        """Records that the copies have deleted and their sources have."""
+        return sum(one.found.lacking for one in self.partitions)
 
     @property
     def sampled(self) -> bool:
@@ -197,7 +230,7 @@ class _Work:
         self.ending = threading.Event()
         self._planned, self._now = planned, environment.monotonic
         self._limited, self._until = within_s is not None, self._now() + (within_s or 0)
-        self._totals = [Compared(gone_in_source=one.plan.gone_in_source, first=one.plan.damage) for one in planned]
+        self._totals = [one.plan.known for one in planned]
         self._looked = [0] * len(planned)
         drawn = (sorted(one.plan.ranges, key=partial(_drawn, seed, number)) for number, one in enumerate(planned))
         every = [(rank, number, span) for number, one in enumerate(drawn) for rank, span in enumerate(one)]
@@ -225,6 +258,7 @@ class _Work:
                 one.plan.compacted,
                 apart=one.plan.apart,
                 most_bytes=one.plan.most_bytes,
+                outlived=one.plan.outlived,
                 over=self._over_by(self._now() + RANGE_S),
             )
             with self._guard:
@@ -267,6 +301,7 @@ def _sum(one: Compared, other: Compared) -> Compared:
         one.compared + other.compared,
         one.gone_in_source + other.gone_in_source,
         one.gone_in_copy + other.gone_in_copy,
+        one.lacking + other.lacking,
         one.read + other.read,
         min(filter(None, (one.first, other.first)), default=None),
         one.cut_short or other.cut_short,

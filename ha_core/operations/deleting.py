@@ -283,6 +283,7 @@ def _forget(journal: Journal[SingleOperation], names: Collection[str]) -> None:
     environment = journal.environment
     store, view = environment.store, environment.store.load()
     store.forget_usage(names)
+    store.forget_deleted(names)
     for cluster in view.clusters:
         store.forget_known(KnownTopic, cluster, names)
         stale = [

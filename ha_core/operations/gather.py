@@ -14,6 +14,7 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import with_last_known
 from ha_core.operations.transactions import Transactions
 from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
+from ha_core.plan.limits import LIMITS
 from ha_core.plan.preflight.case import outside_topics
 from ha_core.plan.settings import mattering
 
@@ -96,7 +97,10 @@ def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: 
         return Facts({name: known})
     try:
         topics = _topics(admin, moves.topics, timeout_s, environment.now_ms())
-        known = replace(known, topic_defaults=admin.topic_defaults(timeout_s) if moves.topics else {})
+        if moves.topics:
+            known = replace(known, topic_defaults=admin.topic_defaults(timeout_s))
+        if moves.topics or moves.groups:
+            known = replace(known, limits=admin.broker_settings([*LIMITS], timeout_s))
         groups = groups_of(admin, moves.groups, timeout_s)
     except KafkaAdminError as error:
         # It has just answered, so it is not out of reach, whatever this is.

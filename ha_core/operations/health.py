@@ -6,7 +6,6 @@ An alarm calls `switchyard status --check` and tells by its exit code whether so
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from ha_core.model import GatewayRecord, KnownTopic, LostTail, MigrateOperation, MoveOperation, Operation, View
 from ha_core.model.gateway import by_gateway
@@ -17,7 +16,8 @@ from ha_core.operations.creating import QUIET_S, interrupted, quiet_s
 from ha_core.operations.crossing.ends import overdue
 from ha_core.operations.environment import Environment
 from ha_core.operations.gone_topics import gone, half_deleted, waiting
-from ha_core.operations.mirrors import mirrors_now, synced
+from ha_core.operations.mirror_health import copied_by_nobody, lacking, not_in_sync
+from ha_core.operations.problem import Problem
 from ha_core.operations.reconciling import uncounted
 from ha_core.operations.registry import ClusterState
 from ha_core.plan.abandoned import patience_s
@@ -30,21 +30,9 @@ WAITING_S = 900.0
 LEFT_S = 3.0
 """Whoever lives goes on with what clients wait for within so long: what nobody has taken up then is left."""
 PAUSE_S = 0.2
-MAX_SYNC_PROBLEMS = 20
 MAX_NAMED = 20
-BEGINS_S = 60.0
-"""The job `mirror` begins with a new mirror within a minute."""
 BEHIND_S = 3.0
 """A gateway may need so long for a new revision; one that is still behind then does not follow."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """`about` is the thing, `text` what is the matter, `remedy` what to do."""
-
-    about: str
-    text: str
-    remedy: str
 
 
 def problems(
@@ -63,9 +51,10 @@ def problems(
         *_topics(view, running),
         *_ends(environment, view, running),
         *_returned(view, clusters),
-        *_mirrors(environment),
+        *copied_by_nobody(environment),
+        *lacking(environment, view),
         *left_behind(environment),
-        *_mirror_syncs(environment),
+        *not_in_sync(environment),
         *_caches(environment),
         *_usage(environment),
     )
@@ -329,47 +318,3 @@ def left_behind(environment: Environment) -> Iterator[Problem]:
                     f"When nothing of it is needed there, delete the topic in {cluster}, link it anew, and reconcile "
                     "it with --accept-loss.",
                 )
-
-
-def _mirrors(environment: Environment) -> Iterator[Problem]:
-    """Mirrors that nobody copies, or of which a partition waits for somebody to look."""
-    found = mirrors_now(environment)
-    waiting = [row for row in found.rows if row.state in {"nobody", "stopped", "unreadable"}]
-    begun = {(one.topic, one.target) for one in found.mirrors if environment.age_s(one.since) < BEGINS_S}
-    lonely = (row for row in waiting if row.state == "nobody" and (row.topic, row.target) not in begun)
-    if alone := [f"{row.topic} in {row.target}" for row in lonely]:
-        yield Problem(
-            "mirrors",
-            f"Nobody copies {listed(alone)}: what is written meanwhile is on no standby.",
-            "Start the job `mirror` (`python -m spark_jobs mirror`), or look at its log.",
-        )
-    for row in waiting:
-        if row.state == "unreadable":
-            yield Problem(
-                f"mirror of {row.topic} in {row.target}",
-                f"It is left alone, and is not taken over where its copiers end: {row.reason}.",
-                "If a later version wrote it, bring the job and the tools to that version; else restore the document.",
-            )
-        if row.state == "stopped":
-            yield Problem(
-                f"mirror of {row.topic}-{row.partition} in {row.target}",
-                f"It is copied no further: {row.reason}.",
-                "Do what the reason says: what a setting or a right has refused is tried again within a minute, by "
-                f"itself. Or end the mirror (`switchyard mirror unlink {row.topic} --to {row.target}`), delete the "
-                "copy, and link it anew.",
-            )
-
-
-def _mirror_syncs(environment: Environment) -> Iterator[Problem]:
-    """What mirrors have not got besides records, where that waits for somebody."""
-    looks = synced(environment, environment.store.mirrors())
-    stops = [(look, one) for look in looks for one in look.findings if one.stop]
-    for look, one in stops[:MAX_SYNC_PROBLEMS]:
-        yield Problem(
-            f"mirrors of {look.source} in {look.target}",
-            f"{one.about}, {one.what}: {one.reason}",
-            "Mend that; `switchyard mirror sync` looks again at once.",
-        )
-    if len(stops) > MAX_SYNC_PROBLEMS:
-        text = f"{len(stops) - MAX_SYNC_PROBLEMS} more things are not as in their sources."
-        yield Problem("mirrors", text, "`switchyard mirrors` lists them.")

@@ -196,7 +196,9 @@ class LastKnown:
         starts = _starts(topics.values(), store.mirror_reports().values(), view, origin)
         return cls(topics, store.known(KnownGroup, origin, moves.groups), committed, ages, read_at, starts)
 
-    def ends(self, environment: Environment, key: Partition, target: int, origin: LogEnds | None) -> PartitionEnds:
+    def ends(
+        self, environment: Environment, key: Partition, target: int, origin: LogEnds | None, target_start: int = 0
+    ) -> PartitionEnds:
         """All that is known of where a partition of the origin starts and ends.
 
         :param target: log end in the target; `origin`: what the origin itself still said.
@@ -208,7 +210,7 @@ class LastKnown:
             age += environment.monotonic() - self.read_at
         said, start = (None, 0) if origin is None else (origin.log_end, origin.start)
         starts = max(start, self.starts.get(key, 0))
-        return PartitionEnds(target, said, seen, age, self.committed.get(key), starts)
+        return PartitionEnds(target, said, seen, age, self.committed.get(key), starts, target_start)
 
     def group_offsets(self) -> dict[str, dict[Partition, Committed]]:
         """group → partition → (offset, metadata), as they were committed in the origin."""

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import LinkOperation, LinkRequest, MoveRequest, Operation
+from ha_core.model import LinkOperation, LinkRequest, MoveRequest, Operation, View
+from ha_core.model.extent import live
 from ha_core.model.portions import portions
 from ha_core.operations.creating import Startable
 from ha_core.operations.environment import Environment
@@ -17,7 +18,7 @@ from ha_core.operations.made_topics import with_trials
 from ha_core.operations.moving import MoveKind, MoveSteps
 from ha_core.operations.report import BaseProposal
 from ha_core.operations.requests import is_pattern, make_request
-from ha_core.operations.revisions import MAX_REVISION_BYTES, Touched, commit_now
+from ha_core.operations.revisions import MAX_REVISION_BYTES, Touched, by_topic, commit_now
 from ha_core.operations.syncing.groups import Memory
 from ha_core.operations.syncing.passes import sync
 from ha_core.operations.syncing.topics import make_copies
@@ -108,12 +109,25 @@ class LinkSteps(MoveSteps[LinkOperation]):
         wanted = list(mirrors(self.journal.operation))
         with self.journal.step("link") as seen:
             touched = Touched.read(self.journal)
+            self._believe_log_starts(touched.view)
             batches = list(portions(wanted, MAX_REVISION_BYTES, lambda mirror: len(mirror.to_bytes())))
             for number, some in enumerate(batches, 1):
                 documents = link_change(self.journal.operation, some, last=number == len(batches))
                 revision = touched.commit(documents, "link")
             self.journal.update(revision=revision)
             seen.update(revision=revision, topics=len(wanted))
+
+    def _believe_log_starts(self, view: View) -> None:
+        """Records are deleted before that is written down. So a log that begins below what is written down is another
+        one: the topic was made anew past the gateways, and a forced switch would hide what its copy has."""
+        store, origin = self.environment.store, self.journal.origin
+        deleted = store.deleted_records(self.journal.moves.topics)
+        counts = origin.partition_counts({topic for topic, _ in deleted}) if deleted else {}
+        ends = origin.ends([key for key in deleted if key[1] < counts.get(key[0], 0)])
+        starts = {key: live(view.topics[key[0]].extents(key[1])).extrapolate(one.start) for key, one in ends.items()}
+        lower = {key: start for key, offset in deleted.items() if (start := max(starts.get(key, 0), 0)) < offset}
+        for topic, starts_of in by_topic(lower).items():
+            store.lower_deleted(topic, by_topic(deleted)[topic], starts_of)
 
     def record(self) -> None:
         count = len(self.journal.moves.topics)

@@ -22,6 +22,7 @@ from ha_core.operations.gateways import require_served, serves
 from ha_core.operations.journal import Journal
 from ha_core.operations.kind import Kind, Steps
 from ha_core.operations.made_topics import as_made
+from ha_core.operations.open_transactions import require_none_open
 from ha_core.operations.revisions import Touched, bounded, in_batches
 from ha_core.operations.sides import DYING_S, described, in_origin, last_words, origin_of
 from ha_core.operations.writers import open_to_writers
@@ -43,6 +44,7 @@ HOW_IT_IS_ASKED = (
     "verify",
 )
 """Of a request: what changes nothing of what moves where."""
+_WOULD_COMMIT_UNREAD = "it could still commit what it wrote before the topic left by force, which nobody reads"
 AnyMove = TypeVar("AnyMove", bound=MoveOperation)
 
 
@@ -97,6 +99,7 @@ class MoveSteps(Steps[AnyMove]):
         """Create the topics that are missing in the target; which ones is remembered before the first is created."""
         journal = self.journal
         self.let_writers_in()
+        self._await_transactions_of_before()
         with journal.step("prepare") as seen:
             known = journal.operation.evidence
             missing = tuple(name for name in journal.moves.topics if name not in self._there)
@@ -119,6 +122,27 @@ class MoveSteps(Steps[AnyMove]):
             seen.update(created=list(made.created), existing=list(made.existing), notes=list(made.notes))
             for note in made.notes:
                 self.environment.say(note)
+
+    def _await_transactions_of_before(self) -> None:
+        """What a topic has left in the target by force lies in no extent. A transaction that is open there still must
+        not outlive the cut: from there on its commit would be passed on like any other. None begins meanwhile.
+
+        :raises StandsInTheWayError: one stays open for the drain timeout.
+        """
+        journal, target = self.journal, self.journal.request.target
+        sequences = self.environment.store.load().sequences
+        left = [
+            (name, partition)
+            for name, there in self._there.items()
+            if (known := sequences.get(name)) is not None
+            for partition in known.left_by_force.get(target, ())
+            if partition < there.partitions
+        ]
+        if left:
+            with journal.step("transactions") as seen:
+                seen["partitions"] = len(left)
+                timeout_s = journal.request.drain_timeout_s
+                require_none_open(self.environment, journal.target, left, timeout_s, _WOULD_COMMIT_UNREAD)
 
     def let_writers_in(self) -> None:
         """:raises StepFailedError: the target keeps a rule that lets nobody write to what moves. A forced move goes."""

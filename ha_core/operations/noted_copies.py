@@ -16,6 +16,7 @@ from ha_core.mirror.notes import CopyId, Notes
 from ha_core.mirror.progress import PAGE_RUNS, CopyDamagedError, Progress
 from ha_core.mirror.side_by_side import visible
 from ha_core.model import LostTail
+from ha_core.model.mirror import begins_at
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.sides import admin_of
@@ -33,8 +34,10 @@ class Noted(NamedTuple):
     reached: dict[Partition, int]
     """The first offset of the source that was not in the copy; 0 where nobody has begun."""
     copies: dict[Partition, CopyFacts]
-    """What is in the copies, where maps may not have room for all of it, or a lost tail may lie between; else nothing.
-    """
+    """What is in the copies, where maps may not have room for all of it, a lost tail may lie between, or a copy may
+    have deleted what its source has; else nothing."""
+    later: set[Partition]
+    """Copies that may have deleted what their sources have."""
 
 
 def noted_copies(environment: Environment, case: Case, patience_s: float) -> Noted:
@@ -52,7 +55,7 @@ def noted_copies(environment: Environment, case: Case, patience_s: float) -> Not
         if (shape := shapes[name]) is not None
         for copy in copies_of(mirror, shape.partitions)
     ]
-    noted = Noted({}, {})
+    noted = Noted({}, {}, set())
     if not copies:
         return noted
     maps = [topic for name in case.to_copies if (topic := case.view.mapped(name)) is not None]
@@ -65,17 +68,35 @@ def noted_copies(environment: Environment, case: Case, patience_s: float) -> Not
             key, progress = (notes.copy.topic, notes.copy.partition), notes.progress
             noted.reached[key] = 0 if progress is None else progress.source
             newest += [] if progress is None else [progress]
+            if _may_begin_later(case, key, progress):
+                noted.later.add(key)
         # A run is cut in two where an extent of the map ends.
         runs = sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest)
-        if stays + runs <= MAX_EXTENTS_AT_ONCE and not case.tails_in_copies:
-            return noted
-        for notes in read(whole_map=True):
-            if (progress := notes.progress) is not None:
-                facts = CopyFacts(progress.source, notes.runs, whole=True)
-                noted.copies[notes.copy.topic, notes.copy.partition] = facts
+        if stays + runs > MAX_EXTENTS_AT_ONCE or case.tails_in_copies:
+            for notes in read(whole_map=True):
+                if (progress := notes.progress) is not None:
+                    facts = CopyFacts(progress.source, notes.runs, whole=True)
+                    noted.copies[notes.copy.topic, notes.copy.partition] = facts
+        later = [copy for copy in copies if copy.key in noted.later]
+        # A note may be older than what was deleted since, so what lies behind it is read as well.
+        for id_, found in admin.read_copies(later, timeout_s).items() if later else ():
+            if (copied := found.copied) is not None:
+                noted.copies[id_.topic, id_.partition] = CopyFacts(copied.source, copied.runs, whole=True)
     except (KafkaAdminError, CopyDamagedError, RefusedError) as error:
         environment.say(f"what is in the copies, and whether maps have room for it, is not known: {error}")
     return noted
+
+
+def _may_begin_later(case: Case, key: Partition, progress: Progress | None) -> bool:
+    """Whether a copy may have deleted what its source has. How much lies in older runs only the whole map says.
+
+    :param progress: the newest note.
+    """
+    copy_start = case.log_start(case.request.target, key)
+    if not copy_start or progress is None or copy_start > progress.target:
+        return copy_start > 0
+    # Where it begins in an older run it begins below the first of these.
+    return begins_at(progress.runs, copy_start) > case.log_start(case.request.origin, key)
 
 
 def committed_tails(environment: Environment, case: Case) -> tuple[LostTail, ...]:

@@ -119,7 +119,7 @@ def summary_of(compared: MirrorsCompared) -> dict[str, Any]:
     ranges, of = compared.ranges
     return {
         "verify": "sample" if compared.sampled else "full",
-        "equal": compared.equal,
+        "equal": not compared.differing,
         "records": compared.records,
         "ranges": ranges,
         "of_ranges": of,

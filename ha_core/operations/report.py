@@ -65,13 +65,14 @@ class StepTime(NamedTuple):
 
 
 class PartitionCut(NamedTuple):
-    """Where one partition changed its writer. `cut` is a client offset."""
+    """Where one partition changed its writer. `cut` is a client offset; `hole` offsets below it have no record."""
 
     topic: str
     partition: int
     cut: int
     origin: str
     target: str
+    hole: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,14 @@ class Report:
             "revision": self.revision,
             "steps": [step._asdict() for step in self.steps],
             "partitions": [
-                {"topic": p.topic, "partition": p.partition, "cut": p.cut, "from": p.origin, "to": p.target}
+                {
+                    "topic": p.topic,
+                    "partition": p.partition,
+                    "cut": p.cut,
+                    "from": p.origin,
+                    "to": p.target,
+                    **({"hole": p.hole} if p.hole else {}),
+                }
                 for p in self.partitions
             ],
             **({"error": self.error} if self.error else {}),
@@ -136,7 +144,11 @@ def partition_cuts(operation: MoveOperation, topics: Mapping[str, Topic]) -> tup
         if (topic := topics.get(name)) and topic.crossing and topic.crossing.operation == operation.id
         for partition, _, ahead in crossings(topic)
     ]
-    return tuple(PartitionCut(name, partition, cut, origin, target) for name, partition, cut in sorted(rows))
+    holes = operation.evidence.holes
+    return tuple(
+        PartitionCut(name, partition, cut, origin, target, holes.get(name, {}).get(partition, 0))
+        for name, partition, cut in sorted(rows)
+    )
 
 
 def report_of(

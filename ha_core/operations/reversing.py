@@ -7,11 +7,11 @@ have begun, so no job copies what is not known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
-from ha_core.kafka.errors import KafkaAdminError, StandsInTheWayError, UnsupportedByClusterError
+from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import Copy, Fenced
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.notes import Note, Notes
@@ -19,13 +19,14 @@ from ha_core.mirror.progress import CopyDamagedError
 from ha_core.mirror.reversing import copied_below, last_mirrored, turned_round
 from ha_core.model import Mirror
 from ha_core.operations.environment import Environment
+from ha_core.operations.open_transactions import require_none_open
 from ha_core.operations.sides import admin_of
 from ha_core.operations.syncing.topics import make_copies
 from ha_core.plan.facts import Partition
-from ha_core.plan.verdict import listed
 
-OPEN_S, LOOK_S = 5.0, 0.1
+OPEN_S = 5.0
 """So long a transaction that is open in what becomes a copy is waited for: nobody but this waits for the mirror."""
+_WOULD_LIE_IN_COPY = "its end would be written into what becomes a copy"
 
 
 def reversed_mirror(old: Mirror, link: str, since: str, by: str) -> Mirror:
@@ -57,7 +58,7 @@ def turn_round(
     writer, standby = (admin_of(environment, name) for name in (new.source, new.target))
     before = {copy.id.partition: copy for copy in copies_of(old, max(bases) + 1) if copy.id.partition in bases}
     notes = _notes(writer, before)
-    _require_no_transaction(environment, standby, [(old.topic, partition) for partition in bases])
+    require_none_open(environment, standby, [(old.topic, partition) for partition in bases], OPEN_S, _WOULD_LIE_IN_COPY)
     compacted = any(_compacted(admin, old.topic) for admin in (writer, standby))
     ensure_copy_log(standby, new.log, new.log_partitions)
     # Before the mirror is written: from there on it is copied, by the times and sizes of its source.
@@ -84,43 +85,6 @@ def _compacted(admin: Admin, topic: str) -> bool:
     """In either is enough: a copy gets the settings of its source."""
     found = admin.topics([topic], offsets=False).get(topic)
     return found is not None and "compact" in found.config.get("cleanup.policy", "")
-
-
-def _require_no_transaction(environment: Environment, standby: Admin, partitions: Collection[Partition]) -> None:
-    """A client that was in one when its cluster failed has nobody who ends it: its coordinator does, some time later,
-    and the marker would lie in the copy.
-
-    :raises StandsInTheWayError: one stays open.
-    """
-    deadline = environment.monotonic() + OPEN_S
-    while restless := sorted(key for key, ends in standby.ends(partitions).items() if ends.open_transaction):
-        if environment.monotonic() >= deadline:
-            (topic, partition), named = restless[0], listed(_open(standby, restless))
-            raise StandsInTheWayError(
-                standby.cluster.name,
-                f"a transaction is open in {named}, and its end would be written into what becomes a copy. Its "
-                "coordinator ends it after its producer's transaction.timeout.ms; at once does `kafka-transactions.sh "
-                f"--bootstrap-server {standby.cluster.bootstrap} abort --topic {topic} --partition {partition} "
-                "--start-offset OFFSET`. Then run it again.",
-            )
-        environment.sleep(LOOK_S)
-
-
-def _open(standby: Admin, partitions: Collection[Partition]) -> list[str]:
-    """With producers and offsets, where brokers tell them (from 2.8 on)."""
-    try:
-        found = standby.producers(partitions)
-    except UnsupportedByClusterError:
-        found = {}
-    return [
-        f"{topic}-{partition}"
-        + "".join(
-            f" (producer {one.producer_id}, since offset {one.transaction_start_offset})"
-            for one in found.get((topic, partition), ())
-            if one.in_transaction
-        )
-        for topic, partition in partitions
-    ]
 
 
 def _notes(writer: Admin, copies: Mapping[int, Copy]) -> dict[int, Notes]:

@@ -26,14 +26,20 @@ class MirrorsEqualOperator(SwitchyardOperator):
         partitions = amount(found["partitions"], "partition")
         if not found["equal"]:
             raise AirflowFailException(
-                f"{found['differing']} of {partitions} differ, {found['failed']} could not be compared. "
-                f"{_words(found['worst'][0]) if found['worst'] else ''}"
+                f"{found['differing']} of {partitions} differ, {found['failed']} could not be compared"
+                f"{_incomplete(found)}. {_words(found['worst'][0]) if found['worst'] else ''}"
             )
         sample = found["sample"]
         what = f"a sample ({sample['share']:.1%}, seed {sample['seed']}) of" if sample else "all of"
         equal = f"{found['compared']:,} records are equal in {what} {partitions}"
         self.done("; ".join([equal, *_not(found)]))
         return found
+
+
+def _incomplete(found: dict[str, Any]) -> str:
+    lacking, nothing = found["incomplete"], found["not_compared"]
+    words = f", {lacking} lack records of their sources" if lacking else ""
+    return f"{words}, of {nothing} nothing was compared" if nothing else words
 
 
 def _not(found: dict[str, Any]) -> list[str]:
@@ -44,6 +50,8 @@ def _not(found: dict[str, Any]) -> list[str]:
 
 def _words(worst: dict[str, Any]) -> str:
     place = f"{worst['topic']} from {worst['source']} to {worst['target']}"
-    if worst["difference"] is None:
+    if worst["error"] is not None and worst["difference"] is None:
         return f"{place}: {worst['error']}"
+    if worst["difference"] is None:
+        return f"{place}, partition {worst['partition']}: {worst['why']}"
     return f"{place}, partition {worst['partition']}, offset {worst['first_difference']}: {worst['difference']}"

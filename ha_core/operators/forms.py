@@ -217,6 +217,18 @@ def unread(required: bool) -> Param:
     return optional_text("Forced: unread records", text, HOW, enum=[None, *words], values_display=words)
 
 
+def max_rate_records_s() -> Param:
+    """How long the hole below a forced cut is, where an operator says how fast logs grow."""
+    text = (
+        "Your word that no partition of the topics gets more records a second. The offsets below the cut that no "
+        "record has, 3,001,000,000 of each partition or more, become fewer in proportion: lag alarms, KEDA and Spark's "
+        "maxOffsetsPerTrigger take them for records. If the dead cluster acknowledged more than that, these records "
+        "are not served when it is back. Refused below ten times what was measured. Empty: 10,000,000."
+    )
+    whole: dict[str, Any] = {"minimum": 1, "maximum": 10_000_000, "default": None}
+    return field("Forced: records a second at most", text, ["null", "integer"], HOW, **whole)
+
+
 def damaged_copies() -> Param:
     """What becomes of topics whose copies cannot be gone on with, where a cluster is dead."""
     text = (

@@ -39,6 +39,7 @@ class _PlanOperator(SwitchyardOperator):
     :param target: the cluster that is to serve them.
     :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
     :param damaged_copies: what becomes of topics whose copies are damaged, `refuse`, `leave` or `good-part`.
+    :param max_rate_records_s: records that a partition of a dead cluster gets in a second at most; None: nobody says.
     """
 
     origin: Any = Text(name="from")
@@ -46,6 +47,7 @@ class _PlanOperator(SwitchyardOperator):
     reason: Any = Text()
     unread: Any = FormField(None)
     damaged_copies: Any = FormField("refuse")
+    max_rate_records_s: Any = FormField(None)
     drain_timeout_s: Any = FormField(10)
 
     def work(self) -> dict[str, Any]:
@@ -279,6 +281,7 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
     :param mode: `planned`, or `forced` where the origin is dead.
     :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
     :param damaged_copies: what becomes of topics whose copies are damaged, `refuse`, `leave` or `good-part`.
+    :param max_rate_records_s: records that a partition of a dead cluster gets in a second at most; None: nobody says.
     :param topics_per_batch: topics and groups in one operation.
     :param verify: how much of copies is compared before each of them, `none`, `sample` or `full`.
     """
@@ -289,6 +292,7 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
     mode: Any = FormField("planned")
     unread: Any = FormField(None)
     damaged_copies: Any = FormField("refuse")
+    max_rate_records_s: Any = FormField(None)
     drain_timeout_s: Any = FormField(10)
     topics_per_batch: Any = FormField(200)
     warn_lag_records: Any = FormField(100_000)

@@ -7,12 +7,12 @@ take-over behind the hold has found of a copy is true until the cut, which ends 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice
+from typing import NamedTuple
 
 from ha_core.model import Extent, LostTail, Mirror, MoveOperation, Run, Tail, View
 from ha_core.model.extent import Extents, live
+from ha_core.model.mirror import begins_at, copied_between
 from ha_core.plan.cuts import forced_cut
 from ha_core.plan.facts import CopyFacts, Partition, PartitionEnds, ProducerFacts, Producers
 from ha_core.plan.revision import Documents, MoveDamagedError, entering, require_sound, require_state
@@ -125,8 +125,18 @@ def forced_to_copy(
 def _switched(
     operation: MoveOperation, before: Extents, copy: CopyFacts, at: int, found: PartitionEnds, most: int
 ) -> Extents:
-    start, whole = found.origin_start, copy.whole
-    return switched(before, *operation.route, copy.runs, at, found.target, most, whole=whole, source_start=start)
+    return switched(
+        before,
+        *operation.route,
+        copy.runs,
+        at,
+        found.target,
+        most,
+        whole=copy.whole,
+        source_start=found.origin_start,
+        copy_start=found.target_start,
+        deleted_below=found.deleted_below,
+    )
 
 
 def copied_producers(topic: str, copies: Mapping[int, CopyFacts]) -> Producers:
@@ -184,25 +194,31 @@ def client_offset(extents: Sequence[Extent], cluster: str, physical: int) -> int
     return after.clip(physical)
 
 
-def left_to_origin(after: Extents, origin: str, runs: Sequence[Run]) -> int:
-    """Records that a copy has, and that are read in the origin all the same: the map has no room for all of its runs.
+class LeftToOrigin(NamedTuple):
+    """Records that were copied, and that are read in the origin all the same.
 
+    :ivar no_room: those that the copy has: the map has no room for all of its runs.
+    :ivar gone: those that the copy has deleted, and the origin has not.
+    """
+
+    no_room: int
+    gone: int
+
+
+def left_to_origin(
+    after: Extents, origin: str, runs: Sequence[Run], origin_start: int = 0, copy_start: int = 0
+) -> LeftToOrigin:
+    """
     :param after: the map behind the cut.
     :param runs: ascending; clients may wait for this, and there may be millions.
+    :param origin_start: where the log of the origin starts, and `copy_start` that of the copy.
     """
-    parts = [one for one in after if one.cluster == origin and one.physical_end is not None]
-    return sum(_common(one, runs) for one in parts)
-
-
-def _common(part: Extent, runs: Sequence[Run]) -> int:
-    """Records of `runs` that lie in a closed extent of their source."""
-    first = bisect_right(runs, part.base, key=lambda run: run.after)
-    last = bisect_left(runs, part.physical_end, lo=first, key=lambda run: run.source)
-    if first == last:
-        return 0
-    whole = sum(run.records for run in islice(runs, first + 1, last - 1))
-    ends = {first, last - 1}
-    return whole + sum(part.clip(runs[at].after) - part.clip(runs[at].source) for at in ends)
+    parts = [(one.base, one.physical_end or 0) for one in after if one.cluster == origin and one.end is not None]
+    begins = max(begins_at(runs, copy_start), origin_start)
+    return LeftToOrigin(
+        sum(copied_between(runs, max(low, begins), high) for low, high in parts),
+        sum(copied_between(runs, max(low, origin_start), min(high, begins)) for low, high in parts),
+    )
 
 
 def fitting(copies: Mapping[Partition, CopyFacts], most: int) -> int:

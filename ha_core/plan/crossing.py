@@ -28,7 +28,7 @@ from ha_core.model.extent import Extents, identity, live
 from ha_core.plan.carry import carry_sequences
 from ha_core.plan.crossing_stages import Stage, crossings, end_of, passed, stage, stages
 from ha_core.plan.facts import Ends, Partition, Producers
-from ha_core.plan.moving import cuts_of, extents_of, moving, writer_after
+from ha_core.plan.moving import cuts_of, extents_of, holes_of, moving, writer_after
 from ha_core.plan.pinning import require_unused
 from ha_core.plan.revision import (
     FINAL,
@@ -271,17 +271,21 @@ def ended(
     """
     puts: list[Document] = []
     now = dict(view.topics)
-    cuts, remaining = dict(operation.evidence.cuts), dict(operation.evidence.remaining)
+    known = operation.evidence
+    cuts, holes, remaining = dict(known.cuts), dict(known.holes), dict(known.remaining)
     for name, partitions in maps.items():
         topic = view.topics[name]
         writer = writer_after(operation.request, topic, partitions)
         now[name] = topic.changed(writer=writer, partitions=partitions, crossing=None, fence=None)
-        cuts[name] = cuts_of(partitions, (partition for partition, _, _ in crossings(topic)))
+        crossed = [partition for partition, _, _ in crossings(topic)]
+        cuts[name] = cuts_of(partitions, crossed)
+        if found := holes_of(partitions, crossed):
+            holes[name] = found
         if new := sorted(partitions.keys() - topic.partitions.keys()):
             remaining[name] = tuple(new)
         sequences = carry_sequences(name, view.sequences.get(name), cuts[name], producers, read_ms, complete)
         puts += filter(None, (now[name], sequences))
-    operation = operation.noting(cuts=cuts, remaining=remaining)
+    operation = operation.noting(cuts=cuts, holes=holes, remaining=remaining)
     if all(one == "settled" for one in stages(operation, now).values()):
         return Documents((*puts, entering(operation, "cut")))
     return Documents((*puts, entering(operation, "fenced" if fenced(operation, now, {}) else "crossing")))

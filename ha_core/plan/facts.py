@@ -31,6 +31,8 @@ class ClusterFacts:
     """DESCRIBE_PRODUCERS is offered (Kafka 2.8 and newer)."""
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     """What its brokers go by where a topic is silent, of the settings that matter; empty: not known."""
+    limits: Mapping[str, str] = field(default_factory=dict)
+    """Of `plan/limits`; empty: not known."""
 
 
 class Replicas(NamedTuple):
@@ -200,6 +202,10 @@ class PartitionEnds:
     """Highest *client* offset that groups have committed, here or in another cluster."""
     origin_start: int = 0
     """Where the origin's log starts, now or when it was last looked at: what lies below was deleted."""
+    deleted_below: int = 0
+    """*Client* offset below which clients were told that all is deleted (`DeletedRecords`)."""
+    target_start: int = 0
+    """Where the target's log starts. A copy that begins there has nothing of what was copied to it below."""
 
 
 @dataclass(frozen=True, slots=True)

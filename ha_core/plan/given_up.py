@@ -3,7 +3,8 @@
 Only an operator can say that a cluster is gone for good. It cannot be taken back: the maps then no longer know where
 its records were. So what it costs is counted before, as exactly as it is known.
 
-Invariant: giving up takes closed extents of the named cluster out of the maps and changes nothing else. The writer
+Invariant: giving up takes closed extents of the named cluster out of the maps, says so in them (gateways then let no
+transaction that was open there commit what nobody reads any more), and changes nothing else. The writer
 stays, no cut moves, no record of another cluster changes its place, a term that was used up stays used up, and so no
 client offset ever comes to mean a second record, not even when the cluster returns and is written again. Broken off
 after any topic and begun again, it comes to the same maps.
@@ -93,7 +94,9 @@ def without(topic: Topic, cluster: str) -> Topic:
         partition: tuple(extent for extent in extents if extent.cluster != cluster)
         for partition, extents in topic.partitions.items()
     }
-    return topic.changed(partitions=partitions)
+    if partitions == topic.partitions:
+        return topic
+    return topic.changed(partitions=partitions, given_up=tuple(sorted({*(topic.given_up or ()), cluster})))
 
 
 def unread(topic: Topic, cluster: str, commits: Mapping[int, Iterable[Commit]]) -> Iterator[UnreadGroup]:

@@ -38,7 +38,7 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.model.extent import Extents, live, skipping
+from ha_core.model.extent import Extents, live, log_start, skipping
 from ha_core.model.operation import AdoptedGroup, Cut
 from ha_core.plan.carry import carry_sequences, come_back, compose_aliases, leave_by_force
 from ha_core.plan.copies import (
@@ -52,7 +52,7 @@ from ha_core.plan.copies import (
 )
 from ha_core.plan.cuts import forced_cut
 from ha_core.plan.facts import CopyFacts, Ends, Partition, Producers
-from ha_core.plan.moving import cuts_of, extents_of, left_in, moving, places, writer_after
+from ha_core.plan.moving import cuts_of, extents_of, holes_of, left_in, moving, places, writer_after
 from ha_core.plan.pinning import require_unused
 from ha_core.plan.revision import (
     FINAL,
@@ -204,8 +204,10 @@ def cut_change(
     deletes: list[tuple[type[Document], str]] = []
     cuts: dict[str, tuple[Cut, ...]] = {}
     unknown: dict[str, tuple[int, ...]] = {}
+    holes: dict[str, dict[int, int]] = {}
     ended: dict[str, Mirror] = {}
-    left: dict[str, int] = {}
+    left = dict[str, int]()
+    gone = dict[str, int]()
     for name in moves.topics:
         topic = require_fenced(operation, f"topic {name}", view.topics.get(name))
         if name in stay:
@@ -216,12 +218,21 @@ def cut_change(
         before = {partition: extents_of(request, topic, partition) for partition in everything}
         moved = moving(request, topic, everything)
         if (tail := left_in(request, name, tails)) is not None:
-            before |= {p: regained(before[p], tail, p, ends[name, p].target) for p in moved}
+            for p in moved:
+                told = ends[name, p]
+                before[p] = regained(before[p], tail, p, told.target, told.deleted_below)
         copied = {p: found for p in moved if (found := (copies or {}).get((name, p))) is not None}
         after = before | {p: _cut_partition(operation, name, p, before[p], ends, copied.get(p), most) for p in moved}
         cuts[name] = cuts_of(after, moved)
-        if waiting := sum(left_to_origin(after[p], request.origin, copy.runs) for p, copy in copied.items()):
-            left[name] = waiting
+        if request.mode == "forced":
+            holes[name] = holes_of(after, moved)
+        for p, copy in copied.items():
+            at = ends[name, p]
+            start = max(at.origin_start, log_start(before[p], request.origin, at.deleted_below))
+            older = left_to_origin(after[p], request.origin, copy.runs, start, at.target_start)
+            for counts, records in ((left, older.no_room), (gone, older.gone)):
+                if records:
+                    counts[name] = counts.get(name, 0) + records
         if silent := tuple(p for p in moved if ends[name, p].origin is None and p not in copied):
             unknown[name] = silent
         puts.append(topic.changed(writer=writer_after(request, topic, after), partitions=after, fence=None))
@@ -248,7 +259,15 @@ def cut_change(
         aliases = compose_aliases(group, adopted[name]) if name in adopted else {}
         puts.append(group.changed(cluster=request.target, aliases=aliases, fence=None))
     puts += _bindings(request, view)
-    operation = operation.noting(cuts=cuts, unknown_ends=unknown, ended=ended, left_to_origin=left, stayed=dict(stay))
+    operation = operation.noting(
+        cuts=cuts,
+        holes=holes,
+        unknown_ends=unknown,
+        ended=ended,
+        left_to_origin=left,
+        gone_from_copies=gone,
+        stayed=dict(stay),
+    )
     puts.append(entering(operation, "cut"))
     return Documents(tuple(puts), tuple(deletes))
 

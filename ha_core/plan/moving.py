@@ -75,6 +75,18 @@ def cuts_of(partitions: Mapping[int, Sequence[Extent]], crossed: Iterable[int]) 
     return tuple(Cut(partition, after.start, after.base, after.term) for partition, after in opened)
 
 
+def holes_of(partitions: Mapping[int, Sequence[Extent]], cut: Iterable[int]) -> dict[int, int]:
+    """How many offsets lie between what is known to be below a forced cut and the cut; where there are none it is left
+    out."""
+    found = dict[int, int]()
+    for partition in cut:
+        *below, opened = partitions[partition]
+        ends = (one.end if one.known_end is None else one.known_end for one in below)
+        if hole := opened.start - max((end or 0 for end in ends), default=0):
+            found[partition] = hole
+    return found
+
+
 def writer_after(request: MoveRequest, topic: Topic, partitions: Mapping[int, Sequence[Extent]]) -> str:
     """The topic's `writer` once its map is `partitions`: it stays until the last partition has left it."""
     before = topic.writer or request.origin

@@ -11,9 +11,12 @@ Invariants:
   and below the first of them the origin's own extents stay, closed where it begins. A source with a million gaps makes
   no map that ZooKeeper could not hold, and loses nothing by it. They stay as well unless the runs are known to be all
   that there are.
+- What the copy had and has deleted stays the origin's in the same way: a run says what was copied, and not that it is
+  still there. By the log's start of the copy alone readers would go past what the origin has.
 - What the origin has at and above the cut, or above the last run, is in no extent: nobody ever reads it.
 - What the origin has deleted, below its log's start, is in no copied extent, although the copy may have it: *earliest*
-  never moves back.
+  never moves back. Of a dead origin that is what was last seen of its start, and what clients were told is deleted
+  (`DeletedRecords`), whatever was seen.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ha_core.model import Extent, LostTail, Run
-from ha_core.model.extent import Extents, check, live
+from ha_core.model.extent import Extents, check, live, log_start
 from ha_core.model.producer import MAX_TERM
 
 MAX_COPIED_EXTENTS = 2000
@@ -69,12 +72,16 @@ def switched(
     *,
     whole: bool,
     source_start: int = 0,
+    copy_start: int = 0,
+    deleted_below: int = 0,
 ) -> Extents:
     """The map behind the cut at `at`: the copy, and the open extent of `target`, whose log ends at `base`.
 
     :param most: copied extents that are kept.
     :param whole: `runs` are all that the mirror ever had, so the source has nothing below the first one.
     :param source_start: where the log of `source` starts, as far as is known.
+    :param copy_start: where the log of `target` starts.
+    :param deleted_below: client offset below which clients were told that all is deleted, whatever the logs have.
     :raises ValueError: `source` is not the writer; the cut lies below what is copied, or the copy's log ends below it;
         terms are used up.
     """
@@ -83,29 +90,32 @@ def switched(
         raise ValueError(f"{current.cluster} is the writer, and no mirror of {source} has what it writes")
     if current.term >= MAX_TERM:
         raise ValueError(f"the partition has changed its writer {current.term} times, the most that can be counted")
-    copied = copied_extents(extents, source, target, runs, most + 1, source_start)
-    kept = copied[max(0, len(copied) - most) :]
-    if kept and not (kept[-1].end or 0) <= at:
-        raise ValueError(f"the cut {at} lies below {kept[-1].end}, up to which records are copied")
-    if kept and not (kept[-1].physical_end or 0) <= base:
-        raise ValueError(f"the copy ends at {base}, and its records are said to end at {kept[-1].physical_end}")
+    deleted = log_start(extents, source, deleted_below)
+    copied = copied_extents(extents, source, target, runs, most + 1, max(source_start, deleted))
+    if copied and not (copied[-1].end or 0) <= at:
+        raise ValueError(f"the cut {at} lies below {copied[-1].end}, up to which records are copied")
+    if copied and not (copied[-1].physical_end or 0) <= base:
+        raise ValueError(f"the copy ends at {base}, and its records are said to end at {copied[-1].physical_end}")
+    kept = tuple(_above(copied[max(0, len(copied) - most) :], copy_start))
     if at < current.start:
         raise ValueError(f"the cut {at} lies below {current.start}, where the stay in {source} began")
     # Of an earlier switch of a source with too many gaps: these lie in the target, and in its map, as they did.
     elsewhere = [one for one in extents if one.cluster != source]
-    own = [one for one in extents if one.cluster == source] if not whole or len(kept) < len(copied) else []
-    older = _below(own, kept[0].start if kept else at)
+    own = [one for one in extents if one.cluster == source] if not whole or kept != copied else []
+    until = next((one.start for one in kept), (copied[-1].end or at) if copied else at)
+    older = _starting_at(_below(own, until), deleted)
     below = sorted((*elsewhere, *older, *kept), key=lambda one: one.start)
     return (*below, Extent(cluster=target, start=at, end=None, base=base, term=current.term + 1))
 
 
-def regained(before: Extents, tail: LostTail, partition: int, log_end: int) -> Extents:
+def regained(before: Extents, tail: LostTail, partition: int, log_end: int, deleted_below: int = 0) -> Extents:
     """The map of a partition that is to go on, by force, in the cluster that its writer had left by force, before
     anybody turned its mirror round: what was mirrored is read where it came from, and no longer in the copy, which is
     dead. What lies beyond, the lost tail, stays lost.
 
     :param tail: of that cluster, left by the move that led the partition to its copy.
     :param log_end: of the cluster's log.
+    :param deleted_below: client offset. What lies below was deleted in the copy, and may be in this log still.
     :return: `before`, where the map has changed since that move, or the log is not known to have what was mirrored.
     """
     part, opened = tail.partitions.get(partition), live(before)
@@ -119,8 +129,24 @@ def regained(before: Extents, tail: LostTail, partition: int, log_end: int) -> E
         return before
     at = copied[0].start
     own = [_from(one, at) for one in part.below if one.end is not None and one.end > at]
-    after = tuple(sorted((*(one for one in before if one not in copied), *own), key=lambda one: one.start))
+    others = [one for one in before if one not in copied]
+    # Of the stay in which it ends the beginning may have been left to the cluster: a stay is one extent.
+    for older in others:
+        if own and _goes_on(older, own[0]):
+            others.remove(older)
+            own[0] = own[0].changed(start=older.start, base=older.base)
+            break
+    ours = [*own, *(one for one in others if one.cluster == tail.cluster and one.end is not None)]
+    others = [one for one in others if one not in ours]
+    kept = _starting_at(ours, log_start(ours, tail.cluster, deleted_below))
+    after = tuple(sorted((*others, *kept), key=lambda one: one.start))
     return before if check(after) else after
+
+
+def _goes_on(older: Extent, extent: Extent) -> bool:
+    """Whether both are of one stay, and the older one ends where the other begins."""
+    ends = older.cluster, older.term, older.end, older.physical_end
+    return ends == (extent.cluster, extent.term, extent.start, extent.base)
 
 
 def _from(extent: Extent, at: int) -> Extent:
@@ -153,11 +179,26 @@ def _overlaps(extents: Sequence[Extent], runs: Sequence[Run], target: str, sourc
             at -= 1
 
 
+def _above(copied: Iterable[Extent], start: int) -> Iterator[Extent]:
+    """What of them a copy has whose log starts at `start`."""
+    for extent in copied:
+        if (extent.physical_end or 0) > start:
+            yield _from(extent, max(extent.start, extent.extrapolate(start)))
+
+
 def _below(extents: Iterable[Extent], at: int) -> Iterator[Extent]:
     """What of them lies below client offset `at`, closed there."""
     for extent in extents:
         if extent.start < at:
             yield extent if extent.end is not None and extent.end <= at else extent.changed(end=at)
+
+
+def _starting_at(extents: Iterable[Extent], start: int) -> Iterator[Extent]:
+    """What of them, all closed and of one cluster, lies at and above its offset `start`."""
+    for extent in extents:
+        if (extent.physical_end or 0) > start:
+            above = extent.base >= start
+            yield extent if above else extent.changed(start=extent.extrapolate(start), base=start)
 
 
 def _require_ascending(before: Run, run: Run) -> None:

@@ -25,10 +25,12 @@ Code = Literal[
     "beyond-map",
     "below-map", "lost-records", "compacted", "transactional", "fewer-replicas", "fewer-in-sync", "other-users",
     "mirrored", "goes-to-copy", "copy-unknown",
-    "copy-lags", "copy-stopped", "no-room-in-map", "tail-in-copy", "copy-differs", "copy-damaged", "not-compared",
+    "copy-lags", "copy-stopped", "copy-begins-later", "no-room-in-map", "tail-in-copy", "copy-differs", "copy-damaged",
+    "not-compared",
     "not-in-sync", "under-replicated",
     "loop", "second-writer", "third-cluster",
     "not-created", "setting-refused", "setting-unknown", "setting-differs", "default-differs", "unsafe-origin",
+    "narrower-limit",
     "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
     "holds-records", "read-now", "offset-hole", "rate-too-low",
     # groups

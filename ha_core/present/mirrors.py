@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ha_core.model import MirrorSync, SyncFinding
-from ha_core.operations.health import Problem
 from ha_core.operations.linking import LinkProposal
 from ha_core.operations.mirrors import MirrorRow, MirrorsNow
+from ha_core.operations.problem import Problem
 from ha_core.operations.reconciled import LOGIN, Reconciled
 from ha_core.operations.syncing.by_hand import MirrorsSynced
 from ha_core.plan.mirror_total import MirrorTotal
@@ -61,7 +61,7 @@ def reconciled_page(result: Reconciled) -> Page:
     for topic, compared in sorted(result.compared.items()):
         ranges, of = compared.ranges
         text = f"{topic}: {compared.records:,} mirrored records, in {ranges:,} of {of:,} ranges, are as in its copy"
-        yield Marked(text, "good") if compared.equal else Marked(f"{text}, and others are not", "bad")
+        yield Marked(text, "good") if not compared.differing else Marked(f"{text}, and others are not", "bad")
     counted = [one for one in result.found if one.outcome in {"counted", "differs"}]
     columns = ("topic", "partition", "from", "to", "records", "aborted", "bytes", "deleted before")
     rows = [

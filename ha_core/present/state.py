@@ -10,10 +10,10 @@ from ha_core.model import GatewayRecord, HistoryEntry, KnownGroup, KnownTopic, L
 from ha_core.model.gateway import by_gateway
 from ha_core.operations.bindings import BindingsPlan
 from ha_core.operations.caches import CacheStanding
-from ha_core.operations.health import Problem
 from ha_core.operations.inventory import Overview
 from ha_core.operations.migration.listing import Migration
 from ha_core.operations.migration.settling import CrossingStatus
+from ha_core.operations.problem import Problem
 from ha_core.operations.registry import ClusterState
 from ha_core.plan.dormant import Churn
 from ha_core.plan.lag import GroupLag

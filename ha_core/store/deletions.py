@@ -1,11 +1,19 @@
-"""Requests of clients to delete moved topics: written by gateways, carried out and answered by caretakers."""
+"""What clients delete of moved topics. Gateways write both kinds of documents: requests to delete a topic, which
+caretakers carry out and answer, and below which offsets records were deleted, which moves go by."""
 
 from __future__ import annotations
 
-from ha_core.model import DeletionRequest
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from ha_core.model import DeletedRecords, DeletionRequest, Topic
 from ha_core.store import documents, paths
 from ha_core.store.documents import nodes_of, readable
-from ha_core.store.tree import OnTree, Op, Remove, once, placed
+from ha_core.store.errors import ConflictError
+from ha_core.store.tree import Check, Node, OnTree, Op, PreconditionError, Remove, Tree, once, placed
+
+Deleted = dict[tuple[str, int], int]
+"""(topic, partition) → client offset below which all is deleted."""
 
 
 class Deletions(OnTree):
@@ -21,17 +29,76 @@ class Deletions(OnTree):
     def settle_deletion(self, name: str) -> None:
         """Remove the request for a topic, whatever it says."""
         path = paths.path_of(DeletionRequest, name)
-
-        def write() -> None:
-            node = self._tree.get(path)
-            ops: list[Op] = [] if node is None else [Remove(path, node.version)]
-            if ops:
-                self._tree.write(ops)
-
-        once(self._tree, f"the request to delete topic {name}", write)
+        once(self._tree, f"the request to delete topic {name}", partial(_remove, self._tree, path))
 
     def requested_deletions(self) -> list[DeletionRequest]:
         """All that are there; those that this version cannot read are left out."""
         if not nodes_of(self._tree, DeletionRequest.FOLDER):
             return []
         return list(readable(self._tree, DeletionRequest))
+
+    def keep_deleted(self, topic: Topic, below: Mapping[int, int]) -> None:
+        """Write down below which client offsets records were deleted, as long as the topic's document has not changed:
+        a move that has fenced it reads these offsets once, behind its fence.
+
+        :raises ConflictError: the document is another one by now.
+        :raises UnreadableDocumentError: this version cannot read what was written down before.
+        """
+        at, path = paths.path_of(Topic, topic.name), paths.path_of(DeletedRecords, topic.name)
+
+        def write() -> None:
+            stored, node = self._tree.get_many([at, path])
+            if stored is None or documents.from_bytes(Topic, stored.data, at) != topic:
+                raise ConflictError(at, None, None if stored is None else stored.version)
+            known = _known(path, node, topic.name)
+            deeper = {p: offset for p, offset in below.items() if offset > known.below.get(p, 0)}
+            if not deeper:
+                return
+            try:
+                self._tree.write([Check(at, stored.version), _written(path, known, deeper, node)])
+            except PreconditionError as error:
+                if error.index == 0:
+                    raise ConflictError(at, stored.version, None) from error
+                raise
+
+        once(self._tree, f"which records of topic {topic.name} are deleted", write)
+
+    def deleted_records(self, topics: Collection[str]) -> Deleted:
+        """What is written down of these topics; what this version cannot read is left out."""
+        wanted = [paths.path_of(DeletedRecords, name) for name in sorted(topics)]
+        found = readable(self._tree, DeletedRecords, wanted)
+        return {(one.name, partition): offset for one in found for partition, offset in one.below.items()}
+
+    def lower_deleted(self, topic: str, known: Mapping[int, int], below: Mapping[int, int]) -> None:
+        """Lower the offsets of some partitions, where they are as they were `known`: their log has what is said to be
+        deleted, so it is another one than that of which this was said."""
+        path = paths.path_of(DeletedRecords, topic)
+
+        def write() -> None:
+            node = self._tree.get(path)
+            stored = _known(path, node, topic)
+            lower = {p: offset for p, offset in below.items() if stored.below.get(p) == known.get(p)}
+            if lower:
+                self._tree.write([_written(path, stored, lower, node)])
+
+        once(self._tree, f"which records of topic {topic} are deleted", write)
+
+    def forget_deleted(self, topics: Collection[str]) -> None:
+        """Of topics that are deleted as a whole."""
+        for name in sorted(topics):
+            path = paths.path_of(DeletedRecords, name)
+            once(self._tree, f"which records of topic {name} are deleted", partial(_remove, self._tree, path))
+
+
+def _remove(tree: Tree, path: str) -> None:
+    node = tree.get(path)
+    if node is not None:
+        tree.write([Remove(path, node.version)])
+
+
+def _known(path: str, node: Node | None, topic: str) -> DeletedRecords:
+    return DeletedRecords(name=topic) if node is None else documents.from_bytes(DeletedRecords, node.data, path)
+
+
+def _written(path: str, known: DeletedRecords, below: Mapping[int, int], node: Node | None) -> Op:
+    return placed(path, documents.to_bytes(known.changed(below={**known.below, **below})), node)

@@ -53,6 +53,8 @@ class Pace(IntEnum):
     USUAL = 1
     SLOW = 2
     """Waits for the whole cluster, or for disks."""
+    LONG = 3
+    """Describes much for few bytes of a request: who asks for where a log ends does not wait behind megabytes."""
 
 
 class ErrorShape(NamedTuple):
@@ -259,25 +261,25 @@ _OFFERED = (
     # coordinator first, whom nobody names while the fence stands.
     _group(_K.SYNC_GROUP, 0, 5, 4, fenced=ErrorCode.REBALANCE_IN_PROGRESS, rebalance="waits",
         asks=_GROUP_READ),
-    _composed(_K.DESCRIBE_GROUPS, 0, 5, 5, "6 brings an error text (KIP-1043)", effect=_READS_GROUPS,
+    _composed(_K.DESCRIBE_GROUPS, 0, 5, 5, "6 brings an error text (KIP-1043)", effect=_READS_GROUPS, pace=Pace.LONG,
         asks=Asks(
             each=(Each("DESCRIBE", "GROUP", "groups", "", called="group_id"),),
             told=(Told("GROUP", "authorized_operations", "groups", "group_id"),))),
-    _composed(_K.LIST_GROUPS, 0, 5, 3, effect=_READS_GROUPS,
+    _composed(_K.LIST_GROUPS, 0, 5, 3, effect=_READS_GROUPS, pace=Pace.LONG,
         asks=Asks(shown=(Shown("DESCRIBE", "GROUP", "groups", "group_id", on_cluster="DESCRIBE"),))),
     _local(_K.SASL_HANDSHAKE, 0, 1, NEVER,
         asks=_ENTERS),
     _local(_K.API_VERSIONS, 0, 3, 3, "4 changes supported features only; KIP-1242 has 5 name the cluster asked for",
         asks=_ENTERS),
-    _composed(_K.CREATE_TOPICS, 2, 6, 5, "7 returns topic ids (KIP-516)", by_map=True, pace=Pace.SLOW,
+    _composed(_K.CREATE_TOPICS, 2, 6, 5, "7 returns topic ids (KIP-516)", by_map=True, vouched=True, pace=Pace.SLOW,
         asks=Asks(each=(Each("CREATE", "TOPIC", "topics", on_cluster="CREATE", unique=True, worded=True,
             words="Authorization failed."),))),
     # Of one that may be seen its handler says whether it is there before whether it may be deleted.
-    _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, pace=Pace.SLOW,
+    _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, vouched=True, pace=Pace.SLOW,
         asks=Asks(
             each=(Each("DESCRIBE", "TOPIC", "topic_names", "", "responses", "name", on_cluster="DELETE", unique=True,
                 worded=True),))),
-    _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True, pace=Pace.SLOW,
+    _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True, vouched=True, pace=Pace.SLOW,
         asks=Asks(
             each=(Each("DELETE", "TOPIC", "topics", partitions="partitions", more={"low_watermark": -1}),))),
     # A request without transactional id is answered by the gateway: its producer ids are valid in every cluster.
@@ -314,19 +316,19 @@ _OFFERED = (
         denial=ErrorShape(False, each=("creations", "results")), asks=Asks((Need("ALTER", "CLUSTER"),))),
     _composed(_K.DELETE_ACLS, 1, 3, 2,
         denial=ErrorShape(False, each=("filters", "filter_results")), asks=Asks((Need("ALTER", "CLUSTER"),))),
-    _composed(_K.DESCRIBE_CONFIGS, 1, 4, 4, effect=_READS_TOPICS,
+    _composed(_K.DESCRIBE_CONFIGS, 1, 4, 4, effect=_READS_TOPICS, pace=Pace.LONG,
         asks=_configs("DESCRIBE_CONFIGS", "results")),
-    _composed(_K.ALTER_CONFIGS, 0, 2, 2, by_map=True, pace=Pace.SLOW,
+    _composed(_K.ALTER_CONFIGS, 0, 2, 2, by_map=True, vouched=True, pace=Pace.SLOW,
         asks=_configs("ALTER_CONFIGS", "responses")),
     _node(_K.DESCRIBE_LOG_DIRS, 1, 4, 2, pace=Pace.SLOW,
         denial=ErrorShape(), asks=Asks((Need("DESCRIBE", "CLUSTER"),))),
     _local(_K.SASL_AUTHENTICATE, 0, 2, 2,
         asks=_ENTERS),
-    _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, pace=Pace.SLOW,
+    _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, vouched=True, pace=Pace.SLOW,
         asks=Asks(each=(Each("ALTER", "TOPIC", "topics", answers="results", unique=True),))),
     _composed(_K.DELETE_GROUPS, 0, 2, 2, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True,
         asks=Asks(each=(Each("DELETE", "GROUP", "groups_names", "", "results", "group_id"),))),
-    _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, pace=Pace.SLOW,
+    _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, vouched=True, pace=Pace.SLOW,
         asks=_configs("ALTER_CONFIGS", "responses")),
     _composed(_K.OFFSET_DELETE, 0, 0, NEVER, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True,
         denial=ErrorShape(),
@@ -353,7 +355,7 @@ _OFFERED = (
     _local(_K.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0, "answered as by brokers on which the protocol is off",
         asks=Asks(free="nobody is a member of such a group")),
     _composed(_K.CONSUMER_GROUP_DESCRIBE, 0, 1, 0, "of clients that reach a cluster directly; without topic ids",
-        effect=_READS_GROUPS,
+        effect=_READS_GROUPS, pace=Pace.LONG,
         asks=Asks(
             each=(Each("DESCRIBE", "GROUP", "group_ids", "", "groups", "group_id"),),
             told=(Told("GROUP", "authorized_operations", "groups", "group_id"),))),

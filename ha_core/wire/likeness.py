@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 
 from ha_core.wire.errors import RemoteProtocolError
-from ha_core.wire.limits import DEFAULT_LIMITS
+from ha_core.wire.limits import DEFAULT_LIMITS, PARTITIONS_AT_ONCE
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.varint import read_uvarint, write_uvarint
 
@@ -109,7 +109,7 @@ class ProduceLike:
         tagged, tags = self.tagged, 1 if self.tagged else 0
         # Counts and lengths as compact ones are written: they are one too high.
         count, p = read_uvarint(buf, p) if tagged else (_INT(buf, p)[0] + 1, p + 4)
-        if count > _MAX_PARTITIONS + 1:
+        if count > PARTITIONS_AT_ONCE + 1:
             return ()
         places = []
         for _ in range(count - 1):

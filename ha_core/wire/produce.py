@@ -6,7 +6,7 @@ from struct import error as struct_error
 from typing import Any, NamedTuple
 
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.errors import RemoteProtocolError, TooManyElementsError
 from ha_core.wire.header import response_body_at, skip_tags
 from ha_core.wire.limits import DEFAULT_LIMITS
 from ha_core.wire.varint import read_uvarint
@@ -48,11 +48,14 @@ class _LastTagsError(Exception):
     """The buffer ends here, and no partition can follow."""
 
 
-def scan_produce(buf: Any, pos: int, end: int, version: int, body_at: int, frame_end: int) -> ProduceScan | None:
+def scan_produce(
+    buf: Any, pos: int, end: int, version: int, body_at: int, frame_end: int, most: int = _MAX_PARTITIONS
+) -> ProduceScan | None:
     """Reads what is there of a produce request; None if that does not reach after the first partition header.
 
     pos: the request header, body_at: after it, end: after the bytes that have arrived, frame_end: after the frame
-    (may lie after `end`). RemoteProtocolError if no bytes to come can make it a request.
+    (may lie after `end`). TooManyElementsError if it has more than `most` topics or partitions, RemoteProtocolError if
+    no bytes to come can make it a request.
     """
     if not _FIRST <= version <= _LAST:
         raise RemoteProtocolError(f"Produce version {version}: {_FIRST} to {_LAST} are read")
@@ -61,7 +64,7 @@ def scan_produce(buf: Any, pos: int, end: int, version: int, body_at: int, frame
     tagged = version >= _FLEXIBLE
     try:
         transactional_id, acks, timeout_ms, p = _head(buf, body_at, end, tagged)
-        p = _topics(buf, p, end, frame_end, tagged, partitions)
+        p = _topics(buf, p, end, frame_end, tagged, partitions, most)
     except _LastTagsError:
         p = frame_end
     except _NotYetError:
@@ -84,7 +87,7 @@ def _head(buf: Any, p: int, end: int, tagged: bool) -> tuple[bytes | None, int, 
     return transactional_id, *_ACKS(buf, p), p + 6
 
 
-def _topics(buf: Any, p: int, end: int, frame_end: int, tagged: bool, partitions: list[Entry]) -> int:
+def _topics(buf: Any, p: int, end: int, frame_end: int, tagged: bool, partitions: list[Entry], most: int) -> int:
     """Appends the partitions of all topics; the position after the request, which may lie after `end`.
 
     _LastTagsError: only tagged sections are not in yet.
@@ -94,6 +97,8 @@ def _topics(buf: Any, p: int, end: int, frame_end: int, tagged: bool, partitions
     topics, p = _length(buf, p, end, tagged)
     if topics < 0 or topics * least_topic > frame_end - p or topics > _MAX_PARTITIONS:
         raise _bad("count of topics", topics)
+    if topics > most:
+        raise TooManyElementsError(f"produce request with {topics} topics, above {most}")
     while topics:
         topics -= 1
         topic, p = _text(buf, p, end, tagged)
@@ -103,6 +108,8 @@ def _topics(buf: Any, p: int, end: int, frame_end: int, tagged: bool, partitions
         left = _MAX_PARTITIONS - len(partitions)
         if count < 0 or count * least_partition > frame_end - p or count > left:
             raise _bad("count of partitions", count)
+        if len(partitions) + count > most:
+            raise TooManyElementsError(f"produce request with more than {most} partitions")
         while count:
             count -= 1
             if end - p < least_partition:

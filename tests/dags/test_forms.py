@@ -23,6 +23,7 @@ SIDE_BY_SIDE = {
         "refuse_lag_records": "refuse_lag_records",
         "refuse_lag_ms": "refuse_lag_ms",
         "damaged_copies": "damaged_copies",
+        "max_rate_records_s": "max_rate",
         "verify": "verify",
     },
     "migrate_topics": {
@@ -36,6 +37,7 @@ SIDE_BY_SIDE = {
     "migrate_from_fault": {
         "groups": "groups",
         "damaged_copies": "damaged_copies",
+        "max_rate_records_s": "max_rate",
         "force": "force",
         "drain_timeout_s": "drain_timeout",
     },

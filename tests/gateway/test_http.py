@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,7 +34,11 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
         snapshot=Snapshot(View(revision=17, clusters=clusters), topology),
         lease=Lease(),
         clients=SimpleNamespace(
-            open={1, 2}, accepted=5, turned_away=Counter({"max_connections": 1}), ended=Counter({"idle": 2})
+            open={1, 2},
+            accepted=5,
+            turned_away=Counter({"max_connections": 1}),
+            ended=Counter({"idle": 2}),
+            kept_bytes=9,
         ),
         upstream=SimpleNamespace(
             out_of_date={"west": 1e9},
@@ -190,3 +197,26 @@ def test_no_two_metrics_have_the_same_help_text(address: str) -> None:
     # Then each has one of its own
     assert len(said) > 40
     assert {help_: names for help_, names in named.items() if len(names) > 1} == {}
+
+
+def test_metrics_are_rendered_for_one_caller_at_a_time() -> None:
+    running, most = 0, 0
+    guard = threading.Lock()
+
+    def render() -> bytes:
+        nonlocal running, most
+        with guard:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.01)
+        with guard:
+            running -= 1
+        return b"done"
+
+    server = HttpServer("127.0.0.1", 0, render, list, "http.port")
+    url = f"http://127.0.0.1:{server.start()}/metrics"
+    with ThreadPoolExecutor(8) as callers:
+        answers = list(callers.map(lambda _: httpx.get(url, trust_env=False).text, range(16)))
+    server.stop()
+    assert answers == ["done"] * 16
+    assert most == 1

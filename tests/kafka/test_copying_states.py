@@ -115,7 +115,8 @@ def test_what_is_copied_is_told_to_readers_with_the_newest_runs_and_whether_it_i
         one.partition.noted()
         one.partition.appended(0 if not first else 3)
     # Then its runs are told, and that nobody should wait for it
-    assert one.known(10, 1.0, NOW_MS) == (8, False, (Run(0, 0, 3), Run(5, 3, 3)))
+    one.source_start = 2
+    assert one.known(10, 1.0, NOW_MS) == (8, False, (Run(0, 0, 3), Run(5, 3, 3)), 2)
     assert one.known(1, 1.0, NOW_MS).runs == (Run(5, 3, 3),)
     # When the source has nothing newer
     one.ends = SourceEnds(8, 8)

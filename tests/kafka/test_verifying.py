@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.outlived import kept_ms, outlived
 from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan
 from ha_core.mirror.key_states import NEITHER
 from ha_core.mirror.notes import encode, log_partition
@@ -77,6 +78,30 @@ def delete(base: Settings, topic: str, before: int) -> None:
     admin = AdminClient(base)
     for deleted in admin.delete_records([TopicPartition(topic, 0, before)]).values():
         deleted.result(30)
+
+
+def old_enough(east: Admin, west: Admin, topic: str) -> dict[str, bool]:
+    """Whether the source may delete what its copy has deleted, if it keeps records so long."""
+    key, now_ms = (topic, 0), int(time.time() * 1000) + 60_000
+    both = {key: (east.ends([key])[key], west.ends([key])[key])}
+    kept = {"a moment": 1_000, "an hour": 3_600_000, "for ever": None}
+    return {words: key in outlived(east, west, both, {topic: ms}, now_ms) for words, ms in kept.items()}
+
+
+@pytest.mark.parametrize(
+    ("config", "defaults", "kept"),
+    [
+        ({"retention.ms": "5"}, {"retention.ms": "7"}, 5),
+        ({}, {"retention.ms": "7"}, 7),
+        ({"retention.ms": "-1"}, {"retention.ms": "7"}, None),
+        ({"cleanup.policy": "compact"}, {"retention.ms": "7"}, None),
+        ({}, {}, None),
+    ],
+)
+def test_a_source_keeps_records_as_long_as_its_brokers_go_by(
+    config: dict[str, str], defaults: dict[str, str], kept: int | None
+) -> None:
+    assert kept_ms(TopicSpec("t", 1, 1, config, defaults=defaults)) == kept
 
 
 def transactions(base: Settings, topic: str, count: int) -> int:
@@ -166,14 +191,24 @@ def test_what_was_deleted_on_either_side_is_counted(
     # When records are deleted in the source of one, and in the other
     for base, name in ((here, names[0]), (there, names[1])):
         delete(base, name, 300)
-    # Then they are no difference
+    # Then they are no difference, and what only the source has is lacking
     ((at_source, found),) = verify(east, west, names[0])
     assert (at_source.gone_in_source, sum(one.compared for one in found)) == (300, 700)
-    ((_, found_too),) = verify(east, west, names[1])
-    gone = sum(one.gone_in_copy for one in found_too)
-    assert 290 < gone < 300  # the copy begins with a marker, and the batch that is cut through is told whole
-    assert gone + sum(one.compared for one in found_too) == 1000
-    assert not any(one.first for one in [*found, *found_too])
+    ((in_copy, found_too),) = verify(east, west, names[1])
+    assert in_copy.known == Compared(gone_in_copy=299, lacking=299)  # the copy begins with a marker
+    assert sum(one.compared for one in found_too) == 701
+    assert not any(one.first or one.lacking for one in [*found, *found_too])
+    assert old_enough(east, west, names[1]) == {"a moment": True, "an hour": False, "for ever": False}
+    # When the whole copy is deleted, whose copier has noted how far it is
+    with copying(east, west, [copy_of(names[1])]) as job:
+        wait_until(lambda: caught_up(job, {(names[1], 0): 1000}), job.standing)
+    end = west.ends([(names[1], 0)])[names[1], 0].log_end
+    delete(there, names[1], end)
+    # Then all of it is lacking, also for a sample
+    for share in (1.0, 0.01):
+        (nothing,) = plan(east, west, mirror_of(names[1]), Coverage(share))
+        assert (nothing.known.lacking, nothing.of) == (1000, 0)
+    assert old_enough(east, west, names[1]) == {"a moment": True, "an hour": False, "for ever": False}
     # When the rest of the source is deleted while a range of it is read
     (seen,) = plan(east, west, mirror_of(names[0]), Coverage())
     delete(here, names[0], 900)

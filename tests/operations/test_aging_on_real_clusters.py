@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.errors import StandsInTheWayError
+from ha_core.model import Document, Mirror
 from ha_core.operations import engine
 from ha_core.operations.crossing import cuts
 from ha_core.operations.environment import Environment, EnvironmentSettings, connect
@@ -22,6 +23,7 @@ from ha_core.operations.migration.planning import plan_migration
 from ha_core.operations.proposal import plan
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import make_request
+from ha_core.store.commits import Change
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 from tests.operations.real_clusters import fill, live_member, run_to_success, stored_topic
@@ -273,6 +275,12 @@ def test_surplus_of_a_crossing_does_not_block_aging_but_later_writes_to_the_orig
     produce(stack, "east", topic, 1, idempotent=True)
     # Then that does
     assert reasons(age(environment, [topic], dry_run=True)) == [["written"]] * PARTITIONS
+    # But not where it is the copy of a mirror, whose copier passes the gateways
+    mirror = Mirror.of(topic, "west", "east", f"link-{topic}", "2026-11-23T02:00:00Z", "test")
+    key: tuple[type[Document], str] = (Mirror, mirror.key)
+    environment.store.commit(Change(change_id=f"link {topic}", puts=(mirror,), expected={key: None}))
+    assert reasons(age(environment, [topic], dry_run=True)) == [[]] * PARTITIONS
+    environment.store.commit(Change(change_id=f"unlink {topic}", deletes=(key,), expected={key: 0}))
 
 
 def test_an_aged_topic_is_not_deleted_while_a_group_commits_offsets_of_it_in_the_same_cluster(

@@ -5,19 +5,30 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from ha_core.kafka.errors import KafkaAdminError, NotReadyError
 from ha_core.kafka.verifying import PartitionRanges
+from ha_core.mirror.key_states import Compacted
 from ha_core.mirror.side_by_side import Compared, Difference, Range
 from ha_core.model import Mirror
 from ha_core.operations import comparing
-from ha_core.operations.comparing import RANGE_S, SIDE_BY_SIDE, MirrorsCompared, Planned, compare_all, coverage
+from ha_core.operations.comparing import (
+    RANGE_S,
+    SIDE_BY_SIDE,
+    MirrorsCompared,
+    PartitionCompared,
+    Planned,
+    compare_all,
+    coverage,
+)
 from ha_core.operations.environment import Environment
 from ha_core.plan.differing import MAX_TOPICS, copies_differ, not_compared
+from ha_core.present.comparing import compared_page
+from ha_core.present.page import Table
 
 MIRROR = Mirror.of("orders", "east", "west", "link-1", "2026-11-23T10:00:00Z", "test")
 PARTITIONS, RANGES, LENGTH = 3, 10, 100
@@ -150,6 +161,39 @@ def test_a_cluster_that_does_not_answer_ends_the_comparison_at_once(
     with pytest.raises(KafkaAdminError, match="its leader does not answer"):
         compare_all(environment, planned(), 1)
     assert len(looked) <= SIDE_BY_SIDE
+
+
+@pytest.mark.parametrize(
+    ("found", "plan", "looked", "state", "equal"),
+    [
+        (Compared(5), {"of": 1}, 1, "equal", True),
+        (Compared(5, first=Difference(1, 1, "x")), {"of": 1}, 1, "differs", False),
+        (Compared(5, gone_in_copy=60, lacking=60), {"of": 1}, 1, "lacks", False),
+        (Compared(5, gone_in_copy=60), {"of": 1}, 1, "equal", True),
+        (Compared(), {"of": 2}, 0, "not-compared", False),
+        (Compared(), {"behind": 3}, 0, "not-compared", False),
+        (Compared(), {}, 0, "nothing-there", True),
+        (Compared(gone_in_source=9), {"of": 1}, 1, "nothing-there", True),
+    ],
+)
+def test_a_copy_that_lacks_records_or_of_which_nothing_was_compared_is_not_equal(
+    found: Compared, plan: dict[str, int], looked: int, state: str, equal: bool
+) -> None:
+    one = PartitionCompared(MIRROR, PartitionRanges("orders", 0, **plan), found, looked)  # type: ignore[arg-type]
+    every = MirrorsCompared(coverage("full", "op"), (one,))
+
+    assert (one.state, every.equal, one.to_json()["state"]) == (state, equal, state)
+    *_, last = (part for part in compared_page(every) if not isinstance(part, Table))
+    assert ("equal" in str(last) or "no records" in str(last)) == equal
+    assert ("lacks records" in str(list(compared_page(every)))) == (state == "lacks")
+
+
+def test_what_a_copy_has_deleted_is_not_lacking_where_its_source_may_delete_it_too() -> None:
+    plan = PartitionRanges("orders", 0, deleted=7)
+    assert plan.known == Compared(gone_in_copy=7, lacking=7)
+    assert replace(plan, outlived=True).known == Compared(gone_in_copy=7)
+    # And of a compacted topic it is counted record by record
+    assert replace(plan, compacted=Compacted(source=True, copy=False)).known == Compared()
 
 
 def test_the_same_operation_draws_the_same_sample_and_another_one_another() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import (
+    DeletedRecords,
     DeletionRequest,
     Document,
     KnownGroup,
@@ -95,6 +96,9 @@ def moved(store: MemoryStore, environment: Environment, clusters: dict[str, Fake
         ),
     )  # fmt: skip
     store.commit(Change(change_id="moved", puts=puts, expected={key_of(one): None for one in puts}))
+    (topic, *_) = puts
+    assert isinstance(topic, Topic)
+    environment.store.keep_deleted(topic, {0: 5})
     clusters["east"].ids["orders"], clusters["west"].ids["orders"] = "e1", "w1"
     environment.store.record_usage("alice", [Sighting("topic", "orders", Use(how="produce", since=AT))])
     for cluster in clusters:
@@ -114,6 +118,7 @@ def left_of(environment: Environment, topic: str) -> list[str]:
         *(LastSequences.FOLDER for name in view.sequences if name == topic),
         *(Mirror.FOLDER for one in view.mirrors.values() if one.topic == topic),
         *(LostTail.FOLDER for one in store.lost_tails() if one.topic == topic),
+        *(DeletedRecords.FOLDER for _ in store.deleted_records([topic])),
         *known,
         *(KnownGroup.FOLDER for _ in commits),
         *(Usage.FOLDER for one in store.usage().values() if topic in one.topics),

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
 from ha_core.kafka.copy_log import ensure_copy_log
@@ -62,8 +63,8 @@ with connect(settings, by="test:victim") as environment:
 """
 WHOLE, LESS, GONE, OTHER, UNDONE = tuple(DEATHS), "r.less", "r.gone", "r.other", "r.undone"
 COUNTED, GROWN, COPY_TOO, SOUND, DAMAGED = "r.counted", "r.grown", "r.grown-too", "x.sound", "x.damaged"
-LEFT = "r.left"
-TOPICS = (*WHOLE, LESS, GONE, OTHER, COUNTED, GROWN, COPY_TOO, UNDONE, SOUND, DAMAGED, LEFT)
+LEFT, LATER = "r.left", "s.later"
+TOPICS = (*WHOLE, LESS, GONE, OTHER, COUNTED, GROWN, COPY_TOO, UNDONE, SOUND, DAMAGED, LEFT, LATER)
 
 
 def opened(stack: Stack) -> Environment:
@@ -213,6 +214,32 @@ def test_a_topic_that_grew_with_its_copy_since_its_cluster_was_last_seen_goes_on
     assert [extent.cluster for extent in waiting] == ["east"]
     # Behind the one marker by which the copy was taken over
     assert (last.base, last.start > 3_000_000_000) == (1, True)
+
+
+def test_what_a_copy_has_deleted_and_its_dead_source_had_is_counted_before_and_waits_for_the_source(
+    dead: Dead, environment: Environment
+) -> None:
+    # Given a copy that begins five records later than its dead source did
+    admin = AdminClient({"bootstrap.servers": bootstrap(dead.stack, "west")})
+    for deleted in admin.delete_records([TopicPartition(LATER, 0, 1 + 5)]).values():
+        deleted.result(30)
+    request = make_request(
+        [f"topic:{LATER}"], "east", "west", reason="rack fire", mode="forced", unread="wait", include_other_users=True
+    )
+    # When a forced switch is proposed, and done
+    proposal = plan(environment, request)
+    report = engine.resume(environment, engine.start(environment, proposal).id)
+    # Then what cannot be read was counted before, and waits for the source
+    (found,) = (one for one in proposal.verdicts if one.code == "copy-begins-later")
+    assert (found.level, found.number) == ("warning", 5)
+    assert "at most 5 records were deleted there that east had" in found.text
+    assert (report.result, report.error) == ("succeeded", "")
+    extents = stored_topic(environment, LATER).partitions
+    assert [(one.cluster, one.start, one.end) for one in extents[0][:-1]] == [("east", 0, 5), ("west", 5, COPIED)]
+    assert {one.cluster for one in extents[1]} == {"west"}
+    ended = environment.operation(report.operation)
+    assert ended is not None
+    assert f"west had deleted at most 5 records of {LATER} that east had" in ended.result
 
 
 def test_a_switch_that_is_undone_before_its_cut_gives_the_copies_back(dead: Dead, environment: Environment) -> None:

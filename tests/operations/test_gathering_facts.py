@@ -53,6 +53,7 @@ def test_illegal_topic_names_in_recorded_usage_are_not_asked_for_and_do_not_exis
     monkeypatch.setattr(Admin, "topics", topics)
     monkeypatch.setattr(Admin, "producers", lambda *_args, **_options: {})
     monkeypatch.setattr(Admin, "topic_defaults", lambda *_args, **_options: {})
+    monkeypatch.setattr(Admin, "broker_settings", lambda *_args, **_options: {})
     # When facts of an illegal name and of a legal one are gathered
     facts = gather(healthy, healthy.store.load(), ["east"], MoveSet(topics=("or/ders", "orders")))
     # Then it was asked for the legal one only

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from ha_core.model import MoveSet
 from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.gather import gather
 from ha_core.operations.inventory import lag_of, overview
 from ha_core.operations.last_seen import record
 from ha_core.operations.proposal import plan
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import make_request
+from ha_core.plan.limits import LIMITS
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, create_topic
 
@@ -62,3 +65,11 @@ def test_a_group_whose_coordinator_is_paused_is_shown_as_last_seen(stack: Stack,
     assert (row.topic, row.committed, row.coordinator) == (name, 7, "west")
     assert row.age_s is not None
     assert "west" in found.unasked
+
+
+def test_both_clusters_say_what_their_brokers_allow(stack: Stack, environment: Environment) -> None:
+    view = environment.store.load()
+    for name in ("east", "west"):
+        found = gather(environment, view, [name], MoveSet(groups=("billing",))).clusters[name]
+        assert found.limits.keys() == LIMITS.keys()
+        assert all(value.isdecimal() for value in found.limits.values())

@@ -9,6 +9,8 @@ from itertools import takewhile
 from typing import cast
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.errors import KafkaAdminError
@@ -181,6 +183,23 @@ def test_who_still_copies_a_mirror_that_was_ended_is_refused(
         # Then it has stopped when it wants to append, and what was produced since is not in the copy
         wait_until(lambda: "stopped" in states(job), job.standing)
     assert len(content(at(stack, "west"), topic)) == 50
+
+
+def test_a_log_that_has_what_is_said_to_be_deleted_is_believed_when_its_topic_is_linked_anew(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    # Given a topic that had a mirror, and records of it that are said to be deleted: truly of one partition, while the
+    # log of the other one is newer than that, and a third partition is not there any more
+    linked(environment, topic)
+    assert unlink(environment, [topic], "west", "to be made anew", delete_copy=True)[0].result == "succeeded"
+    where = TopicPartition(topic, 0, 30)
+    AdminClient(at(stack, "east")).delete_records([where])[where].result(30)
+    store = environment.store
+    store.keep_deleted(store.load().topics[topic], {0: 30, 1: 12, 5: 9})
+    # When it is linked anew
+    linked(environment, topic)
+    # Then a forced switch hides no record that the source has
+    assert store.deleted_records([topic]) == {(topic, 0): 30, (topic, 1): 0, (topic, 5): 0}
 
 
 def at_west(environment: Environment, topic: str) -> dict[str, str]:

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from typer.testing import CliRunner
 
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
-from ha_core.model import Cluster, Member, UserBindings
+from ha_core.model import Cluster, Document, LastSequences, Member, Topic, UserBindings
+from ha_core.model.extent import append as extents_append
+from ha_core.model.extent import identity, skipping
 from ha_core.operations import engine, moving
 from ha_core.operations.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.errors import RefusedError, StepFailedError
@@ -28,6 +30,7 @@ from ha_core.operations.proposal import plan
 from ha_core.operations.registry import add_cluster, declare_usage
 from ha_core.operations.report import report_of
 from ha_core.operations.requests import make_request
+from ha_core.operations.sides import admin_of
 from ha_core.operations.switch import adoption, steps
 from ha_core.operations.switch.steps import SwitchSteps
 from ha_core.operations.switch.window import Window
@@ -443,6 +446,75 @@ def test_every_step_of_a_switch_may_be_run_twice(stack: Stack, environment: Envi
 
     assert_moved(stack, environment, work)
     assert_nothing_left(environment, operation_id, work)
+
+
+def retention(environment: Environment, cluster: str, topic: str) -> str | None:
+    return admin_of(environment, cluster).settings([topic])[topic]["retention.ms"].value
+
+
+@pytest.mark.parametrize("when", ["between tasks", "right before the fence"])
+def test_a_setting_that_is_changed_after_the_topic_was_made_is_in_force_behind_the_cut(
+    environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    # Given a switch that has made its topic in the target
+    operation_id = begin(environment, work)
+    engine.run_task(environment, operation_id, "prepare")
+    engine.run_task(environment, operation_id, "adopt")
+    assert retention(environment, "west", work.topic) == "3600000"
+    # When its records are to be kept for ever, and it is told that they will be
+    east, drained = admin_of(environment, "east"), SwitchSteps.drain
+
+    def keep_for_ever() -> None:
+        assert east.alter_settings({work.topic: {"retention.ms": "-1"}}, lambda: None) == {}
+
+    def late(steps: SwitchSteps) -> None:
+        keep_for_ever()
+        drained(steps)
+
+    if when == "between tasks":
+        keep_for_ever()
+    else:
+        monkeypatch.setattr(SwitchSteps, "drain", late)
+    assert engine.resume(environment, operation_id).result == "succeeded"
+    # Then they are
+    assert retention(environment, "west", work.topic) == "-1"
+
+
+def test_nothing_goes_back_where_a_transaction_of_before_is_open_that_would_commit_what_nobody_reads(
+    stack: Stack, environment: Environment
+) -> None:
+    # Given a topic that has left the west by force, whose readers skip what lies there, and a transaction that is open
+    name = f"left-{uuid.uuid4().hex[:8]}"
+    for cluster in ("east", "west"):
+        create_topic(bootstrap(stack, cluster), name, 1)
+    producer = Producer({"bootstrap.servers": bootstrap(stack, "west"), "transactional.id": name, "log_level": 3})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(name, b"open")
+    producer.flush(20)
+    extents = skipping(extents_append(identity("west"), "east", 100, 0, known_end=1), "west")
+    put_documents(
+        environment,
+        Topic(name=name, writer="east", partitions={0: extents}),
+        LastSequences(name=name, left_by_force={"west": {0: {}}}),
+    )
+    # When it is to go home
+    request = make_request(
+        [f"topic:{name}"], "east", "west", reason="home", include_other_users=True, drain_timeout_s=1.0
+    )
+    report = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
+    # Then that is undone, with the way out, and it may when the transaction has ended
+    assert report.result == "undone"
+    assert f"a transaction is open in {name}-0 (producer" in report.error
+    producer.abort_transaction(20)
+    report = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
+    assert report.result == "succeeded"
+    assert environment.store.load().sequences[name].left_by_force == {}
+
+
+def put_documents(environment: Environment, *documents: Document) -> None:
+    expected = {(type(one), one.name): None for one in documents}  # type: ignore[attr-defined]
+    environment.store.commit(Change(change_id=f"test:{uuid.uuid4()}", puts=documents, expected=expected))
 
 
 DEATHS = {

@@ -166,7 +166,7 @@ def test_the_command_that_fetches_a_lost_tail_says_where_a_login_belongs() -> No
 
 
 def test_a_topic_that_differs_is_not_told_to_be_as_its_copy() -> None:
-    compared = SimpleNamespace(records=2234, ranges=(3, 3), equal=False)
+    compared = SimpleNamespace(records=2234, ranges=(3, 3), differing={("bills", 0): (7, "another value")})
     found = Reconciled("east", "b:1", (COUNTED,), compared={"orders": cast(MirrorsCompared, compared)})
     first, *_ = reconciled_page(found)
     assert str(first).endswith("are as in its copy, and others are not")

@@ -15,6 +15,8 @@ EQUAL: dict[str, Any] = {
     "partitions": 4,
     "differing": 0,
     "failed": 0,
+    "incomplete": 0,
+    "not_compared": 0,
     "compared": 1234,
     "behind": 0,
     "gone_in_source": 0,
@@ -69,6 +71,21 @@ def test_a_difference_and_what_could_not_be_compared_fail_the_run(
     with pytest.raises(AirflowFailException) as refused:
         judged(monkeypatch, found)
     assert str(refused.value) == (f"{differing} of 4 partitions differ, {failed} could not be compared. {why}")
+
+
+def test_a_copy_that_lacks_what_its_source_has_and_one_of_which_nothing_was_compared_fail_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    lacks = {**WORST, "first_difference": None, "difference": None, "why": "lacks 60 records of its source"}
+    found = {**EQUAL, "equal": False, "incomplete": 2, "not_compared": 1, "worst": [lacks]}
+    with pytest.raises(AirflowFailException) as refused:
+        judged(monkeypatch, found)
+    assert str(refused.value) == (
+        "0 of 4 partitions differ, 0 could not be compared, 2 lack records of their sources, of 1 nothing was "
+        "compared. orders from east to west, partition 3: lacks 60 records of its source"
+    )
 
 
 def test_without_mirrors_there_is_nothing_to_judge(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,7 @@ class Case:
     lags: dict[tuple[str, int], CopyLag] = field(default_factory=dict)
     copies: dict[Partition, CopyFacts] = field(default_factory=dict)
     noted: dict[Partition, int] = field(default_factory=dict)
+    later: tuple[Partition, ...] = ()
     findings: tuple[SyncFinding, ...] = ()
     tails: tuple[LostTail, ...] = ()
     trials: dict[str, Trial] = field(default_factory=dict)
@@ -139,6 +140,7 @@ class Case:
             lags=self.lags,
             copies=self.copies,
             noted=self.noted,
+            later=self.later,
             findings=self.findings,
             tails=self.tails,
             trials=self.trials,

@@ -21,12 +21,12 @@ from ha_core.model import (
     Topic,
     View,
 )
-from ha_core.model.extent import Hole, Place, identity, live, locate
+from ha_core.model.extent import Extents, Hole, Place, identity, live, locate
 from ha_core.model.operation import Cut, UnreadPolicy
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.operations.reconciling import old_mirror
 from ha_core.operations.reversing import reversed_mirror
-from ha_core.operations.switch.outcome import ended_too, left_behind, stayed
+from ha_core.operations.switch.outcome import ended_too, gone, left_behind, over_holes, stayed
 from ha_core.plan.carry import MAX_TOPIC_TRANSACTIONAL, come_back, leave_by_force
 from ha_core.plan.closure import closure
 from ha_core.plan.copies import also_mirrored, fitting, hold_change
@@ -36,6 +36,7 @@ from ha_core.plan.preflight import Case as Judged
 from ha_core.plan.preflight import preflight
 from ha_core.plan.returned import unconfirmed
 from ha_core.plan.revision import Documents, MoveDamagedError
+from ha_core.plan.standby import regained
 from ha_core.plan.verdict import Verdict
 from tests.plan.maps import rows
 from tests.plan.preflight_case import HERE, SOUND
@@ -102,6 +103,80 @@ def test_what_a_dead_source_was_seen_to_have_deleted_does_not_come_back_with_its
     extents = one(documents, Topic).partitions[0]
     assert min(extents[0].start, 100) == begins
     assert all(extent.base == extent.start + 1 for extent in extents if extent.copied)
+
+
+TWO_STAYS = (
+    Extent(cluster="east", start=0, end=8, base=0, term=0),
+    Extent(cluster="west", start=8, end=10, base=9, term=1),
+    Extent(cluster="east", start=10, end=None, base=9, term=2),
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "runs", "deleted", "begins"),
+    [
+        (identity("east"), (Run(0, 1, 24),), 10, 10),
+        (identity("east"), (Run(0, 1, 24),), 22, 22),
+        (identity("east"), (Run(0, 1, 24),), 30, 100),
+        (TWO_STAYS, (Run(0, 1, 8), Run(9, 11, 15)), 4, 4),
+        (TWO_STAYS, (Run(0, 1, 8), Run(9, 11, 15)), 9, 10),
+        (TWO_STAYS, (Run(0, 1, 8), Run(9, 11, 15)), 13, 13),
+    ],
+)
+def test_what_a_client_was_told_is_deleted_does_not_come_back_whatever_was_seen_of_its_dead_source(
+    before: Extents, runs: tuple[Run, ...], deleted: int, begins: int
+) -> None:
+    # Given a copy that has all of a source of which nobody has seen where its log starts
+    topic = Topic(name="t", writer="east", partitions={0: before})
+    copies = {("t", 0): CopyFacts(24, runs, whole=True)}
+    told = replace(SEEN, deleted_below=deleted)
+    # When its dead cluster is done without
+    documents = cut_change(operation(), view(topic), {("t", 0): told}, {}, {}, copies=copies)
+    # Then what is read of the copy begins there, and means what it did
+    after = one(documents, Topic).partitions[0]
+    copied = [extent for extent in after if extent.copied]
+    assert min((extent.start for extent in copied), default=100) == begins
+    there = {run.source + n: run.target + n for run in runs for n in range(run.records)}
+    for offset in (o for extent in copied for o in range(extent.start, extent.end or 0)):
+        was, now = locate(before, offset), locate(after, offset)
+        assert isinstance(was, Place)
+        assert isinstance(now, Place)
+        assert now.physical == there[was.physical]
+
+
+def test_what_is_left_to_a_dead_source_is_without_what_a_client_was_told_is_deleted() -> None:
+    # Given a copy that begins later than its source, so that the first records are read in the source when it is back
+    copies = {("t", 0): CopyFacts(24, (Run(0, 1, 24),), whole=True)}
+    told = replace(SEEN, target_start=15, deleted_below=6)
+    documents = cut_change(operation(), view(), {("t", 0): told}, {}, {}, copies=copies)
+    # Then those are not that were deleted, which the source may have forgotten by then
+    first, second, _ = one(documents, Topic).partitions[0]
+    assert (first.cluster, first.start, first.end, first.base) == ("east", 6, 14, 6)
+    assert (second.cluster, second.start, second.base) == ("west", 14, 15)
+    (noted,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
+    assert noted.evidence.gone_from_copies == {"t": 8}
+
+
+def test_a_planned_switch_goes_by_it_as_well_where_the_source_has_forgotten_its_start() -> None:
+    # Given a broker that was killed before it wrote down where its log starts, and tells an earlier start
+    planned = operation().changed(request=operation().request.changed(mode="planned", unread=None))
+    copies = {("t", 0): CopyFacts(24, (Run(0, 1, 24),), whole=True)}
+    ends = {("t", 0): PartitionEnds(target=40, origin=24, origin_start=0, deleted_below=10)}
+    documents = cut_change(planned, view(), ends, {}, {}, copies=copies)
+    assert one(documents, Topic).partitions[0][0].start == 10
+
+
+def test_the_offsets_below_a_forced_cut_that_no_record_has_are_noted() -> None:
+    # Given a copy that ends at 24
+    documents = cut(CopyFacts(24, (Run(0, 1, 24),), whole=True))
+    (noted,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
+    at = live(one(documents, Topic).partitions[0]).start
+    # Then the hole reaches from there to the cut, and the result says so
+    assert noted.evidence.holes == {"t": {0: at - 24}}
+    assert f"{at - 24:,} offsets have no record, below the cut" in over_holes(noted)
+    assert over_holes(noted.noting(holes={})) == ""
+    two = noted.noting(holes={"t": {0: 1_000, 1: 3_000}})
+    assert "4,000 offsets have no record, below 2 cuts, 3,000 at most below one" in over_holes(two)
 
 
 def test_other_mirrors_from_a_dead_cluster_end_with_the_cut_and_are_named_with_the_way_to_make_them_anew() -> None:
@@ -181,6 +256,31 @@ def test_a_copy_with_too_many_gaps_leaves_its_old_part_in_the_dead_cluster() -> 
     # Or is skipped, where that was asked for
     skipped = one(cut(copy, unread="skip", most=10), Topic).partitions[0]
     assert [extent.ignored for extent in skipped] == [True] + [False] * 11
+
+
+@pytest.mark.parametrize("unread", ["wait", "skip"])
+def test_what_a_copy_had_deleted_waits_for_the_dead_cluster_or_is_skipped_and_is_counted(unread: UnreadPolicy) -> None:
+    # Given a copy whose log starts at 15, of a source that was seen to start at 4 and ended somewhere above 24
+    copy, seen = CopyFacts(24, (Run(0, 1, 24),), whole=True), replace(SEEN, origin_start=4, target_start=15)
+    # When its dead cluster is done without
+    documents = cut_change(operation(unread), view(), {("t", 0): seen}, {}, {}, copies={("t", 0): copy})
+    # Then the map leads below the copy's start to the dead cluster, and ends there
+    first, second, last = one(documents, Topic).partitions[0]
+    assert (first.cluster, first.start, first.end, first.known_end, first.ignored) == (
+        ("east", 0, 14, None, unread == "skip")
+    )
+    assert (second.cluster, second.start, second.end, second.base, last.cluster) == ("west", 14, 24, 15, "west")
+    # And the ten records that it may have are told, and none is said to have found no room
+    (entered,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
+    assert (entered.evidence.gone_from_copies, entered.evidence.left_to_origin) == ({"t": 10}, {})
+    words = "readers skip them" if unread == "skip" else "cannot be read until it is back"
+    assert "west had deleted at most 10 records of t that east had" in gone(entered)
+    assert words in gone(entered)
+    assert gone(operation()) == ""
+    # And where the dead cluster is gone back to, all that was mirrored is read there again
+    tail = one(documents, LostTail)
+    again = regained((first, second, last), tail, 0, 24)
+    assert [(e.cluster, e.start, e.end, e.ignored) for e in again[:-1]] == [("east", 0, 24, False)]
 
 
 @pytest.mark.parametrize(("sizes", "most"), [((5, 5), 2000), ((100, 3), 17), ((100, 100, 100), 6)])

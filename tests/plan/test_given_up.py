@@ -39,6 +39,7 @@ def test_giving_up_a_cluster_removes_only_its_extents() -> None:
 
     assert after.partitions == {0: MOVED[1:], 1: ORDERS.partitions[1][1:]}
     assert after.writer == "west"
+    assert after.given_up == ("east",)
     assert without(ORDERS, "north") == ORDERS
     assert list(losses(after, "east")) == []
 

@@ -53,7 +53,15 @@ class Behind(NamedTuple):
     tails: tuple[LostTail, ...]
 
 
-def forced(origin: str, target: str, state: Topic, tails: tuple[LostTail, ...], copy: CopyFacts | None) -> Behind:
+def forced(
+    origin: str,
+    target: str,
+    state: Topic,
+    tails: tuple[LostTail, ...],
+    copy: CopyFacts | None,
+    **known: int,
+) -> Behind:
+    """:param known: further fields of what is known of the log in `origin`."""
     request = MoveRequest(
         scope=Scope(topics=("orders",)), origin=origin, target=target, mode="forced", reason="it is dead", unread="wait"
     )
@@ -74,7 +82,7 @@ def forced(origin: str, target: str, state: Topic, tails: tuple[LostTail, ...], 
         mirrors={} if copy is None else {mirror.key: mirror},
     )
     end = EAST_END if target == "east" else 101
-    ends = {("orders", 0): PartitionEnds(end, seen=EAST_END, seen_age_s=1.0)}
+    ends = {("orders", 0): PartitionEnds(end, seen=EAST_END, seen_age_s=1.0, **known)}
     copies = {} if copy is None else {("orders", 0): copy}
     documents = cut_change(operation, view, ends, {}, {}, copies=copies, tails=tails)
     left = tuple(one for one in documents.puts if isinstance(one, LostTail))
@@ -131,6 +139,19 @@ def test_a_topic_whose_copy_dies_goes_on_in_its_returned_cluster(before: Extents
             assert (now.extent.cluster, now.physical) == ("east", was.physical)
     assert isinstance(locate(after, tail.partitions[0].client), Hole)
     assert [one.cluster for one in after if one.start > tail.partitions[0].client] == ["west", "east"]
+
+
+def test_what_was_deleted_in_the_copy_stays_deleted_in_the_returned_cluster_which_has_it_still() -> None:
+    # Given a topic that has gone on at its copy, in which a client has deleted some of it
+    topic, tail = died_first(WHOLE)
+    copied = [one for one in topic.partitions[0] if one.copied]
+    below = copied[0].start + 5
+    # When the copy's cluster dies too, and the topic goes on in the cluster that is back
+    after = forced("west", "east", topic, (tail,), None, deleted_below=below).topic.partitions[0]
+    # Then it begins there
+    assert after[0].cluster == "east"
+    assert after[0].start == below
+    assert locate(after, below) == locate(WHOLE, below)._replace(extent=after[0])
 
 
 def test_a_log_that_lost_mirrored_records_is_gone_on_with_and_all_waits_for_the_copy() -> None:

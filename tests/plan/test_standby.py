@@ -60,6 +60,40 @@ def test_records_that_the_source_has_deleted_are_not_read_from_its_copy(
 
 
 @settings(max_examples=500)
+@given(logs=_logs(), deleted=st.integers(0, 40), gone=st.integers(0, 60), most=st.sampled_from([1, 2, 100]))
+def test_records_that_the_copy_has_deleted_are_read_from_the_source_and_counted(
+    logs: tuple[Extents, list[Run], int, int], deleted: int, gone: int, most: int
+) -> None:
+    # Given a copy whose log starts above some of the records that its source has, or all of them
+    extents, runs, end, base = logs
+    start, copy_start = min(deleted, end), min(gone, base)
+    cut = extents[-1].to_client(end)
+    # When its writer changes to the copy
+    after = switched(extents, "a", "b", runs, cut, base, most, whole=True, source_start=start, copy_start=copy_start)
+    # Then the map is sound, and leads to no record that the copy has deleted
+    assert check(after) == []
+    assert all(extent.base >= copy_start for extent in after if extent.cluster == "b")
+    copies = {run.source + n: run.target + n for run in runs for n in range(run.records)}
+    in_source = set[int]()
+    for offset in range(cut):
+        was, now = locate(extents, offset), locate(after, offset)
+        if isinstance(was, Place) and was.physical in copies and was.physical >= start:
+            # Then each record that the source has is read, in the copy or in the source
+            assert isinstance(now, Place)
+            at_home = now.extent.cluster == "a"
+            assert now.physical == (was.physical if at_home else copies[was.physical])
+            if at_home:
+                in_source.add(was.physical)
+    # Then what is read in the source is what the copy has deleted, or what the map had no room for
+    lacking = {offset for offset in in_source if copies[offset] < copy_start}
+    there = {offset for offset, target in copies.items() if offset >= start and target < copy_start}
+    mapped = {offset for offset in there if any(one.holds(offset) for one in extents)}
+    assert lacking == mapped
+    assert left_to_origin(after, "a", runs, start, copy_start) == (len(in_source - lacking), len(lacking))
+    assert most < 100 or in_source == lacking
+
+
+@settings(max_examples=500)
 @given(logs=_logs(), most=st.integers(1, 4))
 def test_behind_the_cut_every_client_offset_means_the_record_that_it_meant_before(
     logs: tuple[Extents, list[Run], int, int], most: int
@@ -128,7 +162,7 @@ def test_the_newest_extents_of_a_copy_are_the_last_ones_of_all_and_the_rest_is_c
 
     after = switched(extents, "a", "b", runs, extents[-1].to_client(end), base, most, whole=True)
     kept = sum((one.end or 0) - one.start for one in after if one.copied)
-    assert left_to_origin(after, "a", runs) == sum((one.end or 0) - one.start for one in everything) - kept
+    assert left_to_origin(after, "a", runs) == (sum((one.end or 0) - one.start for one in everything) - kept, 0)
 
 
 class Watched(Sequence[Run]):
@@ -171,6 +205,28 @@ def test_what_the_map_has_no_room_for_is_read_from_the_origin() -> None:
         ("b", 16, 17, 8),
         ("b", 18, 19, 9),
     ]
+
+
+@pytest.mark.parametrize(
+    ("copy_start", "expected"),
+    [
+        (1, [("b", 0, 100, 1), ("b", 100, None, 102)]),
+        (61, [("a", 0, 60, 0), ("b", 60, 100, 61), ("b", 100, None, 102)]),
+        (102, [("a", 0, 100, 0), ("b", 100, None, 102)]),
+    ],
+)
+def test_of_a_copy_that_begins_later_than_its_source_the_beginning_stays_with_the_origin(
+    copy_start: int, expected: list[Any]
+) -> None:
+    after = switched(identity("a"), "a", "b", [Run(0, 1, 100)], 100, 102, whole=True, copy_start=copy_start)
+
+    assert [(one.cluster, one.start, one.end, one.base) for one in after] == expected
+
+
+def test_behind_a_forced_cut_of_an_emptied_copy_nothing_beyond_what_was_mirrored_is_read_in_the_origin() -> None:
+    after = switched(identity("a"), "a", "b", [Run(0, 1, 100)], 3_000_000, 102, whole=True, copy_start=102)
+
+    assert [(one.cluster, one.start, one.end) for one in after] == [("a", 0, 100), ("b", 3_000_000, None)]
 
 
 def test_where_older_runs_are_not_known_the_origin_keeps_what_lies_below_the_first_one() -> None:

@@ -280,6 +280,40 @@ def test_records_of_a_copy_that_a_map_has_no_room_for_are_counted_before_the_swi
     assert "no-room-in-map" not in codes(replace(mirrored(LEVEL, forced=forced), copies=copies))
 
 
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({}, "6 records were deleted there that east still has. They are read from east after the switch."),
+        ({"mode": "forced", "unread": "wait"}, "at most 6 records were deleted there that east had. They cannot be"),
+        ({"mode": "forced", "unread": "skip"}, "at most 6 records were deleted there that east had. Readers skip them"),
+    ],
+)
+def test_records_that_a_copy_has_deleted_and_its_source_has_not_are_counted_before_the_switch(
+    request_: dict[str, Any], words: str
+) -> None:
+    # Given a copy of 20 records that begins at the tenth, and a source that begins at the fourth
+    copies = {("orders", p): CopyFacts(20, (Run(0, 1, 20),), whole=True) for p in (0, 1)}
+    there = replace(HERE, starts={0: 0, 1: 11}, ends={0: 21, 1: 21})
+    here = replace(HERE, starts={0: 0, 1: 4}, age_s=5.0 if request_ else None)
+    forced = bool(request_)
+    case = replace(mirrored(LEVEL, LEVEL, forced=forced), copies=copies, noted={("orders", p): 20 for p in (0, 1)})
+    case = case.asking(**request_).with_topic("west", there).with_topic("east", here)
+    # When the switch is judged
+    found = of(case, "copy-begins-later")
+    # Then they are counted, and it is said what becomes of them
+    assert (found.level, found.number, found.unit) == ("warning", 6, "records")
+    assert words in found.text
+    # And where nobody could read what was copied, that is said in place of nothing
+    for unread in (replace(case, copies={}, noted={}), replace(case, copies={}, later=(("orders", 1),))):
+        unknown = of(unread, "copy-begins-later")
+        assert (unknown.level, unknown.number) == ("warning", None)
+        assert "nobody knows how many of them east still has" in unknown.text
+    # And nothing where the copy begins with its source, or below it
+    for start in (0, 5):
+        level = replace(there, starts={0: 0, 1: start})
+        assert "copy-begins-later" not in codes(case.with_topic("west", level))
+
+
 @pytest.mark.parametrize(("forced", "level"), [(False, "error"), (True, "warning")])
 def test_a_switch_to_a_compacted_copy_with_a_lost_tail_is_refused_until_the_topic_is_made_anew(
     forced: bool, level: str

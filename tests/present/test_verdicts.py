@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
 
-from ha_core.operations.report import Report
+from ha_core.operations.report import PartitionCut, Report
 from ha_core.plan.verdict import Code, error, info
 from ha_core.present.moves import report_page, verdicts_page
 from ha_core.present.page import Table, log_lines
@@ -45,6 +45,18 @@ def test_a_report_shows_what_took_the_operation_back() -> None:
 
     assert "  error: topic orders: It is behind. Wait. (copy-lags)" in list(log_lines(report_page(report)))
     assert report.to_json()["verdicts"][0]["number"] == 4210
+
+
+def test_a_report_says_which_offsets_no_record_has_and_how_a_group_gets_over_them() -> None:
+    cuts = (PartitionCut("orders", 0, 3_001_000_024, "east", "west", 3_001_000_000),)
+    report = Report("switch-1", "succeeded", 7, partitions=(*cuts, PartitionCut("paid", 0, 9, "east", "west")))
+
+    lines = list(log_lines(report_page(report)))
+
+    (at,) = (at for at, line in enumerate(lines) if "--reset-offsets --to-offset BELOW" in line)
+    assert lines[at + 1] == "  orders-0 has no record at the 3,001,000,000 offsets below 3001000024"
+    assert not any("paid" in line for line in lines[at:])
+    assert [row.get("hole") for row in report.to_json()["partitions"]] == [3_001_000_000, None]
 
 
 def test_the_page_on_verdicts_names_codes_that_there_are() -> None:

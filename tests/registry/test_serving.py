@@ -83,6 +83,14 @@ def test_who_has_no_token_learns_nothing(opened: Registry, token: str | None) ->
         assert failed(client.get(path, headers=headers)) == (401, "no_token")
 
 
+@pytest.mark.parametrize("body", [b"{", b"[" * 1000, b"[" + b"{}," * 300_000 + b"{}]", b"x" * (2 << 20)])
+def test_nothing_is_read_of_a_body_whose_sender_has_no_token(opened: Registry, body: bytes) -> None:
+    client = client_with(opened, None)
+    for path in ("/v1/users", "/v1/gateway/rules", "/v1/nowhere"):
+        assert failed(client.post(path, content=body)) == (401, "no_token")
+    assert client.get("/openapi.json").status_code == 200
+
+
 def test_gateways_and_operators_each_read_what_is_theirs(operator: TestClient, gateway: TestClient) -> None:
     for path in ("/v1/users", "/v1/history/users"):
         assert failed(gateway.get(path)) == (403, "forbidden")

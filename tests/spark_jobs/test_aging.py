@@ -190,6 +190,12 @@ def test_a_map_of_several_stays_gives_one_row_for_each_closed_extent() -> None:
     ]
 
 
+def test_a_log_that_is_a_copy_is_not_asked_who_writes_to_it_past_the_gateways() -> None:
+    topic = moved("t", "east", "west")
+    assert [one.mapped_end for one in closed_extents([topic], {}, {"t@west"})] == [100]
+    assert [one.mapped_end for one in closed_extents([topic], {}, {"t@east"})] == [None]
+
+
 def test_the_groups_of_a_dead_cluster_are_judged_by_what_was_last_known(spark: SparkSession, tmp_path: Path) -> None:
     # Given a bystander that died after its groups were recorded, one of them below the cut
     history = History(str(tmp_path / "history"))

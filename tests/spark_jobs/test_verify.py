@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from ha_core.cli.exits import ATTENTION, SUCCESS
 from ha_core.kafka.admin import Admin
@@ -117,14 +118,18 @@ def test_a_sample_of_mirrors_that_are_equal_and_a_cluster_that_is_away(
     assert "127.0.0.1:1" in failed["worst"][0]["error"]
 
 
-def test_the_command_says_the_same(
-    clusters: dict[str, Cluster], mirrors: list[Mirror], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def command(clusters: dict[str, Cluster], mirrors: list[Mirror], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`switchyard` knows the clusters and mirrors."""
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
     expected |= {(Cluster, name): None for name in clusters}
     store = MemoryStore()
     store.commit(Change(change_id="seed", puts=(*clusters.values(), *mirrors), expected=expected))
     use(store, monkeypatch)
+
+
+@pytest.mark.usefixtures("command")
+def test_the_command_says_the_same() -> None:
     # When mirrors are compared
     code, document = run("mirror", "verify", "orders", "empty")
     # Then they are equal
@@ -139,3 +144,27 @@ def test_the_command_says_the_same(
     code, document = run("mirror", "verify", "bills", "--sample", "--seed", "3")
     assert (code, document["equal"], document["sample"]) == (ATTENTION, False, {"share": 0.1, "seed": 3})
     assert document["partitions"][0]["first_difference"] == RECORDS
+
+
+@pytest.mark.usefixtures("command")
+def test_a_copy_that_has_deleted_what_its_source_has_is_not_equal(
+    spark: SparkSession, clusters: dict[str, Cluster], mirrors: list[Mirror], tmp_path: Path
+) -> None:
+    # Given a copy of which the first hundred records were deleted, behind the marker of its copier
+    admin = AdminClient({"bootstrap.servers": clusters["west"].bootstrap})
+    for deleted in admin.delete_records([TopicPartition("orders", 0, 101)]).values():
+        deleted.result(30)
+    # When all of it is compared, or a sample
+    orders = [mirror for mirror in mirrors if mirror.topic == "orders"]
+    found = outcome(spark, clusters, orders, tmp_path, Coverage(0.25, 7, 20))
+    code, document = run("mirror", "verify", "orders")
+    # Then both say how many records it lacks
+    summary = found.summary
+    assert (summary["equal"], summary["incomplete"], summary["differing"], summary["lacking"]) == (False, 1, 0, 100)
+    assert "0 different, 0 could not be compared, 1 lack records of their sources" in found.text
+    assert [one["why"] for one in summary["worst"]] == ["lacks 100 records of its source"]
+    assert (code, document["equal"]) == (ATTENTION, False)
+    assert [(one["state"], one["lacking"], one["compared"]) for one in document["partitions"]] == [
+        ("lacks", 100, 650),
+        ("equal", 0, 750),
+    ]

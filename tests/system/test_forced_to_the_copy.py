@@ -4,11 +4,12 @@ rest is counted when the cluster is back."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ha_core.model import LostTail, PartitionReport, Topic
 from ha_core.store.store import Store
@@ -258,3 +259,82 @@ def test_a_commit_behind_a_forced_cut_is_answered_by_what_is_read_there(
         producer.close()
     # And readers are given each record once
     assert committed(stack, name, MIRRORED_PARTITIONS) == ["done", "next", "next"]
+
+
+@pytest.fixture
+def both_live_afterwards(stack: Stack) -> Iterator[None]:
+    yield
+    if any(one["part"].startswith("cluster/west") and one["state"] != "ready" for one in stack.status()):
+        stack.restart("cluster/west")
+
+
+class Administrator:
+    """Of partition 0, through the gateways."""
+
+    def __init__(self, stack: Stack, user: str, topic: str) -> None:
+        settings: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": stack.bootstrap,
+            "client.id": f"HA#{user}#{topic}",
+        }
+        self._admin, self._where = AdminClient(settings), TopicPartition(topic, 0)
+        self._producer = Producer({**settings, "enable.idempotence": True})
+
+    def write(self, values: Iterable[str]) -> None:
+        failed = list[object]()
+        for value in values:
+            self._producer.produce(
+                self._where.topic, value.encode(), partition=0, on_delivery=lambda error, _: failed.append(error)
+            )
+        assert self._producer.flush(60) == 0
+        assert not any(failed)
+
+    def delete_below(self, offset: int) -> int:
+        """The low watermark that is told when it is done."""
+        where = TopicPartition(self._where.topic, 0, offset)
+        return _patiently(lambda: int(self._admin.delete_records([where])[where].result(30).low_watermark))
+
+    def earliest(self) -> int:
+        asked = {self._where: OffsetSpec.earliest()}
+        return _patiently(lambda: int(self._admin.list_offsets(asked)[self._where].result(30).offset))
+
+
+def _patiently(ask: Callable[[], int]) -> int:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return ask()
+        except KafkaException:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def test_records_whose_deletion_was_acknowledged_right_before_the_cluster_died_do_not_come_back(
+    run: Run, stack: Stack, store: Store, name: str, both_live_afterwards: None
+) -> None:
+    # Given a mirrored topic, and an administrator who deletes some of it
+    by_hand = Administrator(stack, name, name)
+    first = [f"w-{number}" for number in range(100)]
+    by_hand.write(first)
+    until(lambda: any(one.partition == 0 and one.has(100) for one in reports(store, name)), "it is mirrored", 120)
+    assert by_hand.delete_below(40) == 40
+    # When its cluster is killed before anybody has looked, and the topic goes on at its copy, which has all of it
+    stack.kill("cluster/east")
+    assert run.switch("east", "west", mode="forced", unread="wait")["result"] == "succeeded"
+    # Then they are not there
+    assert by_hand.earliest() == 40
+    assert values_of(run, stack, name, first[40:]) == first[40:]
+    # When the first cluster is back, which has no memory of it by then, and more is deleted in the copy, which dies too
+    stack.restart("cluster/east")
+    by_hand.write(["there"])
+    assert by_hand.delete_below(70) == 70
+    stack.kill("cluster/west")
+    assert run.switch("west", "east", mode="forced", unread="wait")["result"] == "succeeded"
+    # Then the topic goes on in the first cluster without any of it
+    assert by_hand.earliest() == 70
+    by_hand.write(["back"])
+    stack.restart("cluster/west")
+    assert values_of(run, stack, name, [*first[70:], "there", "back"]) == [*first[70:], "there", "back"]
+
+
+def values_of(run: Run, stack: Stack, name: str, wanted: list[str]) -> list[str]:
+    return [record.value for record in given(read_all(run, stack, name, set(wanted)))]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
@@ -77,6 +77,31 @@ def test_groups_of_both_protocols_are_described_as_by_their_brokers(
         through = tool(version, tools.GROUPS, stack.bootstrap, *asked)
         assert directly.rows()
         assert (through.exit_code, sorted(through.rows())) == (0, sorted(directly.rows()))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_of_another_cluster_is_deleted_where_it_is_listed(
+    stack: Stack, groups: dict[str, str], version: str
+) -> None:
+    # Given a group that has committed past the gateways, in a cluster that whoever asks is not bound to
+    name, west = f"tools-left-{version}", bootstrap(stack, "west")
+    consumer = Consumer({"bootstrap.servers": west, "group.id": name})
+    consumer.commit(offsets=[TopicPartition("tools-in-west", number, 5) for number in (0, 1)], asynchronous=False)
+    consumer.close()
+    directly = AdminClient({"bootstrap.servers": west})
+    # When its offset of a partition is deleted through the gateways
+    which = ("--group", name)
+    offset = tool(version, tools.GROUPS, stack.bootstrap, "--delete-offsets", *which, "--topic", "tools-in-west:0")
+    # Then it is gone, and no other one
+    assert offset.exit_code == 0, offset.out + offset.err
+    asked = directly.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])[name].result(30)
+    assert [one.partition for one in asked.topic_partitions] == [1]
+    # And when the group is deleted, it is gone, and told to be unknown from then on
+    deleted = tool(version, tools.GROUPS, stack.bootstrap, "--delete", *which)
+    assert "was successful" in deleted.out, deleted.out + deleted.err
+    assert name not in [found.id for found in directly.list_groups(timeout=30)]
+    again = tool(version, tools.GROUPS, stack.bootstrap, "--delete", *which)
+    assert "GroupIdNotFoundException" in again.out + again.err
 
 
 @pytest.mark.parametrize("version", VERSIONS)

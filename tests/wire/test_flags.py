@@ -207,8 +207,8 @@ def _effect(row: Api, said: Said) -> Iterator[str]:
 def _promises(row: Api, said: Said) -> Iterator[str]:
     """What is recorded of a group or a log, which an operation takes along, and what has to hold for it."""
     names_group = said.subject in ("groupId", "transactionalId") or (row.changes and said.about("groupId"))
-    if row.vouched != (names_group or row.key is ApiKey.PRODUCE):
-        yield "an answer of a coordinator, and of the log that was written, counts only under a lease"
+    if row.vouched != (names_group or row.key is ApiKey.PRODUCE or row.by_map):
+        yield "an answer of a coordinator, of the log that was written, or of what goes by the map counts under a lease"
     if row.by_map != (row.route is Route.COMPOSED and row.changes and AUTHORIZED[row.key][1] != "Cluster"):
         yield "goes by the map where it changes a topic or a group of one cluster, and only there"
     # A member that never commits is seen to be still there by its heartbeats.
@@ -226,7 +226,8 @@ def _waits(row: Api, said: Said) -> Iterator[str]:
     # The controller is waited for up to a timeout, and while configurations are validated; disks are gone through.
     slow = (row.by_map and said.names("TimeoutMs", "timeoutMs", "ValidateOnly")) or said.answers("LogDir")
     found = said.answers("Host") and said.names("Name", "Key")  # brokers and coordinators, of which everybody asks
-    if row.pace is not (Pace.SLOW if slow else Pace.QUICK if found else Pace.USUAL):
+    long = said.answers("GroupState", "Synonyms")  # groups with their members, settings with their origins
+    if row.pace is not (Pace.SLOW if slow else Pace.QUICK if found else Pace.LONG if long else Pace.USUAL):
         yield f"its pace is {row.pace.name}"
 
 
@@ -322,6 +323,8 @@ def _without(key: ApiKey, **changes: Any) -> ErrorShape:
         (ApiKey.CREATE_TOPICS, {"by_map": False}),
         (ApiKey.CREATE_TOPICS, {"pace": Pace.USUAL}),
         (ApiKey.DELETE_RECORDS, {"effect": Effect(LOGS, 0)}),
+        (ApiKey.DELETE_RECORDS, {"vouched": False}),
+        (ApiKey.CREATE_PARTITIONS, {"vouched": False}),
         (ApiKey.INIT_PRODUCER_ID, {"error": ErrorShape()}),
         (ApiKey.INIT_PRODUCER_ID, {"fenced": ErrorCode.CONCURRENT_TRANSACTIONS}),
         (ApiKey.ADD_PARTITIONS_TO_TXN, {"fenced": None}),

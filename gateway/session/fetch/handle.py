@@ -86,7 +86,7 @@ def names_many(request: Request) -> bool:
 
 def _long(request: Request) -> LongFetch | None:
     """What was found out about a long fetch beside the loop."""
-    found = None if request.prepared is None else request.prepared.fetch
+    found = None if request.prepared is None else request.prepared.found
     return found if isinstance(found, LongFetch) else None
 
 

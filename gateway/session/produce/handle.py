@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from gateway.rights import missing
 from gateway.session import exchange, rights, streaming
 from gateway.session.commands import Cause
 from gateway.session.flow import Flow, leave_out, remember
 from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send, Shifted
-from gateway.session.produce.producer_order import Key
+from gateway.session.produce import parts
+from gateway.session.produce.long import LongProduce
 from gateway.session.produce.settled import SettledTopic
 from gateway.session.produce.split import batches_at_cuts, split
-from gateway.session.produce.verdict import Judgement, batch_of_each, judge_head
+from gateway.session.produce.verdict import Judgement, batch_of_each, judge_head, notice
 from gateway.session.reading import HalfSent
 from gateway.session.refusing import answer_refused
-from gateway.session.request import Request, text
+from gateway.session.request import NeedsPreparingError, Request, text
 from gateway.session.state import ConnectionState
 from gateway.session.vouching import basis, leased
 from ha_core.wire import RemoteProtocolError
+from ha_core.wire.errors import TooManyElementsError
 from ha_core.wire.likeness import ProduceLike
+from ha_core.wire.limits import PARTITIONS_AT_ONCE
 from ha_core.wire.produce import ProduceScan, scan_produce
 from ha_core.wire.produce_of_topics import ProduceOfTopicsLike
 from ha_core.wire.records import IN_TRANSACTION
@@ -27,7 +28,14 @@ from ha_core.wire.records import IN_TRANSACTION
 
 def produce(session: ConnectionState, request: Request) -> None:
     """A whole request."""
-    scan = _scan(request)
+    found = None if request.prepared is None else request.prepared.found
+    if isinstance(found, LongProduce):
+        parts.begin(session, request, found)
+        return
+    try:
+        scan = _scan(request)
+    except TooManyElementsError:
+        raise NeedsPreparingError from None
     if scan is None or not scan.complete:
         raise RemoteProtocolError("a produce request ends inside its partitions")
     routes = session.routes(request.client_id)
@@ -47,7 +55,7 @@ def produce(session: ConnectionState, request: Request) -> None:
     if len(verdict.local) == len(verdict.batches):
         _answer(verdict, scan)
     elif crossing:
-        _notice(session, request, scan, verdict.local)
+        notice(session, request, scan, verdict.local)
         session.throttling.wrote(request, scan, session.now)
         exchange.begin(session, request, split(verdict, scan, crossing), verdict.topics, refused=verdict.refused)
     else:
@@ -73,7 +81,10 @@ def _may_write_in(session: ConnectionState, request: Request, scan: ProduceScan,
 
 def stream_produce(session: ConnectionState, request: Request) -> bool:
     """Forwards the beginning of a request whose rest has not arrived, if it is certain that all of it passes."""
-    scan = _scan(request)
+    try:
+        scan = _scan(request)
+    except TooManyElementsError:
+        return False
     routes = session.routes(request.client_id)
     if scan is None or scan.transactional_id is not None or not leased(session):
         return False
@@ -97,13 +108,14 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
 
 
 def _scan(request: Request) -> ProduceScan | None:
-    start, end = request.start, request.end
-    return scan_produce(request.buf, start, end, request.api_version, request.body_at, end + request.missing)
+    """:raises TooManyElementsError: it names more than is judged at once."""
+    start, end, version, body_at = request.start, request.end, request.api_version, request.body_at
+    return scan_produce(request.buf, start, end, version, body_at, end + request.missing, PARTITIONS_AT_ONCE)
 
 
 def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics: set[bytes]) -> InFlight | None:
     """Sends it as it is. None: it has no answer."""
-    _notice(session, request, scan)
+    notice(session, request, scan)
     session.throttling.wrote(request, scan, session.now)
     if scan.acks == 0:
         session.send_unacknowledged(session.broker, request.frame, topics, scan.complete)
@@ -118,7 +130,7 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics:
 def _write(verdict: Judgement, scan: ProduceScan) -> InFlight | None:
     """Sends what is not answered here; its answer is made anew, in client offsets. None: it has no answer."""
     session, request = verdict.session, verdict.request
-    _notice(session, request, scan, verdict.local)
+    notice(session, request, scan, verdict.local)
     session.throttling.wrote(request, scan, session.now)
     if scan.acks != 0 and (verdict.local or verdict.openers):
         return exchange.begin(session, request, _written(verdict), verdict.topics, refused=verdict.refused)
@@ -163,13 +175,6 @@ def _pattern(
         return None
     passed = (flow.names for flow in session.flows if flow.mapped is None and like.alike_but_for_topics(flow.like))
     return like.joined(*sorted(passed, key=len, reverse=True))
-
-
-def _notice(session: ConnectionState, request: Request, scan: ProduceScan, local: Collection[Key] = ()) -> None:
-    for topic, partition, _, _ in scan.partitions:
-        if (topic, partition) not in local:
-            session.notice(request, "topic", topic, "produce")
-            session.damping.forwarded((topic, partition))
 
 
 def _answer(verdict: Judgement, scan: ProduceScan) -> None:

@@ -12,12 +12,13 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gateway.session import streaming
 from gateway.session.commands import BrokerLane, Cause, Refresh
-from gateway.session.pending import Answer, Exchange, Send, StandInLine, Wait
+from gateway.session.pending import Answer, Beside, Exchange, Send, StandInLine, Wait
 from gateway.session.produce.disposition import Disposition, SentBatch, dispose
 from gateway.session.produce.producer_order import Key, Way
 from gateway.session.produce.recalled import UNKNOWN_OFFSET
@@ -69,17 +70,36 @@ def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, route
 
 
 def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
-    """Sends to the port's broker what is not answered here, and to the targets what turns out to belong there."""
+    """Answers a request of which something crosses."""
+    session, request = verdict.session, verdict.request
+    answer = yield from write_across(verdict, scan.timeout_ms, crossing, decided_by(session, scan.timeout_ms))
+    if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
+        streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
+    return Answer(b"" if scan.acks == 0 else request.answer(answer), promises=bool(acknowledged(answer)))
+
+
+def decided_by(session: ConnectionState, timeout_ms: int) -> float:
+    """Until when a request that came now waits for the state to decide on a cut."""
+    return session.now + min(PROPOSED_HOLD_S, max(0, timeout_ms) / 2000)
+
+
+def write_across(
+    verdict: Judgement, timeout_ms: int, crossing: Mapping[Key, SentBatch], until: float
+) -> Generator[Send | Beside | StandInLine | Wait, Any, Message]:
+    """Sends to the port's broker what is not answered here, and to the targets what turns out to belong there. Returns
+    the answer.
+
+    :param until: what the state has not decided by then is refused.
+    """
     session, request = verdict.session, verdict.request
     order = session.producer_order
     buffered_bytes = sum(len(sent.records) for sent in crossing.values())
     session.buffered_bytes += buffered_bytes
     ways = {key: order.departed(key, sent.batch, session.now) for key, sent in crossing.items()}
-    until = session.now + min(PROPOSED_HOLD_S, max(0, scan.timeout_ms) / 2000)
 
     frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
     answer = verdict.merged(frames[session.broker])
-    targets = _Targets(session, request, verdict, scan.timeout_ms, until, dict(entries(answer)), dict(crossing), ways)
+    targets = _Targets(session, request, verdict, timeout_ms, until, dict(entries(answer)), dict(crossing), ways)
     targets.keep_order()
     # After one that still waits it is decided in its order: what comes first may be refused by then.
     if session.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
@@ -92,9 +112,7 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
         order.arrived(key, sent.batch, ways[key])
         if key in written and session.life.connected:
             order.taken(key, sent.batch)
-    if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
-        streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
-    return Answer(b"" if scan.acks == 0 else request.answer(answer), promises=bool(written))
+    return answer
 
 
 @dataclass(slots=True, eq=False)

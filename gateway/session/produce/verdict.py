@@ -6,7 +6,7 @@ writer's term; a batch that an earlier term holds is answered as the duplicate t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -46,6 +46,14 @@ def batch_of_each(request: Request, scan: ProduceScan) -> Batches:
     if len(batches) < len(scan.partitions):
         raise RemoteProtocolError("a produce request that names a partition twice")
     return batches
+
+
+def notice(session: ConnectionState, request: Request, scan: ProduceScan, local: Collection[Key] = ()) -> None:
+    """All but what is answered here is forwarded, and so used."""
+    for topic, partition, _, _ in scan.partitions:
+        if (topic, partition) not in local:
+            session.notice(request, "topic", topic, "produce")
+            session.damping.forwarded((topic, partition))
 
 
 def judge_head(session: ConnectionState, request: Request, scan: ProduceScan, routes: Routes) -> Judgement | None:
@@ -105,12 +113,14 @@ class Judgement:
 
     # -- judging ------------------------------------------------------------------------------------------------
 
-    def judge(self, routes: Routes, transactional: bool) -> None:
+    def judge(self, routes: Routes, transactional: bool, refusal: Refusal | None = None) -> None:
         """Decides on each partition of a whole request, and rewrites the producer ids of what is forwarded, in place.
 
         Without the lease nothing is.
+
+        :param refusal: why nothing is in any case.
         """
-        under_lease = leased(self.session)
+        refusal_of_all = refusal if leased(self.session) else Refusal.LEASE
         for key, batch in self.batches.items():
             # Before all else: nothing is told of a topic that is denied. Its batches count for nothing. Those that come
             # by a port without a broker, from which nothing is ever forwarded, count for nothing either.
@@ -118,7 +128,7 @@ class Judgement:
             if refusal is Refusal.DENIED or (refusal is not None and self.session.here is None):
                 self.local[key] = refusal
                 continue
-            outcome = self._judge(routes, key, batch) if under_lease else Refusal.LEASE
+            outcome = self._judge(routes, key, batch) if refusal_of_all is None else refusal_of_all
             if batch is not None and isinstance(outcome, Refusal):
                 if outcome is not Refusal.OUTLIVED:
                     self.has_to_come_first(key, batch)

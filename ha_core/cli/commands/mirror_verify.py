@@ -13,7 +13,9 @@ from ha_core.operations.comparing import SAMPLE, compare_mirrors
 from ha_core.present.comparing import compared_page
 
 
-@command("mirror verify", "Compare copies with their sources, record by record; exit code 6 if they differ.")
+@command(
+    "mirror verify", "Compare copies with their sources, record by record; exit code 6 if any differs or is missing."
+)
 def verify(
     session: Session,
     topics: Annotated[list[str], Argument(metavar="TOPIC…", help="Names or patterns.")],

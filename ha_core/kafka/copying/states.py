@@ -115,6 +115,8 @@ class Known(NamedTuple):
     """Nothing is wrong, and the copy is not far behind."""
     runs: tuple[Run, ...]
     """The newest."""
+    start: int | None = None
+    """Where the source's log starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +303,7 @@ class Lane:
         """What readers of the copy may know; for the loop's thread."""
         standing, runs = self.standing(now, now_ms), self.partition.newest_runs(most_runs)
         near = standing.lag_ms is not None and standing.lag_ms <= LEVEL_MS
-        return Known(self.partition.source, standing.state == "copying" and near, runs)
+        return Known(self.partition.source, standing.state == "copying" and near, runs, self.source_start)
 
 
 State = Waiting | TakingOver | Refused | Stopped | Lane

@@ -16,6 +16,7 @@ from ha_core.operations.crossing.fence import BehindFence, CrossingEnd, lift
 from ha_core.operations.errors import NotDrainedError, StepFailedError
 from ha_core.operations.gateways import require_drained
 from ha_core.operations.journal import Journal
+from ha_core.operations.made_settings import follow_origin
 from ha_core.operations.moving import MoveSteps
 from ha_core.operations.revisions import Touched, bounded, commit_now, write_all
 from ha_core.plan.crossing import (
@@ -67,6 +68,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
 
     def ends(self) -> None:
         names = self.at("proposed")
+        follow_origin(self.journal, names)  # every gateway refuses to change them since it serves the proposal
         self.sides = read_sides(self.environment, self.journal.operation, names)
         self.counts = self.journal.origin.partition_counts(names)
 

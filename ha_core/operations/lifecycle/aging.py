@@ -120,7 +120,7 @@ def age(
     chosen = {name: topic for name, topic in free.items() if delete_origin or any(True for _ in closed(topic))}
     up = answering(environment, view.clusters.values())
     now_ms = environment.now_ms()
-    there, log = _look(environment, up, chosen, now_ms, everywhere=delete_origin)
+    there, log = _look(environment, up, chosen, view.mirrors, now_ms, everywhere=delete_origin)
     committed = commits(environment, view, chosen, up) if chosen else CommittedOffsets()
     extents: list[Old] = []
     for name, topic in chosen.items():
@@ -162,9 +162,17 @@ def age(
 
 
 def _look(
-    environment: Environment, up: Mapping[str, Admin], chosen: Mapping[str, Topic], now_ms: int, everywhere: bool
+    environment: Environment,
+    up: Mapping[str, Admin],
+    chosen: Mapping[str, Topic],
+    mirrors: Collection[str],
+    now_ms: int,
+    everywhere: bool,
 ) -> tuple[dict[str, dict[str, TopicDescription]], Log]:
-    """Cluster → topic as it is there; and what brokers say of logs, asked once per run."""
+    """Cluster → topic as it is there; and what brokers say of logs, asked once per run.
+
+    :param mirrors: keys, `{topic}@{cluster that has the copy}`. A copy grows by its copier, past the gateways.
+    """
     wanted: dict[str, set[str]] = {name: set(chosen) for name in up} if everywhere else {}
     for topic in chosen.values():
         for _, extent in closed(topic):
@@ -184,7 +192,9 @@ def _look(
             (topic, partition)
             for topic, described in there[name].items()
             for partition, extents in chosen[topic].partitions.items()
-            if (ends := described.ends.get(partition)) and passed(extents, name, ends.log_end) is not None
+            if f"{topic}@{name}" not in mirrors
+            and (ends := described.ends.get(partition))
+            and passed(extents, name, ends.log_end) is not None
         ]
         last_write_ms |= _last_writes(environment, up[name], longer)
     crossed_ms = crossed(environment.store.operations(MAX_LISTED) if last_write_ms else ())
@@ -197,6 +207,7 @@ def _look(
         ends, known = described.ends.get(partition), earlier[cluster].get(topic)
         written_ms = last_write_ms.get((cluster, (topic, partition)), 0)
         looks = [(ms_of(known.at), known.ends[partition])] if known and partition in known.ends else []
+        looks = [] if f"{topic}@{cluster}" in mirrors else looks
         return log_of(
             partition,
             described.partitions,

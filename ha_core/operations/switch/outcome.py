@@ -1,16 +1,33 @@
-"""What the result of a switch says of copies: which topics went on there, which did not, and what lies where."""
+"""What the result of a switch says of copies (which topics went on there, which did not, and what lies where), and of
+the offsets below a forced cut that no record has."""
 
 from __future__ import annotations
 
 from ha_core.model import SwitchOperation
-from ha_core.plan.verdict import listed
+from ha_core.plan.verdict import amount, listed
 
 CUT_OVER = "cut over and verified"
 
 
 def of_copies(operation: SwitchOperation) -> tuple[str, ...]:
     """Empty texts among them say nothing."""
-    return _beyond(operation), stayed(operation), partly(operation), left_behind(operation), ended_too(operation)
+    return (
+        _beyond(operation),
+        stayed(operation),
+        partly(operation),
+        left_behind(operation),
+        gone(operation),
+        ended_too(operation),
+    )
+
+
+def over_holes(operation: SwitchOperation) -> str:
+    """What a forced cut is to whoever takes offsets for records; empty: it left no hole."""
+    holes = [hole for some in operation.evidence.holes.values() for hole in some.values()]
+    if not holes:
+        return ""
+    where = f"{amount(len(holes), 'cut')}, {max(holes):,} at most below one" if len(holes) > 1 else "the cut"
+    return f'{sum(holes):,} offsets have no record, below {where} ("Over the hole" in docs/migrating.md)'
 
 
 def _beyond(operation: SwitchOperation) -> str:
@@ -52,6 +69,23 @@ def left_behind(operation: SwitchOperation) -> str:
     if operation.request.mode == "planned":
         return f"{what} (too many gaps): keep {origin} until they have aged"
     return f"{what} (too many gaps): they cannot be read until it is back, and giving it up would lose them for readers"
+
+
+def gone(operation: SwitchOperation) -> str:
+    """What copies had deleted before the cut, and the origin had not; empty: nothing."""
+    found, request = operation.evidence.gone_from_copies, operation.request
+    if not found:
+        return ""
+    most = "" if request.mode == "planned" else "at most "
+    what = (
+        f"{request.target} had deleted {most}{amount(sum(found.values()), 'record')} of {listed(found)} that "
+        f"{request.origin} {'has' if request.mode == 'planned' else 'had'}"
+    )
+    if request.mode == "planned":
+        return f"{what}: they are read there, so keep {request.origin} until they have aged"
+    if request.unread == "skip":
+        return f"{what}: readers skip them"
+    return f"{what}: they cannot be read until it is back, and giving it up would lose them for readers"
 
 
 def ended_too(operation: SwitchOperation) -> str:

@@ -17,11 +17,12 @@ from ha_core.plan.verdict import listed
 
 
 def become_sources(journal: Journal[SwitchOperation]) -> None:
-    """Best effort, and safe to repeat as long as the mirrors were not turned round."""
+    """Right behind the cut: until then a producer's time is taken where the source's brokers would have stamped the
+    record, and what a client sets meanwhile would be undone. Best effort, and done once."""
     operation = journal.operation
-    mirrors = {name: _ended(journal, name) for name in operation.evidence.went_to_copies}
-    if not mirrors:
+    if not operation.evidence.went_to_copies or operation.evidence.copies_set:
         return
+    mirrors = {name: _ended(journal, name) for name in operation.evidence.went_to_copies}
     with journal.step("settings") as seen:
         unset: dict[str, str] = {}
         sources = _sources(journal, mirrors)
@@ -36,8 +37,7 @@ def become_sources(journal: Journal[SwitchOperation]) -> None:
         for name, why in sorted(unset.items()):
             journal.environment.say(f"{name} has not the settings of its source: {why}")
         seen.update(topics=len(mirrors), unset=unset)
-        if set(unset) != set(operation.evidence.unset):
-            journal.note(unset=tuple(sorted(unset)))
+        journal.note(unset=tuple(sorted(unset)), copies_set=True)
 
 
 def without_settings(operation: SwitchOperation) -> str:

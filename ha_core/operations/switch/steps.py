@@ -24,13 +24,14 @@ from ha_core.operations.gateways import drained, name_them, require_drained
 from ha_core.operations.journal import Journal, Lap, why_failed
 from ha_core.operations.kind import patiently
 from ha_core.operations.last_seen import LastKnown
+from ha_core.operations.made_settings import Shapes, carry_last, follow_origin
 from ha_core.operations.moving import MoveKind, MoveSteps
 from ha_core.operations.revisions import Touched, by_topic
 from ha_core.operations.sides import DYING_S, described, in_target, last_words, origin_of
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.switch.copies import Taken, refuse_copiers, require_usable, take_over
 from ha_core.operations.switch.levelling import OwnCopies
-from ha_core.operations.switch.outcome import CUT_OVER, of_copies
+from ha_core.operations.switch.outcome import CUT_OVER, of_copies, over_holes
 from ha_core.operations.switch.settings import become_sources, without_settings
 from ha_core.operations.switch.turning import leave_unturned, turn_all_round, without_copy
 from ha_core.operations.switch.verifying import compare_copies, compared_words
@@ -61,6 +62,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         self.begun = self.fenced_at = self.environment.monotonic()
         self.fence_revision: int | None = None
         self.levelling: OwnCopies | None = None
+        self.settings: Shapes = {}
 
     @cached_property
     def touched(self) -> Touched:
@@ -126,6 +128,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
     def warm(self) -> None:
         self.begun = self.environment.monotonic()
         self.journal.append("cut_over", "started")
+        self.settings = follow_origin(self.journal, self.journal.moves.topics)
         self.window.warm()
         self._refuse_latecomers()
 
@@ -179,7 +182,10 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
                 ends = {key: found.origin[key].log_end for key in keys}
                 self.copies = self.levelling.finish(ends, self.journal.request.drain_timeout_s)
                 there = self.window.target.ends(keys)
-                copied = {key: replace(found.ends[key], target=one.log_end) for key, one in there.items()}
+                copied = {
+                    key: replace(found.ends[key], target=one.log_end, target_start=one.start)
+                    for key, one in there.items()
+                }
                 self.found = replace(found, ends={**found.ends, **copied})
                 seen.update(partitions=len(keys), runs=sum(len(copy.runs) for copy in self.copies.values()))
 
@@ -232,12 +238,15 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         detail = {"revision": revision, "fenced_ms": round(fenced_ms, 1), "left_out": list(self.window.left_out)}
         journal.append("cut_over", "done", environment.ms_since(self.begun), detail)
         environment.say(f"clients waited {fenced_ms:.1f} ms behind the fence (fenced_ms)")
+        become_sources(journal)
+        carry_last(journal, self.settings)
 
     def verify(self) -> None:
         """Once: from the first step of `reverse` on the origin grows by what is copied to it."""
         if not self.journal.operation.evidence.ended_mirrors_verified:
             open_to_writers(self.journal, must=False, timeout_s=BEHIND_CUT_S)
-            become_sources(self.journal)  # from the mirror turned round on the origin has the settings of a copy
+            # Where its executor died behind the cut; from the mirror turned round on the origin has those of a copy.
+            become_sources(self.journal)
             # Before it is verified: what fails there ends the operation, and nobody would come back to these.
             refuse_copiers(self.environment, self.journal.operation.evidence.ended_too)
             open_what_ended(self.journal, self.journal.operation.evidence.ended_too)
@@ -257,6 +266,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             CUT_OVER,
             compared_words(self.journal.operation),
             *of_copies(self.journal.operation),
+            over_holes(self.journal.operation),
             without_copy(self.journal),
             without_settings(self.journal.operation),
             dependents.words(self.journal.operation),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ha_core.kafka.admin import Admin
@@ -70,7 +70,10 @@ class Window:
         self.target.describe_groups(self.groups)
 
     def read(self) -> Found:
-        """Ends of both sides, twice for the origin, and its producers. Reads the groups' offsets at the same time.
+        """Ends of both sides, twice for the origin, its producers, and which records clients have deleted. Reads the
+        groups' offsets at the same time.
+
+        What gateways write down as deleted they write as long as there is no fence, so behind it all is there.
 
         :raises StepFailedError: replication does not catch up or a transaction stays open for the drain timeout.
             Or a topic has got partitions since it was warmed.
@@ -79,15 +82,17 @@ class Window:
         pool = self.environment.pool
         there: Future[dict[Partition, LogEnds]] = pool.submit(self.target.ends, self.partitions)
         groups = pool.submit(self._read_groups)
+        names = Counter(topic for topic, _ in self.partitions)
+        deleted = pool.submit(self.environment.store.deleted_records, names)
         if self.origin is None or self.forced:
             here, producers = self._last_words()
             groups.result()
             known = self.known.ends
             ends = {
-                key: known(self.environment, key, one.log_end, here.get(key)) for key, one in there.result().items()
+                key: known(self.environment, key, one.log_end, here.get(key), one.start)
+                for key, one in there.result().items()
             }
-            return Found(ends, producers)
-        names = Counter(topic for topic, _ in self.partitions)
+            return Found(_with_deleted(ends, deleted.result()), producers)
         counts = pool.submit(self.origin.partition_counts, names)
         first = quiet_ends(self.environment, self.origin, self.partitions, self.timeout_s)
         producers = self._producers()
@@ -95,14 +100,11 @@ class Window:
         require_unmoved(self.origin, first, second)
         require_not_grown(names, counts.result())
         groups.result()
-        return Found(
-            {
-                key: PartitionEnds(one.log_end, second[key].log_end, origin_start=second[key].start)
-                for key, one in there.result().items()
-            },
-            producers,
-            second,
-        )
+        ends = {
+            key: PartitionEnds(one.log_end, second[key].log_end, origin_start=second[key].start, target_start=one.start)
+            for key, one in there.result().items()
+        }
+        return Found(_with_deleted(ends, deleted.result()), producers, second)
 
     def transactional(self) -> Collection[Partition]:
         """Partitions of which the origin's leaders remember transactional producers.
@@ -172,6 +174,12 @@ class Window:
             return self.origin.producers(self.partitions, timeout_s=timeout_s)
         except UnsupportedByClusterError:
             return {}
+
+
+def _with_deleted(
+    ends: Mapping[Partition, PartitionEnds], deleted: Mapping[Partition, int]
+) -> dict[Partition, PartitionEnds]:
+    return {key: replace(one, deleted_below=deleted.get(key, 0)) for key, one in ends.items()}
 
 
 def quiet_ends(

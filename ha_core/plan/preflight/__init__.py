@@ -56,11 +56,13 @@ RULES = (
     mirrors.to_copies,
     mirrors.lagging,
     mirrors.standing_still,
+    mirrors.begins_later,
     mirrors.no_room_in_map,
     mirrors.tails_in_copies,
     mirrors.beyond_copies,
     mirrors.not_brought_over,
     clusters.last_seen,
+    clusters.limits,
     groups.groups,
     clients.versions,
     clusters.gateways,
@@ -91,6 +93,7 @@ LINK_RULES = (
     links.no_circle,
     links.one_source,
     links.not_migrating,
+    clusters.limits,
     clusters.gateways,
 )
 """Of topics that get a mirror, in place of those of a move."""

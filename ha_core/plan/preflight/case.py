@@ -52,6 +52,8 @@ class Case:
     """What is in the copies of mirrored topics, as copiers noted it last."""
     noted: Mapping[Partition, int] = field(default_factory=dict)
     """The first offset of the source that copies had not by their newest notes. What could not be read is missing."""
+    later: Collection[Partition] = ()
+    """Copies that may have deleted what their sources have, by their newest notes and the starts of both logs."""
     findings: Collection[SyncFinding] = ()
     """What the origin's mirrors in the target have not got besides records, as of the last look."""
     tails: Collection[LostTail] = ()
@@ -145,6 +147,12 @@ class Case:
         """The topic in the origin, where it is there."""
         found = self.facts.topic(self.request.origin, topic)
         return found if found is not None and found.exists else None
+
+    def log_start(self, cluster: str, key: Partition) -> int:
+        """Where a partition's log starts there, now or when it was last seen; 0: not known, or nothing was deleted."""
+        topic, partition = key
+        found = self.facts.topic(cluster, topic)
+        return 0 if found is None else found.starts.get(partition, 0)
 
     def crossing_out(self, topic: str) -> str | None:
         return crossing_out(self.request, self.view.topics.get(topic))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ha_core.model import MoveRequest
+from ha_core.plan.limits import narrower
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdicts, duration, error, info, listed, warning
 
@@ -170,6 +171,22 @@ def last_seen(case: Case) -> Verdicts:
             about,
             f"The offsets of {len(groups)} groups are those of {duration(max(groups))} ago: what they read since comes "
             "again.",
+        )
+
+
+def limits(case: Case) -> Verdicts:
+    """What brokers of the target allow clients less than those of the origin do."""
+    origin, target = (case.facts.clusters.get(name) for name in (case.request.origin, case.request.target))
+    if origin is None or target is None:
+        return
+    for one in narrower(origin.limits, target.limits):
+        yield warning(
+            "narrower-limit",
+            f"setting {one.key}",
+            f"Brokers of {target.name} go by {one.key}={one.there}, those of {origin.name} by {one.here}: "
+            f"{one.otherwise}.",
+            f"Nothing, if no client needs more than {one.there}. Else set it at the brokers of {target.name} as at "
+            f"those of {origin.name} first.",
         )
 
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 
 from ha_core.model import LostTail, Mirror, View
 from ha_core.model.extent import Extents, identity
+from ha_core.model.mirror import begins_at, copied_between
 from ha_core.model.topic import client_end
 from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
 from ha_core.plan.facts import CopyFacts, Partition
 from ha_core.plan.preflight.behind import NOBODY, CopyBehind, behind, by_notes
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.standby import copied_extents, switched
-from ha_core.plan.verdict import Unit, Verdict, Verdicts, duration, error, info, listed, warning
+from ha_core.plan.verdict import Unit, Verdict, Verdicts, amount, duration, error, info, listed, warning
 
 
 def mirrored(case: Case) -> Verdicts:
@@ -177,6 +178,52 @@ def standing_still(case: Case) -> Verdicts:
             yield told("copy-stopped", f"topic {name}", text, way, number=len(halted), unit="partitions")
 
 
+def begins_later(case: Case) -> Verdicts:
+    """Records that copies have deleted and the origin has not. A copy is judged by where its source begins: by its own
+    log's start it would lack nothing, however much its retention has taken."""
+    origin, target = case.request.origin, case.request.target
+    for name in sorted(case.to_copies):
+        there = case.facts.topic(target, name)
+        deleted = {(name, p) for p, start in (there.starts.items() if there is not None else ()) if start}
+        unknown = (deleted - case.noted.keys()) | (deleted.intersection(case.later) - case.copies.keys())
+        gone = sum(_gone(case, key, case.copies[key]) for key in deleted & case.copies.keys())
+        if not gone and not unknown:
+            continue
+        most, has = ("", "still has") if case.request.mode == "planned" else ("at most ", "had")
+        text = (
+            f"The copy of topic {name} in {target} begins later than its source: {most}"
+            f"{amount(gone, 'record', 'was', 'were')} deleted there that {origin} {has}"
+            if gone
+            else f"The copy of topic {name} in {target} has deleted records, and nobody knows how many of them "
+            f"{origin} still has"
+        )
+        yield _read_in_origin(case, name, text, gone or None)
+
+
+def _read_in_origin(case: Case, name: str, text: str, gone: int | None) -> Verdict:
+    request, origin = case.request, case.request.origin
+    if request.mode == "planned":
+        text += f". They are read from {origin} after the switch."
+        way = (
+            f"Keep {origin} until they have aged (`switchyard age {name}`). For a copy that has them, give the topic "
+            f"the retention of its source in {request.target}, `switchyard mirror unlink {name} --to {request.target}`,"
+            " delete the copy, and link it anew."
+        )
+    elif request.unread == "skip":
+        text += ". Readers skip them."
+        way = f"Nothing, if nobody needs them. --unread wait keeps readers below them until {origin} is back."
+    else:
+        text += f". They cannot be read before {origin} is back."
+        way = f"Nothing, if {origin} comes back; to give it up would lose them for readers."
+    return warning("copy-begins-later", f"topic {name}", text, way, number=gone, unit="" if gone is None else "records")
+
+
+def _gone(case: Case, key: Partition, copy: CopyFacts) -> int:
+    """Records that a copy had and has no more, and that its source has, as far as is known."""
+    begins = begins_at(copy.runs, case.log_start(case.request.target, key))
+    return copied_between(copy.runs, case.log_start(case.request.origin, key), begins)
+
+
 def no_room_in_map(case: Case) -> Verdicts:
     """Records that copies have and the map has no room for: they are read where they came from, and nowhere else."""
     origin, target = case.request.origin, case.request.target
@@ -204,7 +251,7 @@ def _left(case: Case, key: Partition, copy: CopyFacts, most: int) -> int:
         return 0
     at, base = client_offset(before, request.origin, copy.mirrored), copy.runs[-1].target + copy.runs[-1].records
     after = switched(before, request.origin, request.target, copy.runs, at, base, most, whole=copy.whole)
-    return left_to_origin(after, request.origin, copy.runs)
+    return left_to_origin(after, request.origin, copy.runs).no_room
 
 
 def _extents(view: View, origin: str, key: Partition) -> Extents:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Collection
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -37,6 +38,7 @@ STATUS: tuple[tuple[type[RegistryError], int], ...] = (
     (RegistryError, 422),
 )
 """The first that fits."""
+NO_TOKEN = "a token is missing, or nobody has it: send Authorization: Bearer TOKEN"
 _CODES = {401: "no_token", 403: "forbidden", 404: "not_there", 405: "method", 413: "too_long"}
 _LOG = logging.getLogger(__name__)
 
@@ -107,7 +109,7 @@ class BodyLimit:
             if not message.get("more_body", False):
                 break
         if too_long:
-            await _refuse(send, self._most)
+            await _refuse(send, 413, "too_long", f"a body of more than {self._most} bytes: send less at once")
             return
         given = False
 
@@ -121,8 +123,27 @@ class BodyLimit:
         await self._app(scope, given_once, send)
 
 
-async def _refuse(send: Send, most: int) -> None:
-    text = json.dumps(_shape("too_long", f"a body of more than {most} bytes: send less at once")).encode()
+class TokenFirst:
+    """Asks for a token before anything of a body is read: else whoever has none has a megabyte of his parsed."""
+
+    def __init__(self, app: ASGIApp, known: Callable[[str], bool], open_paths: Collection[str]) -> None:
+        """:param known: whether somebody has a token."""
+        self._app, self._known, self._open_paths = app, known, open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in self._open_paths:
+            said = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+            scheme, _, token = said.partition(" ")
+            if scheme.lower() != "bearer" or not self._known(token.strip()):
+                await _refuse(send, 401, _CODES[401], NO_TOKEN)
+                return
+        await self._app(scope, receive, send)
+
+
+async def _refuse(send: Send, status: int, code: str, message: str) -> None:
+    text = json.dumps(_shape(code, message)).encode()
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": text})

@@ -19,7 +19,7 @@ from ha_core.registry.kinds.settings import TYPES
 from ha_core.registry.reading import MAX_PAGE
 from ha_core.registry.registry import Registry
 from ha_core.registry.scram import ITERATIONS
-from ha_core.registry.serving.answers import BodyLimit, shape_errors
+from ha_core.registry.serving.answers import NO_TOKEN, BodyLimit, TokenFirst, shape_errors
 from ha_core.registry.serving.client_changes import add_client_changes
 from ha_core.registry.serving.discovery import add_discovery
 from ha_core.registry.serving.tokens import Caller, Role, Tokens
@@ -27,6 +27,7 @@ from ha_core.registry.words import MAX_REASON, short
 
 ROLES = ("user", "group", "topic", "cluster", "instance", "owner", "type")
 """By which lists are filtered: what entries mention."""
+OPENAPI = "/openapi.json"
 _Reason = Annotated[str, Field(min_length=1, max_length=MAX_REASON)]
 _Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
 _bearer = HTTPBearer(auto_error=False)
@@ -69,8 +70,9 @@ CallerOf = Callable[..., Caller]
 
 def make_app(registry: Registry, tokens: Tokens, publishes_quotas: bool = False) -> FastAPI:
     """:param publishes_quotas: whether those that clients change come into force."""
-    app = _app("/openapi.json")
+    app = _app(OPENAPI)
     app.state.tokens = tokens
+    app.add_middleware(TokenFirst, known=lambda token: tokens.caller(token) is not None, open_paths={OPENAPI})
     app.include_router(_of_gateways(registry, publishes_quotas))
     add_operators(app, registry, _only("operator"))
     return app
@@ -104,7 +106,7 @@ def add_operators(app: FastAPI, registry: Registry, caller_of: CallerOf) -> None
 def _caller(request: Request, said: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> Caller:
     found = None if said is None else cast(Tokens, request.app.state.tokens).caller(said.credentials)
     if found is None:
-        raise HTTPException(401, "a token is missing, or nobody has it: send Authorization: Bearer TOKEN")
+        raise HTTPException(401, NO_TOKEN)
     return found
 
 

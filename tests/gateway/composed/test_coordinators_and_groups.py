@@ -251,6 +251,107 @@ def test_offsets_are_deleted_in_the_groups_cluster() -> None:
     assert gone.encodes(ApiKey.OFFSET_DELETE, 0)["error_code"] == NOT_AVAILABLE
 
 
+def has(errors: Mapping[str, int], partitions: Mapping[str, list[int]] | None = None) -> Any:
+    """A cluster's coordinators. `errors`: what they say of groups that they have."""
+
+    def answer(ask: Ask) -> dict[str, Any]:
+        unknown = int(ErrorCode.GROUP_ID_NOT_FOUND)
+        if ask.api_key == ApiKey.DELETE_GROUPS:
+            names = ask.message["groups_names"]
+            return {"results": [{"group_id": name, "error_code": errors.get(name, unknown)} for name in names]}
+        code = errors.get(ask.message["group_id"], unknown)
+        found = (partitions or {}).get(ask.cluster, [0, 0])
+        rows = [{"partition_index": p, "error_code": code} for p, code in enumerate(found)]
+        return {"error_code": code, "topics": [] if code else [{"name": "t", "partitions": rows}]}
+
+    return answer
+
+
+def told(context: Context, names: list[str], clusters: Mapping[str, Any]) -> dict[str, int]:
+    play = Playbook(delete_groups(context, 2, requested(ApiKey.DELETE_GROUPS, 2, groups_names=names)))
+    play.answers_all(clusters)
+    return {one["group_id"]: one["error_code"] for one in play.encodes(ApiKey.DELETE_GROUPS, 2)["results"]}
+
+
+NON_EMPTY, NOT_FOUND = int(ErrorCode.NON_EMPTY_GROUP), int(ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+def test_groups_are_deleted_where_listings_show_them() -> None:
+    # Given a user of the west who deletes groups of the west, of the east, of both, and of nobody
+    context = world(east=COORDINATORS, west=COORDINATORS, bindings=(BOUND,))
+    asked: list[tuple[str, str]] = []
+
+    def seen(cluster: Any) -> Any:
+        def answer(ask: Ask) -> dict[str, Any]:
+            asked.extend((ask.cluster, name) for name in ask.message["groups_names"])
+            reply: dict[str, Any] = cluster(ask)
+            return reply
+
+        return answer
+
+    clusters = {"east": seen(has({"old": 0, "both": 0, "used": NON_EMPTY})), "west": seen(has({"own": 0, "both": 0}))}
+    codes = told(context, ["own", "old", "both", "used", "none"], clusters)
+    # Then the east's are deleted there, and one of both where its user is bound only: listings show that one
+    assert codes == {"own": 0, "old": 0, "both": 0, "used": NON_EMPTY, "none": NOT_FOUND}
+    assert sorted(name for cluster, name in asked if cluster == "east") == ["none", "old", "used"]
+
+
+def test_a_group_that_may_be_in_a_cluster_that_is_away_is_not_said_to_be_unknown() -> None:
+    down = world(east=COORDINATORS, west=COORDINATORS, bindings=(BOUND,), down="east")
+    masked = world(east=COORDINATORS, west=COORDINATORS, bindings=(BOUND,), masked="east")
+    up = world(east=COORDINATORS, west=COORDINATORS, bindings=(BOUND,))
+
+    assert told(down, ["old"], {"west": has({})}) == {"old": NOT_AVAILABLE}
+    assert told(up, ["old"], {"west": has({}), "east": away("east")}) == {"old": NOT_AVAILABLE}
+    assert told(masked, ["old"], {"west": has({})}) == {"old": NOT_FOUND}
+    # Nor is it looked for elsewhere while the cluster does not answer that counts for it
+    assert told(up, ["old"], {"west": away("west")}) == {"old": NOT_AVAILABLE}
+
+
+def test_a_group_of_two_other_clusters_is_gone_when_it_is_gone_in_both() -> None:
+    unbound = world(east=COORDINATORS, west=COORDINATORS, bindings=(UserBindings(user="alice", cluster="north"),))
+    clusters = {"east": has({"g": 0}), "west": has({"g": NON_EMPTY})}
+
+    assert told(unbound, ["g"], {**clusters, "north": away("north")}) == {"g": NOT_AVAILABLE}
+    assert told(unbound, ["g"], {**clusters, "north": has({})}) == {"g": NON_EMPTY}
+    # When its member has left
+    assert told(unbound, ["g"], {"east": has({}), "west": has({"g": 0}), "north": has({})}) == {"g": 0}
+
+
+@pytest.mark.parametrize(
+    ("east", "west", "codes"),
+    [
+        (0, NOT_FOUND, [0, 0]),
+        (NOT_FOUND, 0, [0, 3]),
+        (NOT_FOUND, NOT_FOUND, NOT_FOUND),
+        (NON_EMPTY, NOT_FOUND, NON_EMPTY),
+    ],
+)
+def test_offsets_are_deleted_where_listings_show_the_group(east: int, west: int, codes: Any) -> None:
+    topics = [{"name": "t", "partitions": [{"partition_index": 0}, {"partition_index": 1}]}]
+    request = requested(ApiKey.OFFSET_DELETE, 0, group_id="g", topics=topics)
+    play = Playbook(offset_delete(world(bindings=(BOUND,)), 0, request))
+    offsets = {"west": [0, 3]}
+    play.answers_all({"east": has({"g": east}), "west": has({"g": west}, offsets)})
+    answer = play.encodes(ApiKey.OFFSET_DELETE, 0)
+    said = [p["error_code"] for topic in answer["topics"] for p in topic["partitions"]]
+    assert (said or answer["error_code"]) == codes
+
+
+def test_an_offset_in_two_clusters_is_gone_when_it_is_gone_in_both_that_know_its_topic() -> None:
+    subscribed, unknown = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC), 3
+    topics = [{"name": "t", "partitions": [{"partition_index": number} for number in range(4)]}]
+    request = requested(ApiKey.OFFSET_DELETE, 0, group_id="g", topics=topics)
+    context = world(bindings=(UserBindings(user="alice", cluster="north"),))
+    offsets = {"east": [0, unknown, 0, unknown], "west": [0, 0, subscribed, unknown]}
+    cluster = has({"g": 0}, offsets)
+    play = Playbook(offset_delete(context, 0, request)).answers_all(
+        {"east": cluster, "west": cluster, "north": has({})}
+    )
+    (topic,) = play.encodes(ApiKey.OFFSET_DELETE, 0)["topics"]
+    assert [p["error_code"] for p in topic["partitions"]] == [0, 0, subscribed, unknown]
+
+
 def lists(brokers: Mapping[int, list[str]]) -> Any:
     def answer(ask: Ask) -> dict[str, Any]:
         assert isinstance(ask.target, Broker)

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.composed.ask import AnyBroker, Ask
 from gateway.composed.coordinator import find_coordinator
-from gateway.composed.handlers import Context
+from gateway.composed.handlers import Context, Long
 from gateway.composed.metadata import metadata
 from ha_core.model import Extent, Fence, Group, Topic, UserBindings
 from ha_core.wire.codes import ApiKey
@@ -82,6 +82,15 @@ def test_while_the_cluster_does_not_answer_what_was_last_known_is_told_with_its_
     assert [b["node_id"] for b in found["brokers"]] == [1, 2]
     assert errors(found) == {"a": 0, "b": NO_LEADER}
     assert [(p["leader_id"], p["error_code"]) for p in found["topics"][0]["partitions"]] == [(2, 0), (-1, NO_LEADER)]
+
+
+def test_a_long_answer_is_made_beside_the_event_loop_whoever_tells_of_the_topics() -> None:
+    for names in (("many",), None):
+        request = everything() if names is None else ask(*names)
+        play = Playbook(metadata(direct(east={"many": dict.fromkeys(range(500), 1)}), 9, request))
+        assert play.step == Long()
+        (topic,) = play.gives(None).answers({"east": away("east")}).result["topics"]
+        assert len(topic["partitions"]) == 500
 
 
 def test_of_a_masked_cluster_nobody_is_named() -> None:

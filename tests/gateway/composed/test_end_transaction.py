@@ -11,8 +11,9 @@ from gateway.composed.ask import Coordinator
 from gateway.composed.end_transaction import EVIDENCE, end_transaction
 from gateway.session.written import Evidence, Writes
 from ha_core.model import Extent, Fence, LastSequences, Topic, UserBindings
-from ha_core.model.extent import identity
+from ha_core.model.extent import append, identity
 from ha_core.model.producer import issued_id
+from ha_core.plan.given_up import without
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.playbook import NODES, Playbook, away, requested, world
 
@@ -166,6 +167,12 @@ def test_a_commit_of_what_readers_skip_is_aborted() -> None:
     skipped = Extent(cluster="east", start=0, end=100, base=0, term=0, ignored=True)
     topic = FORCED.changed(partitions={0: (skipped, *FORCED.partitions[0])})
     found = described(forced(topics=(topic,), left=LastSequences(name="orders")), state("Ongoing", "orders"))
+    assert ended(found, committed=False) == BEGIN_ANEW
+
+
+def test_a_commit_of_what_was_given_up_is_aborted() -> None:
+    given_up = without(FORCED.changed(partitions={0: append(identity("east"), "west", 100, 0)}), "east")
+    found = described(forced(topics=(given_up,), left=LastSequences(name="orders")), state("Ongoing", "orders"))
     assert ended(found, committed=False) == BEGIN_ANEW
 
 

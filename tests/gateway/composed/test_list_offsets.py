@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.composed.ask import Ask, Broker, ClusterUnavailableError
 from gateway.composed.delete_records import delete_records
+from gateway.composed.handlers import OK, DeletedBelow, KeepDeleted
 from gateway.composed.offsets import list_offsets, offset_for_leader_epoch
-from ha_core.model import Extent, Fence, Topic, UserBindings
+from ha_core.model import Extent, Fence, Mirror, Topic, UserBindings
+from ha_core.model.extent import identity
 from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.logs import EARLIEST, HOLDS, LATEST, MAX, ask, listed, log
@@ -302,6 +305,101 @@ def test_nothing_is_deleted_behind_a_fence_where_a_copy_may_become_the_log() -> 
     # Then no cluster is asked, and the client asks again
     partition = only_partition(play.encodes(ApiKey.DELETE_RECORDS, 2))
     assert (partition["error_code"], partition["low_watermark"]) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+
+
+MIRROR = Mirror.of("orders", "east", "west", "l1", "2026-01-01T00:00:00Z", "test")
+PINNED = Topic(name="orders", writer="east", partitions={0: identity("east"), 1: identity("east")})
+COPIED = Topic(
+    name="orders",
+    writer="west",
+    partitions={
+        0: (
+            Extent(cluster="west", start=0, end=100, base=1, term=0, copied=True),
+            Extent(cluster="west", start=3_000, end=None, base=101, term=1),
+        ),
+        1: identity("west"),
+    },
+)
+
+
+def deleting(topic: Topic, *mirrors: Mirror) -> Playbook:
+    """Both partitions are deleted up to 60 in a log that says so."""
+    request = requested(
+        ApiKey.DELETE_RECORDS,
+        2,
+        topics=[{"name": "orders", "partitions": [{"partition_index": p, "offset": 60} for p in (0, 1)]}],
+        timeout_ms=1000,
+    )
+
+    def answer(asked: Ask) -> Any:
+        if asked.api_key == ApiKey.LIST_OFFSETS:
+            return log(0, 500)(asked)
+        (one,) = asked.message["topics"]
+        rows = [{"partition_index": p["partition_index"], "low_watermark": p["offset"]} for p in one["partitions"]]
+        return {"topics": [{"name": "orders", "partitions": rows}]}
+
+    context = world(HOLDS, HOLDS, topics=(topic,), mirrors=mirrors)
+    return Playbook(delete_records(context, 2, request)).answers_all({"east": answer, "west": answer})
+
+
+def test_a_client_is_told_that_records_are_deleted_when_that_is_written_down_for_their_copy() -> None:
+    # Given a mirrored topic, whose source has deleted records
+    play = deleting(PINNED, MIRROR)
+    # Then the client is not answered before it is written down
+    assert play.step == KeepDeleted((DeletedBelow(PINNED, {0: 60, 1: 60}),))
+    answer = only_topic(play.gives([OK]).encodes(ApiKey.DELETE_RECORDS, 2))
+    assert [(p["error_code"], p["low_watermark"]) for p in answer["partitions"]] == [(0, 60), (0, 60)]
+
+
+def test_a_client_whose_deletion_cannot_be_written_down_asks_again() -> None:
+    play = deleting(PINNED, MIRROR).gives([{"error_code": ErrorCode.LEADER_NOT_AVAILABLE}])
+    answer = only_topic(play.encodes(ApiKey.DELETE_RECORDS, 2))
+    assert [(p["error_code"], p["low_watermark"]) for p in answer["partitions"]] == [(NO_LEADER, -1), (NO_LEADER, -1)]
+
+
+def test_what_is_deleted_in_a_copy_that_clients_went_to_is_written_down_for_the_cluster_that_they_came_from() -> None:
+    play = deleting(COPIED)
+    assert play.step == KeepDeleted((DeletedBelow(COPIED, {0: 60}),))
+
+
+def test_of_a_topic_without_a_copy_nothing_is_written_down() -> None:
+    assert deleting(PINNED).step is None
+
+
+FENCED = moved().changed(fence=Fence(operation="op"))
+ELSEWHERE = moved().changed(partitions={0: (Extent(cluster="west", start=100, base=0, term=1),)})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "again"),
+    [
+        (moved(), moved(), False),
+        (moved(), moved().changed(transaction_fence=Fence(operation="op")), False),
+        (moved(), FENCED, True),
+        (moved(), ELSEWHERE, True),
+        (None, None, False),
+        (None, FENCED, True),
+    ],
+)
+def test_a_deletion_that_a_move_may_have_passed_over_is_asked_for_again(
+    before: Topic | None, after: Topic | None, again: bool
+) -> None:
+    # Given a deletion that is sent to the log's leader
+    asked = {"name": "orders", "partitions": [{"partition_index": 0, "offset": 60}]}
+    request = requested(ApiKey.DELETE_RECORDS, 2, topics=[asked], timeout_ms=1000)
+    context = world(HOLDS, HOLDS, topics=() if before is None else (before,))
+    view = replace(context.view, topics={} if after is None else {"orders": after})
+    play = Playbook(delete_records(replace(context, latest=lambda: view), 2, request))
+    done = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "low_watermark": 60}]}]}
+    log_end = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 100}]}]}
+    # When a move has its fence, or its cut, before the answer is there
+    while play.waits:
+        deletes = any(ask.api_key == ApiKey.DELETE_RECORDS for ask in play.asks)
+        play.answers(dict.fromkeys(("east", "west"), done if deletes else log_end))
+    # Then the client is not told that its records are gone
+    partition = only_partition(play.encodes(ApiKey.DELETE_RECORDS, 2))
+    told = (ErrorCode.LEADER_NOT_AVAILABLE, -1) if again else (0, 60)
+    assert (partition["error_code"], partition["low_watermark"]) == told
 
 
 def test_records_before_the_cut_are_deleted_in_the_old_cluster_only() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.composed.ask import AnyBroker, Ask
-from gateway.composed.handlers import Context
+from gateway.composed.handlers import Context, Long
 from gateway.composed.metadata import metadata
 from ha_core.model import Crossing, Extent, Topic, UserBindings
 from ha_core.model.extent import identity
@@ -16,6 +16,7 @@ from tests.gateway.composed.described_clusters import ask, cluster, everything
 from tests.gateway.composed.playbook import (
     CLUSTER_ID,
     GATEWAY,
+    NODES,
     NodesGranted,
     Playbook,
     away,
@@ -154,6 +155,19 @@ def test_a_named_topic_of_a_cluster_that_is_away_has_no_leader_and_nobody_is_ask
 
     assert only_topic(play.result)["error_code"] == 0
     assert only_partition(play.result)["error_code"] == NO_LEADER
+
+
+@pytest.mark.parametrize("names", [("w",), None])
+def test_a_long_answer_from_memory_is_made_beside_the_event_loop(names: tuple[str, ...] | None) -> None:
+    # Given a topic of many partitions in a cluster that does not answer
+    context = world(east={}, west={"w": dict.fromkeys(range(500), 2)}, down="west")
+    play = Playbook(metadata(context, 9, everything() if names is None else ask(*names)))
+    if names is None:
+        play.asked(EAST).answers({"east": cluster("east")})
+    # Then nothing of it is made before it goes on beside the loop
+    assert play.step == Long()
+    play.gives(None).wants(*NODES)
+    assert len(only_topic(play.result)["partitions"]) == 500
 
 
 def test_a_topic_of_which_nothing_was_ever_known_is_asked_for_again_later() -> None:

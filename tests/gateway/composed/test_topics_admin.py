@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -398,6 +399,51 @@ def test_configurations_are_changed_by_the_controller_or_the_broker_and_never_on
 
     codes = [(r["resource_name"], r["error_code"]) for r in play.encodes(key, 1)["responses"]]
     assert codes == [("e", 0), ("12", TIMED_OUT), ("1", 42)]
+
+
+@pytest.mark.parametrize(
+    ("topic", "refused"),
+    [
+        (BEING_MOVED, True),
+        (Topic(name="t", writer="east", crossing=Crossing(operation="op-9", state="proposed")), True),
+        (Topic(name="t", writer="east", transaction_fence=Fence(operation="op-9")), False),
+    ],
+    ids=["fence", "crossing", "transaction fence"],
+)
+def test_settings_of_a_topic_are_changed_before_it_leaves_its_cluster_or_when_it_has_left(
+    topic: Topic, refused: bool
+) -> None:
+    resources = [{"resource_type": 2, "resource_name": "t", "configs": [{"name": "retention.ms", "value": "1"}]}]
+    asked = requested(ApiKey.ALTER_CONFIGS, 1, resources=resources, validate_only=False)
+    play = Playbook(alter_configs(world(east={"t": {0: 1}}, topics=(topic,)), 1, asked))
+
+    if refused:
+        (told,) = play.encodes(ApiKey.ALTER_CONFIGS, 1)["responses"]
+        assert (told["error_code"], "op-9" in told["error_message"]) == (TIMED_OUT, True)
+    else:
+        play.asked(("east", Controller(), ApiKey.ALTER_CONFIGS))
+
+
+@pytest.mark.parametrize("key", [ApiKey.ALTER_CONFIGS, GROW])
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_change_of_a_topic_that_a_move_may_have_passed_over_is_asked_for_again(key: ApiKey, moves: bool) -> None:
+    # Given a change that is sent to the topic's cluster
+    topic = moved("t")
+    context = world(topics=(topic,))
+    after = topic.changed(fence=Fence(operation="op-9")) if moves else topic
+    context = replace(context, latest=lambda: replace(context.view, topics={"t": after}))
+    resource = {"resource_type": 2, "resource_name": "t", "configs": [{"name": "retention.ms", "value": "1"}]}
+    named = {"name": "t", "count": 6, "assignments": None}
+    fields = {"topics": [named], "timeout_ms": 5000} if key is GROW else {"resources": [resource]}
+    play = Playbook(HANDLERS[key](context, 1, requested(key, 1, validate_only=False, **fields)))
+    play.asked(("west", Controller(), key))
+    # When its topic is fenced before the answer is there
+    done = {"results": [{"name": "t", "error_message": None}]}
+    play.answers({"west": done if key is GROW else {"responses": [{"resource_type": 2, "resource_name": "t"}]}})
+    # Then it is not said to be done
+    answer = play.encodes(key, 1)
+    (told,) = answer.get("results") or answer["responses"]
+    assert told["error_code"] == (TIMED_OUT if moves else 0)
 
 
 def test_the_cluster_is_described_as_gateways_and_virtual_nodes_of_the_users_brokers() -> None:

@@ -72,3 +72,6 @@ class FakeHost:
         self.farewells.see_off(client)
 
     def progressed(self, connection: ClientConnection) -> None: ...
+
+    def keeps(self, connection: ClientConnection, count: int) -> None:
+        connection.kept_bytes = count

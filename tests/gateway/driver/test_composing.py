@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pytest
 
 from gateway.composed import metadata as composed
-from gateway.composed.ask import Reply
-from gateway.composed.handlers import HANDLERS, BrokerKey, Change, Context, Long, NodeAddress
-from gateway.driver.composing import Body, Composer
+from gateway.composed.ask import AnyBroker, Ask, Reply, ask_once
+from gateway.composed.handlers import HANDLERS, BrokerKey, Change, Context, Handler, Long, NodeAddress
+from gateway.driver.composing import FEW_DESCRIBED, MAX_DESCRIBING, MAX_LARGE_TOPICS, Body, Composer
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
 from gateway.topology import ClusterTopology, Topology
@@ -21,6 +22,7 @@ from ha_core.model import Cluster, Identity, UserBindings, View
 from ha_core.wire import RemoteProtocolError, decode, encode
 
 METADATA, VERSION = 3, 9
+DESCRIBE_GROUPS = 15
 DESCRIBE_CLIENT_QUOTAS = 48
 MANY = 1_000
 GATEWAYS = [NodeAddress(0, "gw-0", 9092), NodeAddress(1, "gw-1", 9092)]
@@ -184,6 +186,69 @@ def test_what_a_handler_says_is_long_is_done_beside_the_loop(monkeypatch: pytest
         assert isinstance(body, bytes)
         assert decode(DESCRIBE_CLIENT_QUOTAS, 1, "response", body)["entries"] == []
         assert threading.main_thread().name not in makers
+
+    asyncio.run(scenario())
+
+
+def test_descriptions_of_many_are_asked_for_a_few_at_a_time_by_each_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        host = FakeHost(monkeypatch)
+        answer, asked = asyncio.Event(), Counter[str]()
+
+        async def ask_all(asks: Sequence[Any]) -> list[Reply]:
+            asked[asks[0].cluster] += 1
+            await answer.wait()
+            return [{"groups": []} for _ in asks]
+
+        def handler(context: Context, _version: int, _request: Any) -> Handler:
+            yield from ask_once(Ask(context.identity.user, AnyBroker(), DESCRIBE_GROUPS, {}))
+            return {"groups": []}
+
+        def describe(user: str, groups: int) -> asyncio.Task[Body]:
+            identity = Identity(user, "client")
+            context = Context(host.view, host.topology, identity, None, None, tuple(GATEWAYS), GATEWAYS[0], "id")
+            request = {"groups": [f"g{n}" for n in range(groups)], "include_authorized_operations": False}
+            command = Compose(1, DESCRIBE_GROUPS, 5, identity, request)
+            return asyncio.create_task(host.composer.compose(context, command, dict))
+
+        monkeypatch.setattr(host.clusters, "ask_all", ask_all)
+        monkeypatch.setitem(HANDLERS, DESCRIBE_GROUPS, handler)
+        # When a user asks for long descriptions again and again, and for short ones, and another one asks once
+        long = [describe("greedy", FEW_DESCRIBED + 1) for _ in range(10)]
+        others = [describe("brief", 1) for _ in range(10)] + [describe("modest", FEW_DESCRIBED + 1)]
+        await asyncio.sleep(0.05)
+        # Then clusters are asked for a few of the long ones, and for all else
+        assert asked == {"greedy": MAX_DESCRIBING, "brief": 10, "modest": 1}
+        # And all are answered
+        answer.set()
+        await asyncio.gather(*long, *others)
+        assert asked["greedy"] == 10
+
+    asyncio.run(scenario())
+
+
+def test_large_topics_are_asked_for_a_few_at_a_time_by_each_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        host = FakeHost(monkeypatch)
+        answer, at_once, asked = asyncio.Event(), host.clusters.ask_all, Counter[int]()
+
+        async def ask_all(asks: Sequence[Any]) -> list[Reply]:
+            asked[len(asks[0].message["topics"])] += 1
+            await answer.wait()
+            return await at_once(asks)
+
+        monkeypatch.setattr(host.clusters, "ask_all", ask_all)
+        # When a user asks for much again and again, and for a little, and another one for much
+        much, others = [f"t{n}" for n in range(300)], [f"t{n}" for n in range(301)]
+        tasks = [asyncio.create_task(host.ask("greedy", names=much)) for _ in range(3 * MAX_LARGE_TOPICS)]
+        tasks += [asyncio.create_task(host.ask("greedy", names=["t0"])) for _ in range(3 * MAX_LARGE_TOPICS)]
+        tasks.append(asyncio.create_task(host.ask("modest", names=others)))
+        await asyncio.sleep(0.1)
+        # Then clusters are asked for some of what is much, and for all else
+        assert asked == {300: MAX_LARGE_TOPICS, 1: 3 * MAX_LARGE_TOPICS, 301: 1}
+        # And all are answered
+        answer.set()
+        assert [len(one["topics"]) for one in await asyncio.gather(*tasks)] == [300] * 48 + [1] * 48 + [301]
 
     asyncio.run(scenario())
 

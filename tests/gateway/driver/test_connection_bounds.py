@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from pathlib import Path
+from typing import Any
 
+import yaml
+
+from gateway.config import load
 from gateway.driver.connection import ClientConnection
+from gateway.driver.gateway import Gateway
 from gateway.session.commands import Cause
 from ha_core.wire import encode_request
+from stack.memory_store import MemoryStore
 from tests.gateway.driver.host import FakeHost
+from tests.kit.own_gateway import free_port
 
 VERSIONS = 18
 
@@ -43,5 +52,59 @@ def test_what_a_client_does_not_read_is_not_made_for_it() -> None:
         await sending
         connection.end(Cause.SHUTDOWN)
         client.close()
+
+    asyncio.run(scenario())
+
+
+def test_where_clients_take_no_answers_the_one_for_whom_most_is_kept_goes(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        # Given a gateway that keeps 8 MiB of answers, and clients that read nothing
+        port = free_port()
+        document = {
+            "id": "gw",
+            "zookeeper": {"hosts": "nowhere:1"},
+            "listen": {"port": port},
+            "authentication": {"anonymous": True},
+            "limits": {"max_request_bytes": 1 << 20, "max_held_bytes": 8 << 20},
+            "record_facts_s": 0,
+        }
+        (tmp_path / "gateway.yaml").write_text(yaml.safe_dump(document))
+        gateway = Gateway(load(tmp_path / "gateway.yaml"), MemoryStore(), "test")
+        await gateway.start()
+        socks: list[socket.socket] = []
+        connections: list[Any] = []
+        for _ in range(3):
+            sock = socket.socket()
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.setblocking(False)
+            await gateway.loop.sock_connect(sock, ("127.0.0.1", port))
+            socks.append(sock)
+            while len(gateway.clients.open) < len(socks):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            (new,) = gateway.clients.open - {*connections}
+            connections.append(new)
+        modest, greedy, last = connections
+
+        def told(connection: ClientConnection, kept: int) -> None:
+            while connection.kept_bytes < kept and not connection.ended:
+                connection.client.send(b"x" * (1 << 20))
+                connection._want()
+
+        # When they are told more than that
+        told(modest, 2 << 20)
+        told(greedy, 5 << 20)
+        told(last, 2 << 20)
+        # Then the one who has most has to go, and the others stay
+        assert [one.ended for one in connections] == [False, True, False]
+        assert gateway.clients.ended == {Cause.HELD_TOO_MUCH.value: 1}
+        assert gateway.clients.kept_bytes == modest.kept_bytes + last.kept_bytes
+        # And what they are told counts no longer when they have gone
+        for sock in socks:
+            sock.close()
+        async with asyncio.timeout(5):
+            while gateway.clients.open:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert gateway.clients.kept_bytes == 0
+        await gateway.stop()
 
     asyncio.run(scenario())

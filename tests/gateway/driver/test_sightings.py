@@ -60,6 +60,30 @@ def test_a_use_of_a_topic_that_was_deleted_and_created_again_is_recorded_anew() 
     asyncio.run(scenario())
 
 
+def test_room_that_deleted_topics_have_taken_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        written: list[str] = []
+
+        def record(_: str, uses: list[Sighting]) -> int:
+            written.extend(one.name for one in uses)
+            return 0
+
+        # Given room for a few uses, by users of whom all topics are deleted again and again
+        monkeypatch.setattr(driver, "MAX_BYTES", 1_000)
+        monkeypatch.setattr(driver, "MAX_USERS", 3)
+        sightings = Sightings(record)
+        for n in range(50):
+            sightings.saw(Saw(Identity(f"user-{n}", "app"), "topic", f"gone-{n}", "produce"))
+            sightings.forget({f"gone-{n}"})
+        # When another one uses a topic
+        sightings.saw(Saw(Identity("ann", "app"), "topic", "orders", "produce"))
+        await sightings.flush()
+        # Then that is recorded: a move would leave this client behind else
+        assert written[-1] == "orders"
+
+    asyncio.run(scenario())
+
+
 def test_a_use_is_written_again_when_the_client_is_another_software_and_only_then() -> None:
     async def scenario() -> None:
         written: list[str | None] = []

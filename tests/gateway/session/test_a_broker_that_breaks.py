@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from gateway.session.commands import Cause, Close
 from ha_core.model import Fence, Topic
-from ha_core.wire import encode, encode_response
+from ha_core.wire import ErrorCode, encode, encode_response
 from tests.gateway.session import crossings
 from tests.gateway.session.batch import batch
+from tests.gateway.session.coordination import (
+    ADD_OFFSETS,
+    ADD_PARTITIONS,
+    EAST_PORT,
+    EASTS,
+    END,
+    HEARTBEAT,
+    INIT,
+    JOIN,
+    add,
+    bound,
+    end,
+    heartbeat,
+)
 from tests.gateway.session.crossings import BASE, CUT, TARGET_LANE
 from tests.gateway.session.messages import LARGE, PRODUCE, half, produce, produced, state
 from tests.gateway.session.talk import EAST, Talk
@@ -93,3 +111,55 @@ def test_behind_a_torn_answer_nothing_is_said_while_the_client_takes_what_it_was
     talk.wait(10)
     # Then the client does not take the held answer for the rest of the torn one
     assert bytes(talk.to_client) == answer[:-20]
+
+
+_INIT = {"transactional_id": "tx", "transaction_timeout_ms": 1000, "producer_id": -1, "producer_epoch": -1}
+_JOIN = {"group_id": "billing", "member_id": "", "protocol_type": "consumer", "protocols": []}
+
+
+@pytest.mark.parametrize(
+    ("api_key", "request_"),
+    [
+        (INIT, _INIT),
+        (ADD_OFFSETS, {"transactional_id": "tx", "producer_id": EASTS, "producer_epoch": 0, "group_id": "billing"}),
+        (END, end(EASTS)),
+        (JOIN, _JOIN),
+        (HEARTBEAT, heartbeat()),
+    ],
+)
+def test_a_client_whose_coordinator_is_gone_is_told_to_look_for_it_by_its_connection(
+    api_key: int, request_: dict[str, Any]
+) -> None:
+    """franz-go takes a connection that is closed at its first request for one that wants a login, and gives up."""
+    talk = Talk(bound("east"), EAST_PORT)
+    talk.ask(api_key, 3, request_)
+    assert talk.asked(EAST)
+    talk.lose(EAST)
+
+    (answer,) = talk.answers()
+    assert answer["error_code"] == ErrorCode.NOT_COORDINATOR
+    assert talk.closed is None
+    # And by the same connection it asks whoever that is afterwards
+    talk.ask(api_key, 3, request_)
+    assert talk.asked(EAST)
+
+
+def test_partitions_that_a_lost_coordinator_was_to_take_in_are_asked_for_once_more() -> None:
+    talk = Talk(bound("east"), EAST_PORT)
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS))
+    talk.lose(EAST)
+
+    (answer,) = talk.answers()
+    (topic,) = answer["results_by_topic"]
+    assert topic["results_by_partition"][0]["partition_error_code"] == ErrorCode.NOT_COORDINATOR
+    assert talk.closed is None
+
+
+def test_a_batch_beside_a_request_to_the_coordinator_has_its_client_closed_as_nobody_knows_what_became_of_it() -> None:
+    talk = Talk(bound("east"), EAST_PORT)
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.ask(HEARTBEAT, 3, heartbeat())
+    talk.lose(EAST)
+
+    assert talk.closed == LOST
+    assert talk.answers() == []

@@ -10,6 +10,8 @@ from gateway.session.commands import Compose
 from gateway.session.snapshot import Snapshot, fences
 from gateway.session.written import MAX_PARTITIONS, MAX_PRODUCERS, Evidence, Writes, Written
 from ha_core.model import Fence, LastSequences, Topic
+from ha_core.model.extent import append, identity
+from ha_core.plan.given_up import without
 from ha_core.wire.codes import ErrorCode
 from ha_core.wire.records import Batch, batches
 from tests.gateway.session.batch import batch
@@ -34,6 +36,8 @@ from tests.gateway.session.transactional import produce, written
 LEFT = LastSequences(name="orders", left_by_force={"east": {0: {}}})
 DIES = Topic(name="orders", writer="east", fence=Fence(operation="op", taken_for_dead="east"))
 LEAVES = Topic(name="orders", writer="east", fence=Fence(operation="op"))
+GIVEN_UP = without(Topic(name="orders", writer="west", partitions={0: append(identity("east"), "west", 9, 0)}), "east")
+BACK = GIVEN_UP.changed(writer="east", partitions={0: append(GIVEN_UP.partitions[0], "east", 20, 9)})
 KEY = (b"orders", 0)
 OFFSETS = {"transactional_id": "tx", "producer_id": EASTS, "producer_epoch": 0, "group_id": "billing"}
 
@@ -56,9 +60,16 @@ def evidence(talk: Talk) -> Evidence:
 
 @pytest.mark.parametrize(
     ("known", "topic", "judged"),
-    [(LEFT, (), True), (None, (DIES,), True), (None, (LEAVES,), False), (None, (), False)],
+    [
+        (LEFT, (), True),
+        (None, (DIES,), True),
+        (None, (LEAVES,), False),
+        (None, (), False),
+        (None, (GIVEN_UP,), True),
+        (None, (BACK,), False),
+    ],
 )
-def test_a_commit_is_judged_in_a_cluster_that_a_topic_has_left_by_force_or_is_about_to(
+def test_a_commit_is_judged_in_a_cluster_that_a_topic_has_left_by_force_or_is_about_to_or_that_was_given_up(
     known: LastSequences | None, topic: tuple[Topic, ...], judged: bool
 ) -> None:
     # Given a producer whose user is still bound to that cluster

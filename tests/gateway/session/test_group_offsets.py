@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from gateway.session.snapshot import Snapshot
-from ha_core.model import Group, UserBindings, View
+from ha_core.model import Group, Topic, UserBindings, View
 from ha_core.wire import ApiKey
 from tests.gateway.session.coordination import WEST_PORT
+from tests.gateway.session.messages import moved
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
 
 OFFSETS, DESCRIBE = ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_GROUPS
 GROUPS = {"__consumer_offsets": {0: 1}}
+ORDERS = {"orders": {0: 1}}
 
 
-def bound_to_west(group: Group | None = None, **bindings: Any) -> Snapshot:
-    """Everybody is bound to west."""
+def bound_to_west(
+    group: Group | None = None, west: Mapping[str, dict[int, int]] = {}, moved: Topic | None = None, **bindings: Any
+) -> Snapshot:
+    """Everybody is bound to west; the topic is in east, and where `west` has one of that name, another one there."""
     user = UserBindings(user="anonymous", cluster="west", **bindings)
     groups = {group.name: group} if group else {}
-    view = View(1, CLUSTERS, {"anonymous": user}, groups=groups)
-    return snapshot(view, topology(east=GROUPS, west=GROUPS))
+    view = View(1, CLUSTERS, {"anonymous": user}, {moved.name: moved} if moved else {}, groups=groups)
+    return snapshot(view, topology(east=GROUPS | ORDERS, west=GROUPS | dict(west)))
 
 
 def committed(offset: int, error: int = 0) -> dict[str, Any]:
@@ -52,6 +57,38 @@ def test_offsets_of_a_group_that_only_another_cluster_knows_are_read_there(versi
     talk.answer(WEST, first, committed(-1))
     (second,) = talk.asked(WEST)
     assert second.api_key == DESCRIBE
+    talk.answer(WEST, second, described("Dead"))
+    (third,) = talk.asked(EAST)
+    talk.answer(EAST, third, committed(3))
+
+    assert offset_of(talk) == 3
+
+
+@pytest.mark.parametrize("names", [[{"name": "orders", "partition_indexes": [0]}], None], ids=["named", "all topics"])
+def test_an_offset_of_another_clusters_topic_of_the_same_name_is_told_to_nobody(names: Any) -> None:
+    # Given a topic in each cluster, and a group that only east knows
+    talk = Talk(bound_to_west(west=ORDERS), WEST_PORT)
+    # When a reader of west's topic asks where that group stands
+    talk.ask(OFFSETS, 7, {"group_id": "billing", "topics": names})
+    (first,) = talk.asked(WEST)
+    nothing = committed(-1) if names else {"topics": [], "error_code": 0}
+    talk.answer(WEST, first, nothing)
+    (second,) = talk.asked(WEST)
+    talk.answer(WEST, second, described("Dead"))
+    (third,) = talk.asked(EAST)
+    talk.answer(EAST, third, committed(1000))
+    # Then it begins where its reset policy says, and skips nothing
+    (answer,) = talk.answers()
+    assert [one["committed_offset"] for topic in answer["topics"] for one in topic["partitions"]] == (
+        [-1] if names else []
+    )
+
+
+def test_an_offset_of_a_moved_topic_is_told_whichever_clusters_have_one() -> None:
+    talk = asking(bound_to_west(west=ORDERS, moved=moved()))
+    (first,) = talk.asked(WEST)
+    talk.answer(WEST, first, committed(-1))
+    (second,) = talk.asked(WEST)
     talk.answer(WEST, second, described("Dead"))
     (third,) = talk.asked(EAST)
     talk.answer(EAST, third, committed(3))

@@ -69,17 +69,28 @@ def seen(
 
 
 def reader(
-    state: Snapshot | None = None, runs: tuple[Run, ...] = RUNS, end: int = 31, level: bool = True, link: str = "l1"
+    state: Snapshot | None = None,
+    runs: tuple[Run, ...] = RUNS,
+    end: int = 31,
+    level: bool = True,
+    link: str = "l1",
+    start: int = 0,
 ) -> Talk:
     talk = Talk(state or seen(), Port("east", 1))
-    tell(talk, runs, end, level, link)
+    tell(talk, runs, end, level, link, start=start)
     return talk
 
 
 def tell(
-    talk: Talk, runs: tuple[Run, ...] = RUNS, end: int = 31, level: bool = True, link: str = "l1", slots: int = 1
+    talk: Talk,
+    runs: tuple[Run, ...] = RUNS,
+    end: int = 31,
+    level: bool = True,
+    link: str = "l1",
+    slots: int = 1,
+    start: int = 0,
 ) -> None:
-    known = {0: CopiedPartition.of(end, level, runs)}
+    known = {0: CopiedPartition.of(end, level, runs, start)}
     mirrors = (CopiedMirror(mirror="orders@west", link=link, partitions=known),)
     documents = [MirrorCopies(slot=n, job="j", mirrors=mirrors) for n in range(slots)]
     talk.copies.learn(told_of(documents, talk.copies.told))
@@ -160,6 +171,22 @@ def test_bytes_from_copies_are_near_where_client_gateway_and_cluster_are_known_t
 @pytest.mark.parametrize("offset", [0, 9])
 def test_what_lies_below_the_first_run_that_is_known_is_read_from_the_source(offset: int) -> None:
     assert read_in_source(reader(), offset)
+
+
+@pytest.mark.parametrize("deleted", [13, 30])
+def test_what_the_source_has_deleted_is_not_read_from_its_copy(deleted: int) -> None:
+    # Given a source whose log starts above some of what the copy has, or above all of it
+    talk = reader(start=deleted)
+    # When somebody asks for a record that was deleted, then the source says that it is not there
+    asks(talk, 12)
+    assert talk.asked(EAST)
+    assert not talk.asked(WEST)
+
+
+def test_what_the_source_has_not_deleted_is_read_from_its_copy() -> None:
+    talk = reader(start=13)
+    asks(talk, 13)
+    assert talk.asked(WEST)[0].partition["fetch_offset"] == 103
 
 
 # -- the end of the copy --------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from tests.gateway.session.coordination import (
     errors,
     quiet,
 )
-from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.talk import EAST, WEST, Talk, snapshot, topology
 from tests.gateway.session.transactional import REQUESTS, commit, produce, written
 
 BEGIN_ANEW, ILLEGAL_GENERATION = ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.ILLEGAL_GENERATION
@@ -175,6 +175,26 @@ def test_what_is_written_in_another_cluster_gets_no_marker_where_the_transaction
     assert not talk.asked(EAST)
     # And that there is nothing to be aborted is no error
     assert answer_to(talk, END, end(EASTS, committed=False), {"error_code": int(ErrorCode.INVALID_TXN_STATE)}) == 0
+
+
+@pytest.mark.parametrize(
+    ("holders", "refused"),
+    [({"east": {"left": {0: 1}}}, True), ({name: {"left": {0: 1}} for name in ("east", "west")}, False), ({}, False)],
+    ids=["in the other cluster alone", "in both", "in none, as far as is known"],
+)
+def test_a_topic_that_was_left_behind_in_another_cluster_is_not_called_unknown_for_ever(
+    holders: dict[str, dict[str, dict[int, int]]], refused: bool
+) -> None:
+    # Given a user who was moved to west, without a topic
+    talk = Talk(snapshot(bound("west").view, topology(**holders)), WEST_PORT)
+    # When a transaction sets out to write to it
+    talk.ask(ADD_PARTITIONS, 3, add(WESTS, "left"))
+    # Then its client may abort, where the coordinator's broker would have it ask again and again
+    if refused:
+        assert set(errors(talk.answers()[0])) == {BEGIN_ANEW}
+        assert not talk.asked(WEST)
+    else:
+        assert talk.asked(WEST)
 
 
 @pytest.mark.parametrize("api_key", [INIT, ADD_PARTITIONS, ADD_OFFSETS])

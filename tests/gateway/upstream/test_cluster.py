@@ -245,6 +245,29 @@ def test_an_answer_that_does_not_come_costs_nobody_the_connection_for_metadata()
     play(scenario, count=1)
 
 
+def test_a_survey_does_not_wait_for_its_turn_among_the_questions_of_clients() -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        # Given a broker that owes answers to hundreds of clients' questions for metadata
+        await cluster.refresh()
+        brokers[0].answers[ApiKey.METADATA] = lambda _: None
+        brokers[0].asked.clear()
+        named = {"topics": [{"name": "orders"}]}
+        tasks: list[asyncio.Task[Any]] = [
+            asyncio.create_task(cluster.ask(AnyBroker(), ApiKey.METADATA, named, timeout_ms=20_000)) for _ in range(300)
+        ]
+        await asyncio.sleep(0.1)
+        # When the cluster is looked at, then the broker is asked at once: it is not taken for one that does not answer
+        tasks.append(asyncio.create_task(cluster.refresh()))
+        async with asyncio.timeout(3):
+            while all(message["topics"] is not None for _, _, message in brokers[0].asked):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    play(scenario, count=1)
+
+
 def test_a_broker_that_is_slow_to_connect_is_no_cluster_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     async def slow(*arguments: Any) -> Any:
         await asyncio.sleep(0.4)

@@ -1,11 +1,13 @@
 """A worker that tells each client its number: it listens at the shared port, has a page, and obeys files in a folder.
 
 NUMBER.code has it end with that code at once, NUMBER.unready is why it is not ready, `revision` is what it follows, and
-as long as there is NUMBER.late it does not begin to serve. NUMBER.said is what it was told by its standard input.
+as long as there is NUMBER.late it does not begin to serve, or with NUMBER.untold does not tell its parent. NUMBER.said
+is what it was told by its standard input.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -19,6 +21,8 @@ from typing import Any
 from gateway.workers import lifeline
 from gateway.workers.ports import inherited
 from ha_core.metrics.http import HttpServer
+
+JOIN_AGAIN_S = 0.1
 
 
 def main(folder: Path, number: str, parent: int, listeners: str) -> int:
@@ -59,16 +63,30 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
     print("a library that prints", flush=True)
     while late.exists():
         time.sleep(0.01)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.listen()
-    listener.setblocking(False)
+    listen(listener)
+    untold = folder / f"{number}.untold"
+    while untold.exists():
+        time.sleep(0.01)
     lifeline.tell(lifeline.Told(port, serving=True))
     while True:
         select.select([listener], [], [])  # as a loop does: who waits in `accept` is woken alone, and may hang
-        with suppress(OSError):  # another one has taken it, or it has left
+        try:
             client, _ = listener.accept()
+        except OSError as error:  # another one has taken it, or it has left
+            if error.errno == errno.EINVAL:  # its parent has ended the listening, as it had not heard of it yet
+                time.sleep(JOIN_AGAIN_S)
+                listen(listener)
+            continue
+        with suppress(OSError):
             client.sendall(number.encode())
             client.close()
+
+
+def listen(listener: socket.socket) -> None:
+    """As `driver/listeners` does."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.listen()
+    listener.setblocking(False)
 
 
 if __name__ == "__main__":

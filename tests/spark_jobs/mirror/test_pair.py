@@ -175,12 +175,13 @@ def test_what_lies_in_the_copies_is_told_of_what_is_copied_here() -> None:
     pair, copying = started()
     assert list(pair.copied()) == []
     elsewhere, nothing = id_of(7), Known(3, True, ())
-    copying.known = {id_of(0): Known(9, True, (Run(2, 0, 3), Run(6, 3, 3))), id_of(1): nothing, elsewhere: nothing}
+    copying.known = {id_of(0): Known(9, True, (Run(2, 0, 3), Run(6, 3, 3)), 4), id_of(1): nothing, elsewhere: nothing}
 
     ((mirror, id_, copied),) = pair.copied()
 
     assert (mirror, id_) == ("orders@west", id_of(0))
     assert (copied.end, copied.level, copied.runs) == (9, True, (Run(2, 0, 3), Run(6, 3, 3)))
+    assert copied.start == 4
     pair.stop()
 
 

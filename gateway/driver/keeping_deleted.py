@@ -1,0 +1,51 @@
+"""Which records clients have deleted, written down in ZooKeeper before they are told so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+
+from gateway.composed.ask import Message
+from gateway.composed.handlers import OK, DeletedBelow, KeepDeleted, failed
+from ha_core.model import Topic, UnreadableDocumentError
+from ha_core.store.errors import StoreError
+from ha_core.wire.codes import ErrorCode
+
+AT_ONCE = 4
+"""Topics of which it is written down at a time; others wait."""
+TURN_S = 10.0
+
+
+class Keeps(Protocol):
+    """What of the store it needs."""
+
+    def keep_deleted(self, topic: Topic, below: Mapping[int, int]) -> None: ...
+
+
+class KeepingDeleted:
+    def __init__(self, store: Keeps) -> None:
+        self._store = store
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def carry_out(self, wanted: KeepDeleted) -> list[Message]:
+        """What became of each topic."""
+        return list(await asyncio.gather(*map(self._keep, wanted.topics)))
+
+    async def _keep(self, one: DeletedBelow) -> Message:
+        try:
+            async with asyncio.timeout(TURN_S):
+                await self._turns.acquire()
+        except TimeoutError:
+            return _away(f"others have been written down for {TURN_S:.0f} s; ask again")
+        try:
+            await asyncio.to_thread(self._store.keep_deleted, one.topic, one.below)
+        except (StoreError, UnreadableDocumentError) as error:
+            return _away(str(error))
+        finally:
+            self._turns.release()
+        return OK
+
+
+def _away(why: str) -> Message:
+    return failed(ErrorCode.LEADER_NOT_AVAILABLE, why)

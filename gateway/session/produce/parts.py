@@ -1,0 +1,139 @@
+"""Produces that name very many partitions: judged, sent and answered part by part, as one request.
+
+To judge a partition takes what all connections share, so it is done on the event loop, and others have their turn after
+each part. Each part is judged by the newest state when it is sent. The client's next request waits until the last part
+has been sent, and an operation until all are answered: for both it is one request. So that an operation does not wait
+for many answers, what was not sent when its fence came is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+from typing import Any
+
+from gateway.heavy import free
+from gateway.rights import missing
+from gateway.session import exchange, rights, streaming
+from gateway.session.commands import Cause
+from gateway.session.pending import Answer, Beside, Exchange, Send, StandInLine, Wait
+from gateway.session.produce.long import LongProduce, Part
+from gateway.session.produce.producer_order import Key, Refused
+from gateway.session.produce.split import batches_at_cuts, decided_by, write_across
+from gateway.session.produce.verdict import Judgement, acknowledged, notice
+from gateway.session.refusal import Refusal
+from gateway.session.request import Message, Request, text
+from gateway.session.state import ConnectionState
+
+
+def begin(session: ConnectionState, request: Request, long: LongProduce) -> None:
+    """Handles a long produce that was read."""
+    work = _InParts(session, request, long)
+    session.preparing = request
+    session.hold(request.end - request.start)
+    exchange.begin(session, request, work.go(), long.topics, refused=work.refused)
+
+
+class _InParts:
+    """:ivar refused: batches that have to come again before later ones of their producers."""
+
+    def __init__(self, session: ConnectionState, request: Request, long: LongProduce) -> None:
+        self._session, self._request, self._long = session, request, long
+        self._topics = frozenset(long.topics)
+        self._revision = session.snapshot.view.revision
+        """On which it began."""
+        self._until = decided_by(session, long.timeout_ms)
+        self.refused: list[Refused] = []
+        self._said: dict[str, list[Message]] = {}
+        """What the answer says so far, by topic."""
+        self._throttle_time_ms = 0
+        self._refusals: set[Refusal] = set()
+        self._first: tuple[Key, ...] = ()
+        """The partitions of the first part that was refused as a whole."""
+        self._audited = False
+        self._sent = self._written = self._failed = False
+        """Whether anything of it was."""
+
+    def go(self) -> Exchange:
+        session, long = self._session, self._long
+        while long.left:
+            part: Part = yield Beside(long.next_part)
+            if not long.left:
+                session.preparing = None  # what its client sends next goes behind this part
+                session.let_go()
+            self._take_over((yield from self._handle(part)))
+        hold_s = self._hold_s()
+        if long.acks == 0:
+            if self._failed:
+                streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
+            return Answer(b"", hold_s, promises=self._written)
+        frame = yield Beside(partial(_frame, self._request, self._said, self._throttle_time_ms))
+        return Answer(frame, hold_s, promises=self._written)
+
+    def _handle(self, part: Part) -> Generator[Send | Beside | StandInLine | Wait, Any, Message]:
+        """Sends what of a part is not refused here. Returns the answer to it."""
+        session, request = self._session, self._request
+        routes, transactional = session.routes(request.client_id), self._long.transactional_id is not None
+        verdict = Judgement(session, part.request, part.batches, refused=self.refused)
+        at_cuts = batches_at_cuts(part.request, part.batches, transactional, routes)
+        if self._denied():
+            verdict.deny()
+        else:
+            verdict.judge(routes, transactional, Refusal.FENCE if self._holds_up_a_fence() else None)
+            self._audited = self._audited or rights.tell_denied(session, request, verdict.local)
+        self._refusals.update(verdict.refusals)
+        if len(verdict.local) == len(verdict.batches):
+            self._first = self._first or tuple(verdict.batches)
+            return verdict.answer({})
+        self._sent = True
+        notice(session, request, part.scan, verdict.local)
+        session.throttling.wrote(part.request, part.scan, session.now)
+        request.throttle_ms = max(request.throttle_ms, part.request.throttle_ms)
+        request.held_until = max(request.held_until, part.request.held_until)
+        crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.local}
+        if crossing:
+            return (yield from write_across(verdict, part.scan.timeout_ms, crossing, self._until))
+        frames = yield Send({session.broker: verdict.frame()})
+        return verdict.merged(frames[session.broker])
+
+    def _holds_up_a_fence(self) -> bool:
+        """Whether an operation that came later waits for it."""
+        seen = self._session.snapshot
+        return seen.view.revision > self._revision and any(
+            not scope.topics.isdisjoint(self._topics) for scope in seen.fences.scopes.values()
+        )
+
+    def _hold_s(self) -> float:
+        """One that is refused as a whole is held back as a short one is."""
+        if self._sent or not self._refusals:
+            return 0.0
+        return max(why.hold_s for why in self._refusals) or self._session.damping.refused(self._first)
+
+    def _denied(self) -> bool:
+        """Whether its user lacks the right to the transactional id under which all of it is written."""
+        session, long, verdicts = self._session, self._long, self._session.verdicts
+        if long.transactional_id is None or not long.in_transaction or verdicts is None:
+            return False
+        message = {"transactional_id": text(long.transactional_id)}
+        denied = missing(verdicts, self._request.api.asks.needs, message)
+        if denied is not None and not self._audited:
+            self._audited = True
+            rights.tell(session, self._request, (denied,))
+        return denied is not None
+
+    def _take_over(self, answer: Message) -> None:
+        self._written = self._written or bool(acknowledged(answer))
+        self._throttle_time_ms = max(self._throttle_time_ms, answer["throttle_time_ms"])
+        for topic in answer["responses"]:
+            entries = topic["partition_responses"]
+            self._failed = self._failed or any(entry["error_code"] for entry in entries)
+            self._said.setdefault(topic["name"], []).extend(entries)
+
+
+def _frame(request: Request, said: dict[str, list[Message]], throttle_time_ms: int) -> bytes:
+    """The whole answer. Beside the event loop, where what it was made of is freed, too."""
+    responses: list[Message] = [{"name": name, "partition_responses": entries} for name, entries in said.items()]
+    said.clear()
+    frame = request.answer({"throttle_time_ms": throttle_time_ms, "responses": responses})
+    free(responses)
+    return frame

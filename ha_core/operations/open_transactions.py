@@ -1,0 +1,57 @@
+"""No transaction is open in a log that changes its part: one that becomes a copy, or that is written to again.
+
+A client that was in one when its topic left the cluster by force has nobody who ends it: its coordinator does, some
+time later. Until then its end would be written into a copy; or, where the topic comes back, it would still commit what
+it had written before, which lies in no extent, and its client would be told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import StandsInTheWayError, UnsupportedByClusterError
+from ha_core.operations.environment import Environment
+from ha_core.plan.facts import Partition
+from ha_core.plan.verdict import listed
+
+LOOK_S = 0.1
+
+
+def require_none_open(
+    environment: Environment, admin: Admin, partitions: Collection[Partition], wait_s: float, why: str
+) -> None:
+    """Nobody else appends to these logs.
+
+    :param why: what an open one would do.
+    :raises StandsInTheWayError: one stays open.
+    """
+    deadline = environment.monotonic() + wait_s
+    while restless := sorted(key for key, ends in admin.ends(partitions).items() if ends.open_transaction):
+        if environment.monotonic() >= deadline:
+            (topic, partition), named = restless[0], listed(_open(admin, restless))
+            raise StandsInTheWayError(
+                admin.cluster.name,
+                f"a transaction is open in {named}, and {why}. Its coordinator ends it after its producer's "
+                f"transaction.timeout.ms; at once does `kafka-transactions.sh --bootstrap-server "
+                f"{admin.cluster.bootstrap} abort --topic {topic} --partition {partition} --start-offset OFFSET`. "
+                "Then run it again.",
+            )
+        environment.sleep(LOOK_S)
+
+
+def _open(admin: Admin, partitions: Collection[Partition]) -> list[str]:
+    """With producers and offsets, where brokers tell them (from 2.8 on)."""
+    try:
+        found = admin.producers(partitions)
+    except UnsupportedByClusterError:
+        found = {}
+    return [
+        f"{topic}-{partition}"
+        + "".join(
+            f" (producer {one.producer_id}, since offset {one.transaction_start_offset})"
+            for one in found.get((topic, partition), ())
+            if one.in_transaction
+        )
+        for topic, partition in partitions
+    ]

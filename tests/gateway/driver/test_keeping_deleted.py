@@ -1,0 +1,37 @@
+"""Which records clients have deleted is in ZooKeeper before they are told so."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.composed.handlers import DeletedBelow, KeepDeleted
+from gateway.driver.keeping_deleted import AT_ONCE, KeepingDeleted
+from ha_core.model import Fence, Topic
+from ha_core.model.extent import identity
+from ha_core.store.commits import Change, key_of
+from ha_core.wire.codes import ErrorCode
+from stack.memory_store import MemoryStore
+
+NAMES = tuple(f"topic-{number}" for number in range(3 * AT_ONCE))
+MAPPED = {name: Topic(name=name, writer="east", partitions={0: identity("east")}) for name in NAMES}
+
+
+def test_each_topic_is_answered_by_what_became_of_it_in_zookeeper() -> None:
+    # Given topics of which a move has fenced the last
+    store, (*free, fenced) = MemoryStore(), NAMES
+    stored = [one.changed(fence=Fence(operation="op")) if one.name == fenced else one for one in MAPPED.values()]
+    store.commit(Change(change_id="c", puts=tuple(stored), expected={key_of(one): None for one in stored}))
+    # When a gateway that does not know that wants to have it written down that records of all are deleted
+    wanted = KeepDeleted(tuple(DeletedBelow(one, {0: 7}) for one in MAPPED.values()))
+    answers = asyncio.run(KeepingDeleted(store.client()).carry_out(wanted))
+    # Then the client of that one is to ask again, and the others are written down
+    assert [one["error_code"] for one in answers] == [*(0 for _ in free), ErrorCode.LEADER_NOT_AVAILABLE]
+    assert store.deleted_records(NAMES) == {(name, 0): 7 for name in free}
+
+
+def test_while_zookeeper_is_away_a_client_is_to_ask_again() -> None:
+    store = MemoryStore()
+    store.suspend()
+    wanted = KeepDeleted((DeletedBelow(MAPPED[NAMES[0]], {0: 7}),))
+    (answer,) = asyncio.run(KeepingDeleted(store).carry_out(wanted))
+    assert answer["error_code"] == ErrorCode.LEADER_NOT_AVAILABLE

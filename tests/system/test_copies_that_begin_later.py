@@ -1,0 +1,121 @@
+"""A copy that has deleted records which its source has: all of them are read behind a switch to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from ha_core.kafka.admin import Admin
+from ha_core.model import SwitchOperation
+from ha_core.operations import engine
+from ha_core.operations.comparing import compare_mirrors
+from ha_core.operations.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.last_seen import record
+from ha_core.operations.linking import link_request, plan_link
+from ha_core.operations.mirror_health import lacking
+from ha_core.operations.proposal import plan
+from ha_core.operations.requests import make_request
+from stack.harness import Stack
+from tests.kafka.clients import produce
+from tests.kit.consumed import place_of
+from tests.kit.mirroring import Copiers, await_copies
+from tests.kit.running import bind, bootstrap, create_topic
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(180)]
+RECORDS, GONE = 100, 60
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def topic(stack: Stack, environment: Environment, name: str) -> str:
+    """Of a user at east, mirrored to west, where the first records of the copy were deleted."""
+    create_topic(bootstrap(stack, "east"), name, 1)
+    bind(stack, name, "east")
+    produce({"bootstrap.servers": bootstrap(stack, "east")}, name, RECORDS)
+    operation = engine.start(environment, plan_link(environment, link_request([name], "east", "west", "a standby")))
+    assert engine.resume(environment, operation.id).result == "succeeded"
+    clusters = environment.store.load().clusters
+    admins = {cluster: Admin(clusters[cluster]) for cluster in ("east", "west")}
+    with Copiers(environment.store, admins, {name: 1}) as copiers, await_copies(copiers, name, "west"):
+        pass
+    for admin in admins.values():
+        admin.close()
+    delete(stack, "west", name, 1 + GONE)  # the copy begins with its copier's marker
+    return name
+
+
+def delete(stack: Stack, cluster: str, topic: str, before: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
+    for deleted in admin.delete_records([TopicPartition(topic, 0, before)]).values():
+        deleted.result(30)
+
+
+def read_all(stack: Stack, user: str, topic: str) -> list[int]:
+    """The offsets of what a new reader from the beginning gets until it is at the end."""
+    found = list[int]()
+    reader = Consumer(
+        {
+            "bootstrap.servers": stack.bootstrap,
+            "client.id": f"HA#{user}#{topic}",
+            "group.id": f"reads-{topic}",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 100,
+        }
+    )
+    try:
+        reader.subscribe([topic])
+        for _ in range(300):
+            for message in reader.consume(1000, 0.2):
+                if (error := message.error()) is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    return found
+                found.append(place_of(message)[2])
+    finally:
+        reader.close()
+    raise AssertionError(f"it is not at the end: {found}")
+
+
+@pytest.mark.parametrize("kind", ["topic", "user"])
+def test_a_switch_to_a_copy_that_begins_later_leaves_to_the_old_cluster_what_only_that_has(
+    stack: Stack, environment: Environment, topic: str, kind: str
+) -> None:
+    # Given a user of a topic whose copy has deleted 60 of 100 records, and has been seen since
+    assert read_all(stack, topic, topic) == list(range(RECORDS))
+    assert not any(look.error for look in record(environment))
+    # Then a comparison and the alarm say how many they are
+    (compared,) = compare_mirrors(environment, [topic], "west", 1.0, 0).partitions
+    assert (compared.state, compared.found.lacking, compared.found.compared) == ("lacks", GONE, RECORDS - GONE)
+    told = {one.about: (one.code, one.number) for one in lacking(environment, environment.store.load())}
+    assert told[f"mirror of {topic} in west"] == ("copy-begins-later", GONE)
+    # And so does the dry run of a switch
+    asked = make_request([f"{kind}:{topic}"], "east", "west", reason="drill", include_other_users=True)
+    proposal = plan(environment, asked)
+    (verdict,) = [one for one in proposal.verdicts if one.code == "copy-begins-later"]
+    assert (verdict.level, verdict.number, verdict.unit) == ("warning", GONE, "records")
+    # When it is switched
+    moved = engine.start(environment, proposal)
+    assert engine.resume(environment, moved.id).result == "succeeded"
+    # Then a reader from the beginning gets all of them, at their offsets
+    assert read_all(stack, topic, topic) == list(range(RECORDS))
+    extents = environment.store.load().topics[topic].partitions[0]
+    assert [(one.cluster, one.start) for one in extents] == [("east", 0), ("west", GONE), ("west", RECORDS)]
+    ended = environment.operation(moved.id)
+    assert isinstance(ended, SwitchOperation)
+    assert ended.evidence.gone_from_copies == {topic: GONE}
+    assert f"west had deleted {GONE} records of {topic} that east has" in ended.result
+    # And when the topic is back, where all of it always was
+    back = make_request([f"{kind}:{topic}"], "west", "east", reason="drill", include_other_users=True)
+    returned = engine.start(environment, plan(environment, back))
+    assert engine.resume(environment, returned.id).result == "succeeded"
+    assert read_all(stack, topic, topic) == list(range(RECORDS))
+    assert environment.store.load().topics[topic].clusters == {"east"}
