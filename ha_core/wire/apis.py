@@ -414,9 +414,9 @@ def flexible(api_key: int, version: int) -> bool:
 
 
 _ADVERTISED_TO = {ApiKey.METADATA: 8}
-"""Served above this version, and not advertised. From METADATA 9 on clients take leader epochs for reliable (KAFKA-9212).
-librdkafka then sends epoch 0 with each fetch where it was told none, and a broker whose epoch is higher refuses it for
-ever; gateways tell none (`gateway/composed/places.NO_EPOCH`)."""
+"""Served above this version, and not advertised. From METADATA 9 on clients take leader epochs for reliable
+(KAFKA-9212). librdkafka then sends epoch 0 with each fetch where it was told none, and a broker whose epoch is higher
+refuses it for ever; gateways tell none (`gateway/composed/places.NO_EPOCH`)."""
 
 
 def advertised(cluster_ranges: Iterable[Mapping[int, tuple[int, int]]]) -> list[dict[str, int]]:
