@@ -95,7 +95,13 @@ RULES = (
     ),
     Rule("ha_core/metrics", (), ("prometheus_client",)),
     Rule("gateway/quotas", ("ha_core.model", "ha_core.plan"), (), IMPURE, clock=False),
-    Rule("gateway/session", (*_PURE, "gateway.counts", "gateway.heavy.Bulk"), None, SESSION_IMPURE, clock=False),
+    Rule(
+        "gateway/session",
+        (*_PURE, "gateway.counts", "gateway.heavy.Bulk", "gateway.heavy.free"),
+        None,
+        SESSION_IMPURE,
+        clock=False,
+    ),
     # What a session asks for, knows and refuses has one name: the batch that is looked for, the writes, the reason.
     Rule(
         "gateway/composed",

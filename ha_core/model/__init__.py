@@ -33,3 +33,4 @@ from ha_core.model.scope import Scope
 from ha_core.model.topic import Crossing, Fence, LastSequences, Topic, legal_name
 from ha_core.model.usage import Usage, Use
 from ha_core.model.view import View
+from ha_core.model.waiting_approval import WaitingApproval

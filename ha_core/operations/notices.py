@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 from itertools import islice
 
 from ha_core.model import Identity, Operation, UserBindings, View
@@ -29,6 +30,7 @@ def notices(
 ) -> Iterator[Problem]:
     """:param alarming: problems that are told anyway; their subjects are left out."""
     yield from _without_executor(environment, running, alarming)
+    yield from islice(_approvals(environment), MAX_NOTICES)
     yield from _super_users(view)
     instances = {user: bound for user, bound in view.bindings.items() if bound.instances}
     if instances:
@@ -69,6 +71,21 @@ def _ids_made_anew(environment: Environment, users: Mapping[str, UserBindings]) 
             f"Give each client an id that stays, or say which part of it stays: `switchyard bindings set user:{user} "
             "--client-ids FORM`.",
         )
+
+
+def _approvals(environment: Environment) -> Iterator[Problem]:
+    """Runs in Airflow that have begun nothing and wait for an answer, up to the time when Airflow rejects them."""
+    now = datetime.fromisoformat(environment.now())
+    for one in environment.store.waiting_approvals():
+        left_s = (datetime.fromisoformat(one.answer_by) - now).total_seconds()
+        if left_s > 0:
+            why = f": {one.reason}" if one.reason else ""
+            yield Problem(
+                f"approval of {one.run}",
+                f"{one.by or 'the clock'} asked for it {duration(environment.age_s(one.since))} ago{why}. Airflow "
+                f"rejects it in {duration(left_s)}.",
+                "Approve or reject it in Airflow, on the page of the run or on *Required Actions*.",
+            )
 
 
 def _super_users(view: View) -> Iterator[Problem]:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from inspect import getdoc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
+from ha_core.hooks.zookeeper import SwitchyardHook
+from ha_core.model import WaitingApproval
 from ha_core.operators.base import Context
-from ha_core.operators.dag_run import PLAN, responder, triggered_by
+from ha_core.operators.dag_run import PLAN, responder, run_by, run_owner, triggered_by
 from ha_core.operators.forms import Flag, FormField, OfForm
+
+if TYPE_CHECKING:
+    from ha_core.operations.environment import Environment
 
 NOBODY, SOMEBODY_ELSE = "nobody", "somebody else"
 """Choices of a form. Somebody else: who has triggered the run may reject it, and not approve it."""
+ANSWER_WITHIN = timedelta(days=1)
+"""After this Airflow rejects the run."""
+MAX_REASON = 500
+"""Characters of a run's reason that `switchyard status` shows."""
 
 
 class ApproveOperator(OfForm, ApprovalOperator):  # type: ignore[misc]  # airflow is not typed here
@@ -24,17 +34,24 @@ class ApproveOperator(OfForm, ApprovalOperator):  # type: ignore[misc]  # airflo
     something skips itself (`SwitchyardOperator`).
 
     :param approval: who has to approve: `nobody`, `anybody` or `somebody else`.
+    While the run waits, `switchyard status` names it: `/waiting_approvals` in ZooKeeper. Without ZooKeeper the question
+    is asked all the same.
+
     :param proposal_of: the task whose `table` is shown.
+    :param zookeeper_conn_id: the state.
     """
 
     approval: Any = FormField("anybody")
     dry_run: Any = Flag()
 
-    def __init__(self, *, proposal_of: str = PLAN, **kwargs: Any) -> None:
+    def __init__(
+        self, *, proposal_of: str = PLAN, zookeeper_conn_id: str = SwitchyardHook.default_conn_name, **kwargs: Any
+    ) -> None:
+        self.zookeeper_conn_id = zookeeper_conn_id
         defaults = {
             "body": f"{{{{ ti.xcom_pull(task_ids={proposal_of!r}, key='table') }}}}",
             "doc_md": getdoc(type(self)),
-            "response_timeout": timedelta(days=1),
+            "response_timeout": ANSWER_WITHIN,
             "retries": 1,  # Airflow takes an answer that comes at once for a failure: ask again
         }
         super().__init__(**{**defaults, "defaults": self.REJECT, **kwargs})
@@ -42,7 +59,27 @@ class ApproveOperator(OfForm, ApprovalOperator):  # type: ignore[misc]  # airflo
     def execute(self, context: Context) -> Any:
         if self.approval == NOBODY or Flag().read(self.dry_run):
             raise AirflowSkipException("Nobody has to approve this run.")
+        waiting = self._waiting(context)
+        self._note(context, lambda environment: environment.store.await_approval(waiting))
         return super().execute(context)
+
+    def _waiting(self, context: Context) -> WaitingApproval:
+        now = datetime.now(UTC)
+        return WaitingApproval(
+            run=run_owner(context),
+            by=triggered_by(context),
+            reason=str(context["params"].get("reason") or "")[:MAX_REASON],
+            since=now.isoformat(timespec="seconds"),
+            answer_by=(now + self.response_timeout).isoformat(timespec="seconds"),
+        )
+
+    def _note(self, context: Context, write: Callable[[Environment], None]) -> None:
+        """Write to the state what `switchyard status` shows: a failure costs the note and not the question."""
+        try:
+            with SwitchyardHook(self.zookeeper_conn_id).get_conn(run_by(context)) as environment:
+                write(environment)
+        except Exception as error:
+            self.log.warning("`switchyard status` may say wrongly whether this run waits for approval: %s", error)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         who, chosen = responder(event), event.get("chosen_options") or ()
@@ -54,5 +91,6 @@ class ApproveOperator(OfForm, ApprovalOperator):  # type: ignore[misc]  # airflo
         # Nothing is skipped from here, as Airflow's own would: a task whose end Airflow loses is asked again, and the
         # tasks after it would have been skipped, and the run reported, by an answer that does not count any more.
         answer = HITLOperator.execute_complete(self, context, event)
+        self._note(context, lambda environment: environment.store.end_approval(run_owner(context)))
         self.log.info("%s by %s", ", ".join(chosen), who or "nobody: there was no answer in time")
         return answer

@@ -46,6 +46,7 @@ class ReleaseOperator(SwitchyardOperator):
         from ha_core.operations import engine
         from ha_core.plan.verdict import listed
 
+        self.environment.store.end_approval(run_owner(self.context))
         ids = self.started()
         released = [engine.release(self.environment, operation_id) for operation_id in ids]
         ended = [*filter(None, released), *self.finish_own()]

@@ -11,6 +11,7 @@ from ha_core.model.document import DOCUMENT_KINDS
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.store import allocation, documents, paths
 from ha_core.store.allocation import Allocation
+from ha_core.store.approvals import Approvals
 from ha_core.store.commits import Commits, revision_of, revision_to_bytes
 from ha_core.store.deletions import Deletions
 from ha_core.store.documents import nodes_of, readable
@@ -41,6 +42,7 @@ class Store(
     QuotaNodes,
     QuotaPublications,
     ExpectedGateways,
+    Approvals,
 ):
     """The state tree over one session. Synchronous and thread-safe.
 

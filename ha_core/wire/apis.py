@@ -413,6 +413,12 @@ def flexible(api_key: int, version: int) -> bool:
     return 0 <= api_key <= _LAST_KEY and version >= _FLEXIBLE_FROM[api_key]
 
 
+_ADVERTISED_TO = {ApiKey.METADATA: 8}
+"""Served above this version, and not advertised. From METADATA 9 on clients take leader epochs for reliable (KAFKA-9212).
+librdkafka then sends epoch 0 with each fetch where it was told none, and a broker whose epoch is higher refuses it for
+ever; gateways tell none (`gateway/composed/places.NO_EPOCH`)."""
+
+
 def advertised(cluster_ranges: Iterable[Mapping[int, tuple[int, int]]]) -> list[dict[str, int]]:
     """What ApiVersions answers: the table cut down to what every cluster offers.
 
@@ -434,7 +440,7 @@ def advertised(cluster_ranges: Iterable[Mapping[int, tuple[int, int]]]) -> list[
             # Older librdkafka does not compress where the minimum is above 0 (KAFKA-18659), which is why Kafka 4 still
             # claims 0. Where every cluster claims it, so do we; requests below 3 get UNSUPPORTED_VERSION.
             low = max([0 if row.key is ApiKey.PRODUCE else low, *(span[0] for span in spans)])
-            high = min([high, *(span[1] for span in spans)])
+            high = min([high, *(span[1] for span in spans), _ADVERTISED_TO.get(row.key, high)])
         if low <= high:
             out.append({"api_key": int(row.key), "min_version": low, "max_version": high})
     return out

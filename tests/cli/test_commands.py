@@ -1,6 +1,7 @@
 """Commands on the store in memory; two registered clusters at which nobody listens."""
 
 import json
+import re
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +28,7 @@ from ha_core.model import (
     Scope,
     Topic,
     Use,
+    WaitingApproval,
 )
 from ha_core.operations import health
 from ha_core.operations.environment import utc_now
@@ -232,6 +234,32 @@ def test_a_super_user_that_is_led_away_by_the_default_cluster_is_told_by_the_sta
 
     assert notice["about"] == "user ops"
     assert notice["remedy"] == "`switchyard bindings set user:ops west`"
+
+
+@pytest.mark.usefixtures("healthy")
+def test_the_status_names_a_run_that_waits_for_approval_until_its_time_is_over(store: MemoryStore) -> None:
+    # Given a run that waits, and one that was marked as failed in the middle of a question asked long ago
+    for run_id, since, answer_by in (
+        ("old", "2020-01-01T00:00:00+00:00", "2020-01-02T00:00:00+00:00"),
+        ("new", "2020-01-01T06:00:00+00:00", "2999-01-01T00:00:00+00:00"),
+    ):
+        store.await_approval(
+            WaitingApproval(
+                run=f"airflow:switch/{run_id}", by="alice", reason="drill", since=since, answer_by=answer_by
+            )
+        )
+
+    (notice,) = document("status", "--check")["notices"]
+
+    assert notice["about"] == "approval of airflow:switch/new"
+    assert re.fullmatch("alice asked for it .* ago: drill. Airflow rejects it in .*", notice["text"])
+
+
+def test_a_new_question_removes_the_records_of_questions_whose_time_is_over(store: MemoryStore) -> None:
+    for run_id, since, answer_by in (("a", "2020-01-01", "2020-01-02"), ("b", "2020-01-03", "2020-01-04")):
+        store.await_approval(WaitingApproval(run=run_id, by="", since=since, answer_by=answer_by))
+
+    assert [one.run for one in store.waiting_approvals()] == ["b"]
 
 
 @pytest.mark.usefixtures("store")

@@ -5,6 +5,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -66,11 +67,11 @@ def run_id(airflow: AirflowApi, environment: Environment, workload: Workload) ->
     registration.close()
 
 
-def mark_failed(airflow: AirflowApi, run_id: str) -> None:
+def patch(airflow: AirflowApi, run_id: str, path: str, body: dict[str, Any]) -> None:
     token = airflow.token()
     request = urllib.request.Request(
-        f"{airflow.url}/api/v2/dags/switch/dagRuns/{run_id}",
-        json.dumps({"state": "failed"}).encode(),
+        f"{airflow.url}/api/v2/dags/switch/dagRuns/{run_id}{path}",
+        json.dumps(body).encode(),
         {"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
         method="PATCH",
     )
@@ -85,7 +86,7 @@ def nothing_has_moved(environment: Environment, workload: Workload) -> bool:
 def test_a_run_marked_as_failed_after_its_fence_releases_fence_and_locks(
     airflow: AirflowApi, environment: Environment, workload: Workload, run_id: str
 ) -> None:
-    mark_failed(airflow, run_id)
+    patch(airflow, run_id, "", {"state": "failed"})
 
     until(lambda: airflow.states("switch", run_id)["release"] == "success", "released")
     assert nothing_has_moved(environment, workload)
@@ -178,3 +179,21 @@ def test_a_migration_waits_for_its_cuts_without_a_worker_and_ends_when_it_is_tim
     topic = environment.store.load().topics[workload.topic]
     assert (topic.writer, topic.crossing) == ("west", None)
     assert environment.store.locks() == []
+
+
+def test_a_run_is_named_as_waiting_for_approval_until_it_is_rejected(
+    airflow: AirflowApi, environment: Environment, workload: Workload
+) -> None:
+    run_id = f"asks-{workload.user}"
+    route = {"scope": [f"user:{workload.user}"], "from": "east", "to": "west", "reason": "a drill"}
+    airflow.trigger("switch", run_id, {**route, "approval": "anybody", "dry_run": False})
+
+    until(lambda: airflow.states("switch", run_id).get("approve") == "deferred", "asked")
+    (waiting,) = environment.store.waiting_approvals()
+    patch(airflow, run_id, "/taskInstances/approve/-1/hitlDetails", {"chosen_options": ["Reject"], "params_input": {}})
+    until(lambda: airflow.states("switch", run_id)["release"] == "success", "ended")
+
+    assert (waiting.run, waiting.reason) == (f"airflow:switch/{run_id}", "a drill")
+    assert environment.store.waiting_approvals() == []
+    assert airflow.states("switch", run_id)["report"] == "success"
+    assert nothing_has_moved(environment, workload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +13,13 @@ from tests.dags import airflow_home
 assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator  # noqa: E402
+from airflow.sdk.exceptions import AirflowSkipException  # noqa: E402
 
+from ha_core.hooks.zookeeper import SwitchyardHook  # noqa: E402
+from ha_core.operations.environment import Environment  # noqa: E402
 from ha_core.operators.approval import ApproveOperator  # noqa: E402
+from ha_core.store.errors import StoreUnavailableError  # noqa: E402
+from stack.memory_store import MemoryStore  # noqa: E402
 
 
 @pytest.fixture
@@ -25,16 +31,33 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def respond(approval: str, who: str, chosen: str) -> None:
-    task = ApproveOperator(task_id="approve", approval=approval, dry_run=False, subject="Move them?")
-    context: dict[str, Any] = {
-        "params": {"approval": approval},
-        "dag_run": SimpleNamespace(triggering_user_name="alice"),
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
+    """The state that the task's connection leads to."""
+    found = MemoryStore()
+    monkeypatch.setattr(SwitchyardHook, "get_conn", lambda _self, by: nullcontext(Environment(found, by=by)))
+    return found
+
+
+def context(approval: str = "anybody") -> dict[str, Any]:
+    task = SimpleNamespace(dag=SimpleNamespace(task_ids=["approve"]), task_id="approve")
+    return {
+        "params": {"approval": approval, "reason": "drill"},
+        "task": task,
+        "dag_run": SimpleNamespace(triggering_user_name="alice", dag_id="switch", run_id="manual__1"),
     }
+
+
+def question(approval: str = "anybody", dry_run: bool = False) -> ApproveOperator:
+    return ApproveOperator(task_id="approve", approval=approval, dry_run=dry_run, subject="Move them?")
+
+
+def respond(approval: str, who: str, chosen: str) -> None:
     event = {"chosen_options": [chosen], "responded_by_user": {"id": "1", "name": who}, "params_input": {}}
-    task.execute_complete(context, event)
+    question(approval).execute_complete(context(approval), event)
 
 
+@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("approval", "who", "chosen", "becomes"),
     [
@@ -50,3 +73,46 @@ def test_the_user_who_triggered_a_run_cannot_approve_it_when_somebody_else_must(
     respond(approval, who, chosen)
 
     assert asked == [becomes]
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_run_is_recorded_as_waiting_from_its_question_to_the_answer(store: MemoryStore) -> None:
+    question().execute(context())
+
+    (waiting,) = store.waiting_approvals()
+    assert (waiting.run, waiting.by, waiting.reason) == ("airflow:switch/manual__1", "alice", "drill")
+
+    respond("anybody", "bob", "Approve")
+
+    assert store.waiting_approvals() == []
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_run_waits_on_while_an_answer_does_not_count(store: MemoryStore) -> None:
+    question("somebody else").execute(context("somebody else"))
+
+    respond("somebody else", "alice", "Approve")
+
+    assert [one.run for one in store.waiting_approvals()] == ["airflow:switch/manual__1"]
+
+
+@pytest.mark.parametrize(("approval", "dry_run"), [("nobody", False), ("anybody", True)])
+def test_a_run_that_asks_no_question_is_not_recorded_as_waiting(
+    store: MemoryStore, asked: list[str], approval: str, dry_run: bool
+) -> None:
+    with pytest.raises(AirflowSkipException):
+        question(approval, dry_run).execute(context(approval))
+
+    assert (store.waiting_approvals(), asked) == ([], [])
+
+
+def test_the_question_is_asked_although_zookeeper_is_away(monkeypatch: pytest.MonkeyPatch, asked: list[str]) -> None:
+    def away(_self: SwitchyardHook, _by: str) -> Environment:
+        raise StoreUnavailableError("no ZooKeeper answers")
+
+    monkeypatch.setattr(SwitchyardHook, "get_conn", away)
+
+    question().execute(context())
+    respond("anybody", "bob", "Reject")
+
+    assert asked == ["asked again", "taken"]

@@ -127,6 +127,18 @@ def test_readers_that_wait_for_a_dead_cluster_skip_nothing_until_it_returns(run:
     assert_ascending(reader)
 
 
+def test_a_topic_that_never_moved_is_read_after_its_leader_has_changed(stack: Stack, run: Run, name: str) -> None:
+    # Given records of a topic without a map
+    producer = run.start("confluent-producer", "w", name, count=100, rate=0)
+    producer.wait()
+    # When its brokers start again, which raises its leader epoch above 0
+    stack.kill("cluster/east")
+    stack.restart("cluster/east")
+    # Then readers that begin now get them
+    beginning = dict.fromkeys(range(3), 0)
+    assert len(read_from(run, name, beginning, 100)) == 100
+
+
 def read_from(run: Run, name: str, offsets: dict[int, int], count: int) -> set[str]:
     """The values from these offsets on, through the gateways, until there are `count`."""
     from confluent_kafka import Consumer, TopicPartition

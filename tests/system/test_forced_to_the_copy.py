@@ -272,7 +272,10 @@ class Administrator:
     """Of partition 0, through the gateways."""
 
     def __init__(self, stack: Stack, user: str, topic: str) -> None:
-        settings: dict[str, str | int | float | bool] = {"bootstrap.servers": stack.bootstrap, "client.id": f"HA#{user}#{topic}"}
+        settings: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": stack.bootstrap,
+            "client.id": f"HA#{user}#{topic}",
+        }
         self._admin, self._where = AdminClient(settings), TopicPartition(topic, 0)
         self._producer = Producer({**settings, "enable.idempotence": True})
 

@@ -218,13 +218,18 @@ def _names(fields: Any, version: int) -> set[str]:
 
 
 def test_advertised_versions_are_common_to_the_table_and_all_clusters() -> None:
-    old = EVERYTHING | {1: (4, 11), 3: (0, 8)}
+    old = EVERYTHING | {1: (4, 11), 3: (0, 7)}
     narrow = EVERYTHING | {1: (6, 15), 65: (1, 2)}
     both = offered(old, narrow)
     assert both[ApiKey.FETCH] == (6, 11)
-    assert both[ApiKey.METADATA] == (0, 8)
+    assert both[ApiKey.METADATA] == (0, 7)
     assert ApiKey.DESCRIBE_TRANSACTIONS not in both
     assert ApiKey.SHARE_GROUP_HEARTBEAT not in both
+
+
+def test_metadata_is_advertised_below_the_version_at_which_clients_rely_on_leader_epochs() -> None:
+    # librdkafka would send epoch 0 with each fetch, where gateways tell it none
+    assert offered(EVERYTHING)[ApiKey.METADATA] == (0, 8)
 
 
 def test_an_api_that_one_cluster_lacks_is_left_out_unless_the_gateway_answers_it() -> None:

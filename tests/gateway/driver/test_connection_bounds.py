@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -71,7 +72,11 @@ def test_where_clients_take_no_answers_the_one_for_whom_most_is_kept_goes(tmp_pa
         gateway = Gateway(load(tmp_path / "gateway.yaml"), MemoryStore(), "test")
         await gateway.start()
         socks: list[socket.socket] = []
+<<<<<<< HEAD
         connections: list[Any] = []
+=======
+        connections: list[ClientConnection] = []
+>>>>>>> eyes-attacker
         for _ in range(3):
             sock = socket.socket()
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

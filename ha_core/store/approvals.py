@@ -1,0 +1,40 @@
+"""Approvals that runs of Airflow wait for."""
+
+from __future__ import annotations
+
+from ha_core.model import WaitingApproval
+from ha_core.store import documents, paths
+from ha_core.store.documents import readable
+from ha_core.store.tree import OnTree, Op, Remove, once, placed
+
+
+class Approvals(OnTree):
+    def await_approval(self, approval: WaitingApproval) -> None:
+        """Record that a run waits for its approval, and remove every record whose time to answer is over."""
+        path = paths.path_of(WaitingApproval, approval.run)
+
+        def write() -> None:
+            ops: list[Op] = [placed(path, documents.to_bytes(approval), self._tree.get(path))]
+            for one in self.waiting_approvals():
+                old = paths.path_of(WaitingApproval, one.run)
+                node = self._tree.get(old) if one.answer_by < approval.since and old != path else None
+                if node is not None:
+                    ops.append(Remove(old, node.version))
+            self._tree.write(ops)
+
+        once(self._tree, f"the approval of {approval.run}", write)
+
+    def end_approval(self, run: str) -> None:
+        """The run waits no longer. It need not have waited."""
+        path = paths.path_of(WaitingApproval, run)
+
+        def write() -> None:
+            node = self._tree.get(path)
+            if node is not None:
+                self._tree.write([Remove(path, node.version)])
+
+        once(self._tree, f"the approval of {run}", write)
+
+    def waiting_approvals(self) -> list[WaitingApproval]:
+        """All that are recorded, the oldest first; documents that this version cannot read are left out."""
+        return sorted(readable(self._tree, WaitingApproval), key=lambda one: (one.since, one.run))
