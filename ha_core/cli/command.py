@@ -96,6 +96,11 @@ class Session(ExitStack):
         return self.enter_context(opened)
 
     @property
+    def opens(self) -> Callable[[], Environment] | None:
+        """Opens another environment, which is the caller's to close; None: nobody has named a ZooKeeper."""
+        return None if self._unset else lambda: connect(self._connection, by=operator())
+
+    @property
     def connects(self) -> Callable[[], Store] | None:
         """Opens another session with ZooKeeper, which is the caller's to close; None: nobody has named one."""
         return None if self._unset else lambda: connect(self._connection, by=operator()).store

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ha_core.kafka.brokers import Asking, Brokers, partitions_of
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError, refusal
@@ -34,6 +34,9 @@ class TopicDescription(TopicSpec):
     replicas: Mapping[int, Replicas] = field(default_factory=dict)
     min_in_sync: int = 1
     """`min.insync.replicas`, as it is in force: the topic's own, or its brokers' default."""
+    leaderless: frozenset[int] = frozenset()
+    """Partitions without a leader, all of whose in-sync replicas are on brokers that are away: no clean election can
+    give them one before one of these brokers is back."""
 
 
 _IN_BROKERS: Mapping[str, Sequence[str]] = {
@@ -74,7 +77,8 @@ class Topics(Brokers):
     ) -> dict[str, TopicDescription]:
         """The topics of `names` that exist (None: all); without `offsets` their `ends` are empty.
 
-        Partitions whose leader does not answer in half of the time that is left are missing in `ends`.
+        Partitions without a leader, and those whose leader does not answer in half of the time that is left, are
+        missing in `ends`.
         """
         return describe(self.asking(timeout_s), names, offsets, partial=True)
 
@@ -100,7 +104,8 @@ def describe(
     if names is not None and not names:
         return {}
     topics = {}
-    for topic in asking.metadata(names)["topics"]:
+    answer = asking.metadata(names)
+    for topic in answer["topics"]:
         try:
             check_topic(asking.cluster, topic["name"], topic["error_code"])
         except TopicMissingError:
@@ -108,9 +113,16 @@ def describe(
         topics[topic["name"]] = topic
     config = _configs(asking, topics)
     by_topic: dict[str, dict[int, LogEnds]] = {name: {} for name in topics}
+    alive = {broker["node_id"] for broker in answer["brokers"]}
+    leaderless: dict[str, set[int]] = {}
+    for (name, index), part in partitions_of(topics.values()):
+        if alive.isdisjoint(_may_lead(part)):
+            leaderless.setdefault(name, set()).add(index)
     if offsets:
         patience = asking.deadline.within(asking.deadline.left_s / 2) if partial else asking.deadline
-        keys = [key for key, _ in partitions_of(topics.values())]
+        keys = [
+            key for key, _ in partitions_of(topics.values()) if not (partial and key[1] in leaderless.get(key[0], ()))
+        ]
         for (name, index), end in ends(asking.by(patience), keys, partial).items():
             by_topic[name][index] = end
     return {
@@ -126,10 +138,16 @@ def describe(
                 for part in topic["partitions"]
             },
             min_in_sync=config[name].min_in_sync,
+            leaderless=frozenset(leaderless.get(name, ())),
             defaults=config[name].defaults,
         )
         for name, topic in topics.items()
     }
+
+
+def _may_lead(partition: Mapping[str, Any]) -> set[int]:
+    """The brokers that lead it, or can be elected without a loss."""
+    return {partition["leader_id"], *partition["isr_nodes"]}
 
 
 def defaults_of(asking: Asking) -> dict[str, str]:

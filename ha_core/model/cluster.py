@@ -41,6 +41,8 @@ class Cluster(Document):
     """Users that may do anything in it, by the names that clients log in with: none of them is moved, because who
     administers a cluster has to be led to that one, whatever else moves."""
     masked: Mask | None = None
+    platform_us: int | None = None
+    """Time of the platform's change by which it is as it is; None: none has come into force."""
 
 
 def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:

@@ -265,6 +265,8 @@ class CrossingEvidence(PlannedCuts, MoveEvidence):
     below_is_full: bool = False
     retreated: tuple[str, ...] = ()
     """Topics that were open before the way back began."""
+    went_back: dict[str, tuple[int, ...]] = {}
+    """Partitions whose log had reached its cut and was found below it later: their crossing was ended at the cut."""
     remaining: dict[str, tuple[int, ...]] = {}
     """Partitions that were added meanwhile, and remain in the origin."""
 

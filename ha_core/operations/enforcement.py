@@ -12,8 +12,8 @@ from ha_core.plan.verdict import amount, listed
 WAIT_S = 3.0
 """Gateways that the platform's service tells of a change read it within a second."""
 PAUSE_S = 0.2
-QUOTAS = "quotas"
-FOLLOWED = frozenset({"users", "rules", "settings", QUOTAS})
+QUOTAS, CLUSTERS = "quotas", "clusters"
+FOLLOWED = frozenset({"users", "rules", "settings", QUOTAS, CLUSTERS})
 """Kinds that gateways enforce."""
 
 Known = Callable[[str, int], bool]
@@ -41,6 +41,11 @@ def enforced(environment: Environment, changed_us: Mapping[str, int], known: Kno
 def _sentence(kind: str, enforcing: list[str] | None, live: int) -> str:
     if kind not in FOLLOWED:
         return f"{kind}: no gateway reads them from the platform."
+    if kind == CLUSTERS and not enforcing:
+        return (
+            "clusters: not in force. The platform's service (`switchyard platform serve --zookeeper …`) registers what "
+            "answers, and says what does not; one that was deleted stays registered (`switchyard clusters remove`)."
+        )
     if enforcing is None:
         return f"{kind}: in force nowhere, since {_NOBODY[kind == QUOTAS]}."
     sentence = f"{kind}: in force at {len(enforcing)} of {amount(live, 'gateway')}"
@@ -66,6 +71,9 @@ def _state(
         if not known(kind, published_us):
             return None
         return sorted(live) if published_us >= at_us else []
+    if kind == CLUSTERS:  # who put it there has waited until gateways serve it
+        changes = {one.platform_us for one in environment.store.clusters().values()}
+        return sorted(live) if at_us in changes else []
     nodes = [node for one in standings(environment.store.tree) if one.name == kind for node in one.nodes]
     following = {node.member.node: node.published.main_us for node in nodes if known(kind, node.published.main_us)}
     if not following:

@@ -134,6 +134,7 @@ def _topics(admin: Admin, names: Collection[str], timeout_s: float, now_ms: int)
             ends={partition: ends.log_end for partition, ends in topic.ends.items()},
             replication=topic.replication,
             replicas=topic.replicas,
+            leaderless=dict.fromkeys(topic.leaderless),
             default_min_in_sync=topic.min_in_sync,
             transactional=name in transactions.topics,
             transactional_ids=transactions.ids(name),

@@ -16,11 +16,11 @@ from ha_core.operations.errors import RefusedError, unchanged
 from ha_core.operations.inventory import commits
 from ha_core.operations.registry import references, running_operations
 from ha_core.operations.report import Report
-from ha_core.operations.requests import chosen_by, is_pattern
+from ha_core.operations.requests import chosen_by, is_pattern, parse_topic
 from ha_core.operations.sides import PROBE_S, answering, no_such_cluster
 from ha_core.operations.single import write_maps
 from ha_core.plan.aging import locked_topics, worked_on
-from ha_core.plan.given_up import Loss, UnreadGroup, losses, unread, without
+from ha_core.plan.given_up import Loss, UnreadGroup, losses, still_written, unread, without
 from ha_core.plan.verdict import amount, listed
 
 MAX_GROUPS = 1_000
@@ -46,6 +46,8 @@ class GivingUp:
     """Topics that were last seen there and have no map: they stay lost with it. Only where no topic was named."""
     before: Mapping[str, Topic] = field(default_factory=dict)
     """The maps that were judged."""
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of topics of which only some were named."""
 
     @property
     def known(self) -> int:
@@ -105,7 +107,9 @@ class GivenUp:
 def plan_giving_up(
     environment: Environment, cluster: str, topics: Collection[str] = (), *, force: bool = False
 ) -> GivingUp:
-    """What would be lost if all that `cluster` holds of `topics` (names or patterns; none: all) were given up.
+    """What would be lost if all that `cluster` holds of `topics` were given up.
+
+    :param topics: names, partitions (`orders:0,4-7`) or patterns; none: all.
 
     :param force: although the cluster answers.
     :raises RefusedError: unknown cluster or topics, it is still written, it answers, or an operation works on a topic.
@@ -116,7 +120,10 @@ def plan_giving_up(
         raise no_such_cluster(cluster, view.clusters)
     mapped = {name: topic for name, topic in sorted(view.topics.items()) if topic.mapped}
     never_moved = sorted(environment.store.known_names(KnownTopic, cluster) - mapped.keys() - view.copy_logs)
-    names = _named(mapped, cluster, topics, never_moved)
+    parsed = [parse_topic(entry) if ":" in entry else (entry.strip(), None) for entry in topics]
+    names = _named(mapped, cluster, [name for name, _ in parsed], never_moved)
+    whole = {name for name in names if any(p is None and chosen_by([entry], name) for entry, p in parsed)}
+    only = {name: p for name, p in parsed if p is not None and name not in whole}
     chosen = {name: topic for name, topic in mapped.items() if name in names and cluster in topic.clusters}
     locked = locked_topics(environment.store.locks())
     for name, topic in chosen.items():
@@ -127,19 +134,20 @@ def plan_giving_up(
             f"The maps of {listed(damaged)} are damaged: what {cluster} holds of them is not "
             "known. Restore their documents, or name the other topics."
         )
-    if written := sorted(name for name, topic in chosen.items() if cluster in topic.writers):
+    if written := [name for name, topic in chosen.items() if still_written(topic, cluster, only.get(name, ()))]:
         raise unchanged(
             f"{amount(len(written), 'topic', 'is', 'are')} still written in {cluster}: {listed(written)}. Give them "
             f"a new home first (`switchyard migrate-from-fault {written[0]} --from {cluster} --to … --unread wait|skip "
-            "--reason …`), or name only topics that have one."
+            "--reason …`), or name only topics, or partitions (`TOPIC:0,4-7`), that have one."
         )
-    after = {name: without(topic, cluster) for name, topic in chosen.items()}
+    after = {name: without(topic, cluster, only.get(name, ())) for name, topic in chosen.items()}
     plan = GivingUp(
         cluster,
         pointing=references(replace(view, topics={**view.topics, **after}), cluster),
         default=registered.default,
         never_moved=() if topics else tuple(never_moved),
         before=chosen,
+        partitions=only,
     )
     if not chosen:
         return plan
@@ -147,8 +155,9 @@ def plan_giving_up(
     committed = commits(environment, view, chosen, up)
     lost, left_unread = list[Loss](), list[UnreadGroup]()
     for name, topic in chosen.items():
-        lost += losses(topic, cluster)
-        left_unread += unread(topic, cluster, {p: committed.of.get((name, p), ()) for p in topic.partitions})
+        some, commits_here = only.get(name, ()), {p: committed.of.get((name, p), ()) for p in topic.partitions}
+        lost += losses(topic, cluster, some)
+        left_unread += unread(topic, cluster, commits_here, some)
     return replace(plan, answers=answers, losses=tuple(lost), unread=tuple(left_unread), unasked=committed.unasked)
 
 
@@ -157,7 +166,8 @@ def give_up(environment: Environment, plan: GivingUp, reason: str) -> GivenUp:
     cluster, put_off = plan.cluster, list[str]()
 
     def changed(topic: Topic) -> Topic | None:
-        return without(topic, cluster) if topic == plan.before[topic.name] else None
+        some = plan.partitions.get(topic.name, ())
+        return without(topic, cluster, some) if topic == plan.before[topic.name] else None
 
     reports = write_maps(
         environment, "give-up", reason, plan.before, changed, "given_up", _evidence(plan), put_off, cluster=cluster

@@ -7,7 +7,7 @@ A look is a handful of requests per broker, whatever the number of topics. One o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import NoReturn
@@ -240,10 +240,13 @@ def _age_s(environment: Environment, topic: KnownTopic, written_s: float | None)
 
 
 def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -> Facts:
-    """`facts` with what was last seen of the origin, if it cannot be asked now."""
+    """`facts` with what was last seen of the origin, if it cannot be asked now; if it can, of its partitions that no
+    living broker can lead."""
     reached = facts.clusters.get(origin)
-    if reached is None or reached.reachable or reached.refused:
+    if reached is None or reached.refused:
         return facts
+    if reached.reachable:
+        return facts.also(Facts(topics=_leaderless(environment, origin, facts)))
     topics = {
         (origin, name): TopicFacts(
             exists=True,
@@ -260,6 +263,20 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
     }
     groups = {(origin, name): group for name, group in groups_last_seen(environment, origin, moves.groups).items()}
     return facts.also(Facts(topics=topics, groups=groups))
+
+
+def _leaderless(environment: Environment, origin: str, facts: Facts) -> dict[tuple[str, str], TopicFacts]:
+    found = {name: topic for (cluster, name), topic in facts.topics.items() if cluster == origin and topic.leaderless}
+    known = environment.store.known(KnownTopic, origin, found) if found else {}
+    return {
+        (origin, name): replace(
+            found[name],
+            fastest=seen.fastest,
+            leaderless={partition: seen.ends.get(partition) for partition in found[name].leaderless},
+            leaderless_age_s=environment.age_s(seen.at),
+        )
+        for name, seen in known.items()
+    }
 
 
 def groups_last_seen(

@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from ha_core.datacache.core.source import Row, Source
+from ha_core.datacache.core.source import Source
 from ha_core.datacache.looking import LOOK_S, Looking
 from ha_core.model.quota import KINDS, Limits, QuotaEntity, check_entity, check_limits
+from ha_core.operations.on_platform import OnPlatform
 from ha_core.store.errors import OlderDatabaseError, OvertakenError
 from ha_core.store.quota_nodes import path_of
 from ha_core.store.quota_publication import AT_ONCE, Publication
@@ -24,49 +24,20 @@ from ha_core.store.store import Store
 
 log = logging.getLogger(__name__)
 
-_PAGE = 5000
 _TRIES = 10
 Changes = list[tuple[QuotaEntity, Limits]]
 """Quotas as they are to be; without limits: gone."""
 
 
-class RegisteredQuotas:
-    """Those that the platform has, read change by change.
-
-    :ivar through_us: time of the newest change that was read.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._rows: dict[str, Mapping[str, Any]] = {}
-        self.through_us = 0
-
-    def read(self) -> bool:
-        """Whether there was anything new. Raises what the source raises."""
-        before = self.through_us
-        while True:
-            found = self._source.changes(self.through_us, _PAGE)
-            if found.through_us < self.through_us:
-                # From a backup, perhaps: what was read is none of it.
-                self._rows, self.through_us = {}, 0
-                continue
-            for row in found.rows:
-                self._take(row)
-            self.through_us = found.through_us
-            if len(found.rows) < _PAGE:
-                return self.through_us != before
-
-    def _take(self, row: Row) -> None:
-        if row.value is None:
-            self._rows.pop(row.key, None)
-        else:
-            self._rows[row.key] = row.value
+class RegisteredQuotas(OnPlatform):
+    """Those that the platform has."""
 
     def wanted(self) -> tuple[dict[str, tuple[QuotaEntity, Limits]], dict[str, str]]:
         """Path → what is to lie there; and path → why what the platform has cannot: that stays as it is."""
         wanted: dict[str, tuple[QuotaEntity, Limits]] = {}
         problems: dict[str, str] = {}
-        for value in self._rows.values():
+        for row in self.rows.values():
+            value = row.value or {}
             entity = QuotaEntity(value.get("user"), value.get("instance"), value.get("topic"))
             try:
                 check_entity(entity)

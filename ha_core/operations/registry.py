@@ -106,6 +106,17 @@ def require_alive(environment: Environment, name: str, bootstrap: str, security:
     return f"{amount(len(found.brokers), 'broker')}, cluster id {found.cluster_id or 'unknown'}"
 
 
+def require_same(environment: Environment, known: Cluster, bootstrap: str, security: str) -> None:
+    """:raises RefusedError: what answers there is not the cluster that answers where `known` is registered."""
+    _, wanted = _wanted(environment, known.name, bootstrap, security)
+    here, there = (environment.admin(one).probe(timeout_s=LOOK_S).cluster_id for one in (known, wanted))
+    if here and there and here != there:
+        raise unchanged(
+            f"{bootstrap} is another cluster (id {there}) than {known.name} at {known.bootstrap} (id {here}). If "
+            f"{known.name} was rebuilt: `switchyard clusters add {known.name} --bootstrap {bootstrap}`."
+        )
+
+
 def add_cluster(
     environment: Environment,
     name: str,
@@ -115,16 +126,20 @@ def add_cluster(
     reason: str = "registered by hand",
     zone: str | None = None,
     super_users: Collection[str] | None = None,
+    platform_us: int | None = None,
 ) -> tuple[int, bool]:
     """Register a cluster or change how it is reached. Returns the revision, and whether anything changed.
 
     :param default: None: as it is. A new address must not take away where everybody without a binding is served.
     :param zone: None: as it is; empty: it is in none.
     :param super_users: None: as they are; in their place, without empty ones.
+    :param platform_us: time of the platform's change that wants it; None: nobody there does.
     :raises RefusedError: the name or the address is not usable, or another cluster is the default already.
     """
     store = environment.store
     found, wanted = _wanted(environment, name, bootstrap, security, default, zone, super_users)
+    if platform_us is not None:
+        wanted = wanted.changed(platform_us=platform_us)
     view = store.load()
     others = [c.name for c in view.clusters.values() if c.default and c.name != name]
     if default and others:

@@ -20,6 +20,7 @@ from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import KnownGroup, KnownTopic, MoveRequest, Scope, UserBindings, View, legal_name
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError, unchanged
+from ha_core.operations.sides import PROBE_S
 from ha_core.operations.usage import known_usage
 from ha_core.plan.choosing import choose
 from ha_core.plan.closure import users_at
@@ -179,19 +180,31 @@ def fault_request(
     groups: bool = True,
     **options: Any,
 ) -> MoveRequest:
-    """The forced move of `topics` (names, or patterns with `*`, `?` and `[…]`) from the dead `origin`.
+    """The forced move of `topics` (names, partitions, or patterns with `*`, `?` and `[…]`) from the dead `origin`.
 
     :param groups: take along the groups that are known to have read them in the origin, for every user of theirs
-        that is bound there.
+        that is bound there. Those of an origin that answers, and has lost single partitions, stay.
     :param options: further fields of the request.
     :raises RefusedError: a pattern that matches nothing, or something that is not understood.
     """
     view = environment.store.load()
     names = chosen_topics(environment, view, topics, origin)
-    readers = tuple(_groups(environment, view, names, origin)) if groups else ()
-    scope = Scope(topics=names, user_groups=readers).entries
+    stay = not options.get("force") and all(":" in name for name in names) and _answers(environment, view, origin)
+    if groups and stay:
+        environment.say(f"groups stay with their coordinators: {origin} answers")
+    read = tuple(dict.fromkeys(parse_topic(name)[0] for name in names))
+    readers = tuple(_groups(environment, view, read, origin)) if groups and not stay else ()
+    scope = [*(f"topic:{name}" for name in names), *Scope(user_groups=readers).entries]
     # A topic has one writer, and this one is dead: whoever uses it comes along or stands still.
     return make_request(scope, origin, target, mode="forced", include_other_users=True, **options)
+
+
+def _answers(environment: Environment, view: View, name: str) -> bool:
+    """Whether the cluster is in service and can be asked."""
+    cluster = view.clusters.get(name)
+    return (
+        cluster is not None and cluster.masked is None and environment.admin(cluster).probe(timeout_s=PROBE_S).reachable
+    )
 
 
 def chosen_topics(environment: Environment, view: View, entries: Iterable[str], origin: str) -> tuple[str, ...]:

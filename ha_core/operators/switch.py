@@ -125,7 +125,7 @@ class PlanSwitchOperator(_PlanOperator):
 class PlanFaultMigrationOperator(_PlanOperator):
     """Propose a new home for topics of a dead cluster, with the groups that are known to have read them.
 
-    :param topics: names and patterns.
+    :param topics: names, partitions and patterns.
     :param groups: whether groups come along.
     :param force: although the cluster answers.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Literal, get_args
 
 from ha_core.model import Extent, MigrateOperation, Topic
@@ -143,6 +143,23 @@ def passed(topic: Topic, ends: Ends) -> tuple[int, ...]:
         partition
         for partition, origin, target in crossings(topic)
         if origin.extrapolate(end_of(topic.name, partition, ends)) >= target.start
+    )
+
+
+def went_back(topic: Topic, ends: Ends, kept: Collection[int] = ()) -> tuple[int, ...]:
+    """Partitions of an open crossing whose log had reached its cut, and ends below it now.
+
+    Only an election of a replica that was not in sync, or a broker that lost its disk, takes that away. What is
+    appended there now would lie below records that readers have read already, and they never go back.
+
+    :param ends: of everything that was appended, the target's read before the origin's.
+    :param kept: partitions whose log was seen at its cut, with every in-sync replica.
+    """
+    return tuple(
+        partition
+        for partition, origin, target in crossings(topic)
+        if (partition in kept or ends[topic.name, partition].target > target.base)
+        and origin.extrapolate(end_of(topic.name, partition, ends)) < target.start
     )
 
 

@@ -85,6 +85,11 @@ class TopicFacts:
     """None: it was asked just now. Else the cluster does not answer, and this is what was last seen of it."""
     fastest: float | None = None
     """As of `KnownTopic`."""
+    leaderless: Mapping[int, int | None] = field(default_factory=dict)
+    """Partitions that no living broker can lead without a loss → where each ended when it was last seen; None: nobody
+    knows. Of a cluster that answers."""
+    leaderless_age_s: float | None = None
+    """How long ago that was."""
 
     @property
     def compacted(self) -> bool:

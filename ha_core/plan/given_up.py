@@ -12,13 +12,13 @@ after any topic and begun again, it comes to the same maps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
 from ha_core.model import Extent, Topic
-from ha_core.model.extent import Hole, locate
+from ha_core.model.extent import Hole, live, locate
 from ha_core.plan.aging import Commit
 
 
@@ -70,28 +70,32 @@ class UnreadGroup(NamedTuple):
     """See `Loss.most`."""
 
 
-def losses(topic: Topic, cluster: str) -> Iterator[Loss]:
+def losses(topic: Topic, cluster: str, only: Collection[int] = ()) -> Iterator[Loss]:
     """Every extent of `cluster` in the map.
 
-    :raises ValueError: the cluster is the writer of a partition.
+    :param only: of these partitions; empty: of all.
+    :raises ValueError: the cluster is the writer of one of them.
     """
-    left = without(topic, cluster).partitions
+    left = without(topic, cluster, only).partitions
     for partition, extent in topic.stays():
-        if extent.cluster == cluster:
+        if extent.cluster == cluster and (not only or partition in only):
             assert extent.end is not None
             what = (extent.term, extent.start, extent.end, extent.known_end, extent.ignored)
             yield Loss(topic.name, partition, cluster, *what, _next(left[partition], extent.start))
 
 
-def without(topic: Topic, cluster: str) -> Topic:
+def without(topic: Topic, cluster: str, only: Collection[int] = ()) -> Topic:
     """The topic without the extents of `cluster`.
 
-    :raises ValueError: the cluster is the writer of a partition, or of those that are added later.
+    :param only: of these partitions; empty: of all.
+    :raises ValueError: the cluster is the writer of one of them, or, of all, of those that are added later.
     """
-    if topic.writer == cluster or any(extents[-1].cluster == cluster for extents in topic.partitions.values()):
+    if still_written(topic, cluster, only):
         raise ValueError(f"{cluster} is the writer of {topic.name}: it has to move away first")
     partitions = {
         partition: tuple(extent for extent in extents if extent.cluster != cluster)
+        if not only or partition in only
+        else extents
         for partition, extents in topic.partitions.items()
     }
     if partitions == topic.partitions:
@@ -99,14 +103,23 @@ def without(topic: Topic, cluster: str) -> Topic:
     return topic.changed(partitions=partitions, given_up=tuple(sorted({*(topic.given_up or ()), cluster})))
 
 
-def unread(topic: Topic, cluster: str, commits: Mapping[int, Iterable[Commit]]) -> Iterator[UnreadGroup]:
+def still_written(topic: Topic, cluster: str, only: Collection[int] = ()) -> bool:
+    """Whether the cluster is the writer of one of these partitions; of all, also of those that are added later."""
+    if only:
+        return any(live(topic.extents(partition)).cluster == cluster for partition in only)
+    return topic.writer == cluster or any(live(extents).cluster == cluster for extents in topic.partitions.values())
+
+
+def unread(
+    topic: Topic, cluster: str, commits: Mapping[int, Iterable[Commit]], only: Collection[int] = ()
+) -> Iterator[UnreadGroup]:
     """Groups that would have got something of what is given up, by partition and name.
 
     :param commits: partition → committed offsets, of all clusters.
     :raises ValueError: as of `losses`.
     """
-    left = without(topic, cluster).partitions
-    waited_for = (loss for loss in losses(topic, cluster) if not loss.skipped)
+    left = without(topic, cluster, only).partitions
+    waited_for = (loss for loss in losses(topic, cluster, only) if not loss.skipped)
     for partition, some in groupby(waited_for, attrgetter("partition")):
         here = list(some)
         for commit in sorted(commits.get(partition, ())):

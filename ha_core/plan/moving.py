@@ -62,8 +62,8 @@ def _clusters(request: MoveRequest, topic: Topic, extent: Callable[[int], Extent
 
 def left_in(request: MoveRequest, topic: str, tails: Iterable[LostTail]) -> LostTail | None:
     """The newest tail that the topic has in the target of a forced move, left when it went from there to a copy in the
-    origin: the target's log is this topic's own."""
-    if request.mode != "forced":
+    origin: the target's log is this topic's own. It is gone back to as a whole."""
+    if request.mode != "forced" or topic in request.scope.partitions:
         return None
     found = [one for one in tails if (one.topic, one.cluster, one.target) == (topic, request.target, request.origin)]
     return max(found, key=lambda one: one.since, default=None)

@@ -31,7 +31,7 @@ Code = Literal[
     "loop", "second-writer", "third-cluster",
     "not-created", "setting-refused", "setting-unknown", "setting-differs", "default-differs", "unsafe-origin",
     "narrower-limit",
-    "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
+    "moves-alone", "leaderless", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
     "holds-records", "read-now", "offset-hole", "rate-too-low",
     # groups
     "coordinated-in-target", "coordinated-elsewhere", "shared-group", "members-in-target", "unknown-offsets",

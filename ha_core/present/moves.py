@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, Operation, SwitchOperation
+from ha_core.model.scope import format_topic
 from ha_core.operations.migration.planning import Batch, MigrationProposal
 from ha_core.operations.proposal import Preview, Proposal
 from ha_core.operations.report import Report
@@ -295,7 +296,10 @@ def _taken_for_dead(request: MoveRequest, topics: int, to_copies: int) -> list[s
     if not to_copies or to_copies < topics:
         readers.append(f"readers of the others {unread}" if to_copies else f"readers {unread}")
     leave = [_DAMAGED[request.damaged_copies]] if request.damaged_copies in _DAMAGED else []
-    return [f"{request.origin} is taken for dead, and {', and '.join(readers)}", *leave]
+    named = [format_topic(name, some) for name, some in request.scope.partitions.items()]
+    alone = named and set(request.scope.topics) == request.scope.partitions.keys()
+    dead = f"{request.origin} is taken for dead" + (f" in {listed(named)}" if alone else "")
+    return [f"{dead}, and {', and '.join(readers)}", *leave]
 
 
 _DAMAGED = {

@@ -8,10 +8,11 @@ import pytest
 
 from ha_core.datacache.cache import DataCache
 from ha_core.datacache.state import Settings
-from ha_core.model import GatewayRecord
+from ha_core.model import Cluster, GatewayRecord
 from ha_core.operations import enforcement
 from ha_core.operations.enforcement import enforced
 from ha_core.operations.environment import Environment
+from ha_core.store.commits import Change
 from stack.memory_store import MemoryStore
 from tests.datacache.sources import History
 from tests.store.waiting import until
@@ -82,3 +83,17 @@ def test_kinds_that_no_gateway_reads_are_said_to_be_so(store: MemoryStore) -> No
         assert [*enforced(environment, {"topics": 5}, of_this_database)] == [
             "topics: no gateway reads them from the platform."
         ]
+
+
+@pytest.mark.parametrize(
+    ("platform_us", "said"), [(CHANGED_US, "in force at 2 of 2 gateways."), (None, "not in force.")]
+)
+def test_a_cluster_of_the_platform_is_in_force_where_it_is_registered_by_that_change(
+    store: MemoryStore, platform_us: int | None, said: str
+) -> None:
+    cluster = Cluster(name="east", bootstrap="here:1", platform_us=platform_us)
+    store.commit(Change(change_id="seed", puts=(cluster,), expected={(Cluster, "east"): None}))
+    with Environment(store, by="test") as environment:
+        (told,) = enforced(environment, {"clusters": CHANGED_US}, of_this_database)
+
+    assert told.startswith(f"clusters: {said}")

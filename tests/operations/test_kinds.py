@@ -7,8 +7,9 @@ from typing import get_args
 import pytest
 
 from ha_core.model.operation import AnyKind
+from ha_core.operations.crossing.at_cuts import EndWithoutOrigin
 from ha_core.operations.crossing.fence import BehindFence
-from ha_core.operations.crossing.without_origin import EndWithoutOrigin, StepsWithoutOrigin
+from ha_core.operations.crossing.without_origin import StepsWithoutOrigin
 from ha_core.operations.kinds import KINDS
 from ha_core.operations.moving import MoveSteps
 from ha_core.operations.switch.steps import SwitchSteps

@@ -107,7 +107,7 @@ def test_the_progress_of_a_crossing_estimates_when_its_cut_is_reached_and_says_f
 ) -> None:
     # Given an open crossing with the rate that was planned, and logs that have grown since
     environment.now = lambda: now
-    monkeypatch.setattr(ends, "read_ends", lambda *_: SimpleNamespace(replicated=LOOKED_AT))
+    monkeypatch.setattr(ends, "read_ends", lambda *_: SimpleNamespace(ends=LOOKED_AT, replicated=LOOKED_AT))
     monkeypatch.setattr(ends, "admin_of", lambda *_: SimpleNamespace(partition_counts=lambda _names: {"orders": 1}))
     topic = Topic(
         name="orders",

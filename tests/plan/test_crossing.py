@@ -31,14 +31,15 @@ from ha_core.plan.crossing import (
     settle_change,
     withdraw_change,
 )
-from ha_core.plan.crossing_stages import resume, stage
-from ha_core.plan.crossing_without_origin import crossed_with
+from ha_core.plan.crossing_stages import resume, stage, went_back
+from ha_core.plan.crossing_without_origin import crossed_with, end_change
 from ha_core.plan.cuts import Rate, Rates, cut_ahead, doubled_records
 from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, Surplus, TopicFacts
 from ha_core.plan.migration_status import status_of
 from ha_core.plan.pinning import pinned_map
 from ha_core.plan.preflight import CUT_RULES, Case, cuts, judge
 from ha_core.plan.preflight.cuts import Cuts
+from ha_core.plan.returned import look_at, unconfirmed
 from ha_core.plan.revision import MoveDamagedError
 from tests.plan.maps import rows
 from tests.plan.revisions import written
@@ -187,7 +188,7 @@ def test_a_barrier_lowers_a_cut_that_was_not_reached_to_the_log_end() -> None:
     # Given an open crossing under its fence, which cannot end once the target has records of others
     operation, view = opened()
     held, fenced = written(hold_change(operation, view, ["orders"], "open"), view)
-    with pytest.raises(MoveDamagedError, match="without passing the gateways"):
+    with pytest.raises(MoveDamagedError, match="somebody writes there past gateways"):
         finish_change(held, fenced, ["orders"], ends(60, target=8), ONE, {})
     # When it ends below its cut
     done, over = written(finish_change(held, fenced, ["orders"], ends(60), ONE, {}), fenced)
@@ -384,3 +385,34 @@ def test_first_sequences_in_the_target_tell_the_last_ones_below_the_cut() -> Non
         (upstream_id(mine, 2), 1, 56)
     ]
     assert crossed_with(Surplus(first, whole=False), target, origin) is None
+
+
+@pytest.mark.parametrize(
+    ("end", "target", "kept", "found"),
+    [
+        (60, 7, (), ()),  # it has not reached its cut yet
+        (100, 8, (), ()),
+        (99, 8, (), (0,)),  # what is in the target came to lie above the cut first
+        (99, 7, (0,), (0,)),
+        (100, 7, (0,), ()),
+    ],
+)
+def test_a_log_went_back_where_it_ends_below_a_cut_that_it_had_reached(
+    end: int, target: int, kept: tuple[int, ...], found: tuple[int, ...]
+) -> None:
+    _, view = opened()
+    assert went_back(view.topics["orders"], ends(end, target), kept) == found
+
+
+def test_a_crossing_whose_log_went_back_ends_at_its_cut_and_the_loss_is_counted() -> None:
+    # Given an open crossing that has reached its cut, fenced since its log is below it again
+    operation, view = opened()
+    operation, view = written(hold_change(operation, view, ["orders"], "open"), view)
+    # When it is ended there
+    operation, view = written(end_change(operation, view, ["orders"], ends(80, 9), {}, "wait"), view)
+    # Then the target is the writer from the cut on, and readers below it wait for what is missing
+    assert operation.state == "cut"
+    assert shape(view) == [("east", 0, 100, 0, 0), ("west", 100, None, 7, 1)]
+    ((name, partition, extent),) = unconfirmed(view)
+    found = look_at(name, partition, extent, 80)
+    assert (found.outcome, found.found_end, found.missing) == ("less", 80, 20)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ha_core.model import (
     Crossing,
     Extent,
+    LostTail,
     MigrateOperation,
     MoveRequest,
     Scope,
@@ -19,11 +22,15 @@ from ha_core.model import (
 from ha_core.model.extent import append, identity, live
 from ha_core.plan.crossing import open_change, propose_change, settle_change
 from ha_core.plan.crossing_stages import passed, stage
+from ha_core.plan.cuts import FASTEST_PER_S, UNKNOWN_RESERVE
 from ha_core.plan.facts import PartitionEnds, TopicFacts
+from ha_core.plan.given_up import losses, without
 from ha_core.plan.migration_status import status_of
 from ha_core.plan.move import cut_change, fence_change
-from ha_core.plan.moving import moving, of_all
+from ha_core.plan.moving import left_in, moving, of_all
+from ha_core.plan.returned import confirmed, look_at, unconfirmed
 from ha_core.plan.revision import MoveDamagedError
+from ha_core.plan.verdict import Verdict
 from tests.kit.operations import a_migration, a_switch
 from tests.plan.preflight_case import HERE, Case
 from tests.plan.revisions import written
@@ -187,8 +194,145 @@ def test_single_partitions_of_a_topic_with_transactions_are_refused() -> None:
     assert "a transaction cannot write to partitions in two clusters" in errors(case)
 
 
-def test_single_partitions_are_refused_by_a_forced_move() -> None:
-    assert "Single partitions of topic orders are named, and east is taken for dead" in errors(named(0).forced)
+def by_force(*partitions: int, max_rate: int | None = None) -> MigrateOperation:
+    operation = asked(*partitions)
+    more = {"mode": "forced", "unread": "wait", "max_rate_records_s": max_rate}
+    return operation.model_copy(update={"request": operation.request.model_copy(update=more)})
+
+
+SEEN = {("orders", p): PartitionEnds(target=7, seen=10 * (p + 1), seen_age_s=60.0) for p in range(3)}
+
+
+@given(partition=st.integers(0, 2), grown=st.integers(0, 60 * FASTEST_PER_S), rate=st.sampled_from([None, 1_000]))
+def test_a_partition_that_leaves_by_force_is_cut_above_what_it_can_have_given_out_and_the_others_stay(
+    partition: int, grown: int, rate: int | None
+) -> None:
+    topic = moved(by_force(partition, max_rate=rate), None, SEEN)
+
+    east, west = topic.partitions[partition]
+    grown = grown if rate is None else grown // (FASTEST_PER_S // rate)
+    assert west.start == east.end
+    assert west.start > 10 * (partition + 1) + grown
+    assert (east.known_end, west.cluster, west.base) == (10 * (partition + 1), "west", 7)
+    assert topic.writer == "east"
+    assert all(topic.partitions[other] == identity("east") for other in range(3) if other != partition)
+
+
+def test_a_partition_of_which_nobody_knows_where_it_ended_has_an_unknown_loss_and_not_none() -> None:
+    ends = {key: PartitionEnds(target=7) for key in SEEN}
+
+    topic = moved(by_force(1), None, ends)
+
+    (loss,) = losses(topic, "east", (1,))
+    assert (loss.known, loss.most, loss.known_end) == (0, UNKNOWN_RESERVE, 0)
+    assert list(unconfirmed(View(topics={"orders": topic}))) == [("orders", 1, topic.partitions[1][0])]
+
+
+def test_a_partition_whose_broker_is_back_is_read_up_to_its_true_end_and_can_go_back() -> None:
+    # Given a partition that has left by force
+    topic = moved(by_force(1), None, SEEN)
+    # When its broker is back with more than was known
+    ((name, partition, extent),) = unconfirmed(View(topics={"orders": topic}))
+    found = look_at(name, partition, extent, 26)
+    topic = topic.changed(partitions={**topic.partitions, partition: confirmed(topic.partitions[partition], found)})
+    # Then the rest is read in its place, and the cut stays
+    assert (found.outcome, found.beyond) == ("whole", 6)
+    east, west = topic.partitions[1]
+    assert (east.end, east.known_end, west.start) == (26, None, extent.end)
+    # And it goes back as any other
+    ends = {("orders", p): PartitionEnds(target=26, origin=9) for p in range(3)}
+    back = moved(asked(1, origin="west", target="east"), topic, ends)
+    assert [one.cluster for one in back.partitions[1]] == ["east", "west", "east"]
+
+
+def test_what_one_partition_waits_for_is_given_up_while_the_others_are_written_there() -> None:
+    topic = moved(by_force(1), None, SEEN)
+
+    after = without(topic, "east", (1,))
+
+    assert after.partitions == {0: identity("east"), 1: topic.partitions[1][1:], 2: identity("east")}
+    with pytest.raises(ValueError, match="is the writer of orders"):
+        without(topic, "east", (0, 1))
+    with pytest.raises(ValueError, match="is the writer of orders"):
+        without(topic, "east")
+
+
+LOST_ONE = replace(HERE, ends={0: 10}, starts={0: 0}, leaderless={1: 20}, leaderless_age_s=90.0)
+"""Of two partitions the second has no leader."""
+
+
+def alone(case: Case) -> Verdict:
+    """What is said of partitions that leave by force, where nothing speaks against it."""
+    assert errors(case) == ""
+    (found,) = (verdict for verdict in case.judge() if verdict.code == "moves-alone")
+    return found
+
+
+def test_partitions_of_a_dead_cluster_move_by_force_and_what_is_known_of_each_is_said() -> None:
+    seen = named(1).forced.with_topic("east", replace(HERE, age_s=6.0)).asking(unread="wait")
+    assert "Partition 1 moves alone; 1 ended at 20 when it was last seen, 6 s ago." in alone(seen).text
+    assert "Partition 0 waits for east, and cannot be written." in alone(seen).text
+    assert "Move topic orders as a whole" in alone(seen).remedy
+
+
+def test_a_partition_without_a_leader_moves_by_force_out_of_a_cluster_that_answers() -> None:
+    case = named(1, mode="forced", unread="wait").with_topic("east", LOST_ONE)
+    assert "1 ended at 20 when it was last seen, 90 s ago. Partition 0 stays in east" in alone(case).text
+    assert any("taken for dead for the named partitions alone" in verdict.text for verdict in case.judge())
+
+
+def test_a_partition_without_a_leader_that_was_never_seen_is_unknown() -> None:
+    case = named(1, mode="forced", unread="wait").with_topic("east", replace(LOST_ONE, leaderless={1: None}))
+    assert "where 1 ended nobody knows, so its cut lies 2^40 offsets further on" in alone(case).text
+
+
+@pytest.mark.parametrize("partitions", [(0,), (0, 1)])
+def test_a_partition_with_a_leader_is_refused_by_a_forced_move_out_of_a_cluster_that_answers(
+    partitions: tuple[int, ...],
+) -> None:
+    case = named(*partitions, mode="forced", unread="wait").with_topic("east", LOST_ONE)
+    assert "Origin east answers, and leads orders-0:" in errors(case)
+
+
+def test_a_whole_topic_is_refused_by_a_forced_move_out_of_a_cluster_that_leads_some_of_it() -> None:
+    case = named(1, mode="forced", unread="wait").with_topic("east", LOST_ONE)
+    assert "Origin east answers: a forced move" in errors(replace(case, scope=Scope(topics=("orders",))))
+
+
+def test_a_planned_move_of_a_partition_without_a_leader_names_the_way_out() -> None:
+    case = named(1).with_topic("east", LOST_ONE)
+    (found,) = (verdict for verdict in case.judge() if verdict.level == "error")
+    assert (found.code, found.number) == ("leaderless", 1)
+    assert "switchyard migrate-from-fault orders:1 --from east --to west" in found.remedy
+
+
+def test_other_partitions_than_one_without_a_leader_move_behind_a_fence_and_not_by_a_cut_ahead() -> None:
+    case = named(0).with_topic("east", LOST_ONE)
+    assert errors(case) == ""
+    assert "Partition 1 has no leader" in errors(case.asking(cut="predicted"))
+
+
+def test_no_partition_leaves_by_force_while_its_topic_crosses_over() -> None:
+    _, view = written(propose_change(asked(), View(), ["orders"], ENDS, CUTS))
+    case = named(1, topic=view.topics["orders"], mode="forced", unread="wait").with_topic("east", LOST_ONE)
+    assert "crosses over in operation" in errors(case)
+    assert "resume migrate-1 --without-origin" in " ".join(verdict.remedy for verdict in case.judge())
+
+
+def test_a_log_that_was_left_by_force_is_gone_back_to_as_a_whole() -> None:
+    tail = LostTail(
+        key="k",
+        topic="orders",
+        cluster="west",
+        target="east",
+        operation="s-1",
+        since="t",
+        link="l",
+        log="c",
+        log_partitions=1,
+    )
+    assert left_in(by_force().request, "orders", [tail]) == tail
+    assert left_in(by_force(1).request, "orders", [tail]) is None
 
 
 def test_a_named_partition_of_a_topic_that_exists_nowhere_is_an_error() -> None:

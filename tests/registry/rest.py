@@ -1,13 +1,21 @@
-"""The REST API, called without a network: by an operator, a gateway, or nobody that is known."""
+"""The REST API, called with and without a network: by an operator, a gateway, or nobody that is known."""
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import httpx
+import uvicorn
 from fastapi.testclient import TestClient
 
 from ha_core.registry.registry import Registry
 from ha_core.registry.serving import tokens
 from ha_core.registry.serving.app import make_app
+from ha_core.registry.serving.server import settings_of
 
 OPERATOR, GATEWAY = "o" * 32, "g" * 32
 KNOWN = f"operator till {OPERATOR}\n# a comment\n\ngateway gw-1 {GATEWAY}\n"
@@ -16,6 +24,25 @@ KNOWN = f"operator till {OPERATOR}\n# a comment\n\ngateway gw-1 {GATEWAY}\n"
 def client_with(registry: Registry, token: str | None) -> TestClient:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     return TestClient(make_app(registry, tokens.parse(KNOWN, "here")), headers=headers, raise_server_exceptions=False)
+
+
+@contextmanager
+def served(url: str) -> Iterator[int]:
+    """The service over a database, at a port of loopback."""
+    with Registry.open(url) as registry, socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(512)
+        app = make_app(registry, tokens.parse(KNOWN, "here"))
+        server = uvicorn.Server(uvicorn.Config(**settings_of(app, "127.0.0.1", 0, None, None)))
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            while not server.started:
+                time.sleep(0.01)
+            yield listening.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def failed(answer: httpx.Response) -> tuple[int, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -11,13 +10,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
 
-from ha_core.registry.registry import Registry
-from ha_core.registry.serving import connections, tokens
-from ha_core.registry.serving.app import make_app
-from ha_core.registry.serving.server import settings_of
-from tests.registry.rest import GATEWAY, KNOWN
+from ha_core.registry.serving import connections
+from tests.registry.rest import GATEWAY, served
 
 HEADERS = {"Authorization": f"Bearer {GATEWAY}"}
 BEGUN = b"GET /v1/gateway/settings HTTP/1.1\r\nHost: x\r\n"
@@ -25,18 +20,8 @@ BEGUN = b"GET /v1/gateway/settings HTTP/1.1\r\nHost: x\r\n"
 
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
-    with Registry.open(f"sqlite:///{tmp_path}/platform.db") as registry, socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen(512)
-        app = make_app(registry, tokens.parse(KNOWN, "here"))
-        server = uvicorn.Server(uvicorn.Config(**settings_of(app, "127.0.0.1", 0, None, None)))
-        thread = threading.Thread(target=server.run, args=([listening],))
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        yield listening.getsockname()[1]
-        server.should_exit = True
-        thread.join()
+    with served(f"sqlite:///{tmp_path}/platform.db") as found:
+        yield found
 
 
 def asked(port: int) -> int:

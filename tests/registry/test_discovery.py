@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
+from urllib.request import ProxyHandler, Request, build_opener
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
 
 from gateway.settings_file import TYPES, readable
 from ha_core.registry.registry import Registry
-from tests.registry.rest import GATEWAY, OPERATOR, client_with, failed
+from tests.registry.rest import GATEWAY, OPERATOR, client_with, failed, served
 
 NOTHING = {"addresses": 0, "queued_requests": 0, "user_rate": 0, "address_rate": 0}
 AT = "/v1/gateway/discovery"
@@ -111,3 +115,67 @@ def test_a_version_of_thousands_of_zeros_is_the_first_one(gateway: TestClient) -
     zeros = "0" * 5000
 
     assert gateway.get(f"{AT}?user_rate={zeros}").json() == gateway.get(f"{AT}?user_rate=0").json()
+
+
+class Follower:
+    """A client of discovery that has nothing but its address and a token: it keeps versions, and asks by them."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}{AT}"
+        self.versions: dict[str, int] = {}
+        self.known: dict[str, dict[str, Any]] = {}
+
+    def poll(self) -> set[str]:
+        """The parts that were told."""
+        asked = Request(f"{self.url}?{urlencode(self.versions)}", headers={"Authorization": f"Bearer {GATEWAY}"})
+        with build_opener(ProxyHandler({})).open(asked, timeout=20) as answer:
+            said = json.load(answer)
+        assert all(said["versions"][name] >= version for name, version in self.versions.items())
+        self.versions = said["versions"]
+        self.known |= said["changed"]
+        return set(said["changed"])
+
+
+def test_a_client_that_polls_over_http_follows_each_change_and_deletion_also_over_a_restart(tmp_path: Path) -> None:
+    # Given the service, an operator, and a client of another make that has polled once
+    database = f"sqlite:///{tmp_path}/platform.db"
+    with (
+        served(database) as port,
+        httpx.Client(trust_env=False, headers={"Authorization": f"Bearer {OPERATOR}"}) as ops,
+    ):
+        at = f"http://127.0.0.1:{port}/v1"
+
+        def make(kind: str, **value: Any) -> dict[str, Any]:
+            answer = ops.post(f"{at}/{kind}", json={"value": value, "reason": "a test"}).raise_for_status()
+            made: dict[str, Any] = answer.json()
+            return made
+
+        follower = Follower(port)
+        assert follower.poll() == set(NOTHING)
+        assert follower.poll() == set()
+        # When a cluster and settings are made, then each poll tells what has changed since the one before
+        make("clusters", name="east", bootstrap="e-1:9092,e-2:9092")
+        rate = make("settings", type="user_rate", name="alice", value=200)
+        assert follower.poll() == {"addresses", "user_rate"}
+        make("settings", type="queued_requests", name="east", value=5)
+        assert follower.poll() == {"queued_requests"}
+        # And a deletion
+        key, version = quote(rate["key"], safe=""), rate["version"]
+        ops.delete(f"{at}/settings/{key}", params={"version": version, "reason": "gone"}).raise_for_status()
+        before = dict(follower.versions)
+        assert follower.poll() == {"user_rate"}
+        assert follower.versions["user_rate"] > before["user_rate"]
+    # When the service has been started anew, then versions go on, and nothing is told again
+    with served(database) as port:
+        follower.url = f"http://127.0.0.1:{port}{AT}"
+        assert follower.poll() == set()
+        assert follower.known == {
+            "addresses": {"east": "e-1:9092,e-2:9092"},
+            "user_rate": {},
+            "address_rate": {},
+            "queued_requests": {"east": 5},
+        }
+        # And a client that knows nothing is told as much
+        fresh = Follower(port)
+        fresh.poll()
+        assert (fresh.versions, fresh.known) == (follower.versions, follower.known)

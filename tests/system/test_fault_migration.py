@@ -126,6 +126,41 @@ def assert_one_record_per_offset(member: Client) -> None:
         assert seen.setdefault((record.partition, record.offset), record.value) == record.value
 
 
+def test_single_partitions_of_a_dead_cluster_go_on_elsewhere_and_the_others_wait_for_it(
+    run: Run, stack: Stack, name: str
+) -> None:
+    # Given clients at work, whose cluster dies
+    producer, member, reader = at_work(run, name)
+    stack.kill("cluster/east")
+    # When one of three partitions gets a new home
+    document = migrate(run, f"{name}:1", "wait")
+    assert document["result"] == "succeeded"
+    cut = cuts(run, name)
+    # Then it alone is written there
+    assert set(cut) == {1}
+
+    def written() -> int:
+        return sum(ack.partition == 1 and ack.offset >= cut[1] for ack in acked(producer))
+
+    until(lambda: written() > 30, "the partition is written")
+    # When the others follow, and the cluster is back
+    migrate_from_fault(run, name, "wait")
+    assert cuts(run, name) == {**cuts(run, name), **cut}
+    stack.restart("cluster/east")
+    checked = switchyard(stack, "origins", "check", name)
+    # Then all of it is read, each record in its place
+    assert {partition["partition"]: partition["outcome"] for partition in checked["returned"]} == dict.fromkeys(
+        range(PARTITIONS), "whole"
+    )
+    producer.stop()
+    promised = {ack.value for ack in acked(producer) if ack.offset >= 0} | held_by(run, name, "east")
+    for consumer in (reader, member):
+        until(lambda c=consumer: {record.value for record in given(c)} >= promised, "all is read")  # type: ignore[misc]
+        consumer.stop()
+    assert_ascending(reader)
+    assert_one_record_per_offset(member)
+
+
 def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_old_one_returns(
     run: Run, stack: Stack, name: str
 ) -> None:

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.errors import ConnectionLostError
+from ha_core.store.store import Store
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
@@ -247,3 +248,20 @@ def test_a_quota_of_a_user_for_one_topic_throttles_its_producer_there_and_nowher
     # When he writes as much to each, then he waits for the one that has a quota only
     assert throttled(f"{topic}-free") == 0
     assert throttled(topic) > 0
+
+
+def test_a_cluster_of_the_platform_is_registered_as_it_says_and_gateways_follow_it(
+    stack: Stack, platform: Platform, store: Store
+) -> None:
+    # Given a cluster that an operator has registered
+    before = store.clusters()["east"]
+    # When the platform says in which zone it is
+    value = {"name": "east", "bootstrap": before.bootstrap, "zone": "hall-1"}
+    made = platform.call("POST", "/v1/clusters", {"value": value, "reason": "test"})
+    # Then it is there for all, and the rest of it stays
+    soon(lambda: store.clusters()["east"].zone == "hall-1", "it is in its zone")
+    after = store.clusters()["east"]
+    assert after.changed(zone=before.zone, platform_us=None) == before
+    assert after.platform_us == made["changed_us"]
+    revision = store.load().revision
+    soon(lambda: all(gateway.revision >= revision for gateway in store.gateways()), "every gateway follows it")

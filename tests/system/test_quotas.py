@@ -171,6 +171,75 @@ def test_unmodified_clients_at_a_quota_never_time_out(stack: Stack, store: Store
     assert not wrong, wrong
 
 
+class Pair:
+    """A producer and a consumer of one user that go as fast as they are let."""
+
+    def __init__(self, stack: Stack, topic: str, user: str) -> None:
+        self.topic, self.wrong, self.told, self.waits_s = topic, list[Any](), list[Any](), list[float]()
+        self.sent = self.read = 0
+        common = {
+            "bootstrap.servers": stack.bootstrap,
+            "client.id": f"HA#{user}#{topic}",
+            "error_cb": self.wrong.append,
+            "throttle_cb": lambda event: self.waits_s.append(event.throttle_time),
+            "socket.timeout.ms": 15_000,
+        }
+        self.producer = Producer(common | {"enable.idempotence": True, "queue.buffering.max.kbytes": 4096})
+        self.reader = Consumer(common | {"group.id": f"{topic}-{user}", "auto.offset.reset": "earliest"})
+        self.reader.subscribe([topic])
+
+    def work(self, seconds: float) -> tuple[int, int]:
+        """Bytes that were written and read."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            with suppress(BufferError):
+                self.producer.produce(self.topic, b"x" * 10_000, on_delivery=lambda error, _: self.told.append(error))
+                self.sent += 1
+            self.producer.poll(0)
+            self._consume(0.02)
+        return len(self.told) * 10_000, self.read * 10_000
+
+    def finish(self, records: Callable[[], int]) -> None:
+        """Write what is left, and read all."""
+        assert self.producer.flush(60) == 0
+        until = time.monotonic() + 60
+        while self.read < records() and time.monotonic() < until:
+            self._consume(0.2)
+        self.reader.close()
+
+    def _consume(self, wait_s: float) -> None:
+        for message in self.reader.consume(500, wait_s):
+            assert message.error() is None, message.error()
+            self.read += 1
+
+
+@pytest.mark.long("gateway/session/throttling.py", "gateway/session/fast_path.py", "gateway/session/fetch/handle.py")
+def test_a_brokers_quota_for_the_gateways_account_caps_their_clients_together_and_none_times_out(
+    stack: Stack, topic: str
+) -> None:
+    # Given a broker that lets the account of gateways, which do not log in here, use 300 kB a second
+    place, rate, seconds = brokers_place(stack), 300_000.0, 25.0
+    account: dict[str, str | None] = {"user": "ANONYMOUS"}
+    (said,) = limit(place, account, producer_byte_rate=rate, consumer_byte_rate=rate)
+    assert said["error_code"] == 0
+    pairs = [Pair(stack, topic, user) for user in ("capped-1", "capped-2")]
+    with ThreadPoolExecutor(len(pairs)) as pool:
+        # When clients of two users write and read as fast as they are let
+        used = list(pool.map(lambda pair: pair.work(seconds), pairs))
+        limit(place, account, producer_byte_rate=None, consumer_byte_rate=None)
+        list(pool.map(lambda pair: pair.finish(lambda: sum(one.sent for one in pairs)), pairs))
+    # Then all of them together have stayed below it, and were told to wait
+    assert sum(written for written, _ in used) < rate * (10 + seconds) * 1.1, used
+    assert sum(read for _, read in used) < rate * (10 + seconds) * 1.1, used
+    assert all(sum(pair.waits_s) > 0 for pair in pairs)
+    # And nothing has gone wrong or is missing
+    for pair, (written, _) in zip(pairs, used, strict=True):
+        assert written > rate
+        assert not pair.wrong, pair.wrong
+        assert pair.told == [None] * pair.sent
+        assert pair.read == sum(one.sent for one in pairs)
+
+
 def test_a_change_takes_effect_within_a_second_while_clients_write(stack: Stack, store: Store, topic: str) -> None:
     # Given a writer that nobody limits
     gateway = gateways_places(stack, store, topic)[0]

@@ -106,7 +106,9 @@ def switch(
 @command("migrate-from-fault", "Give topics of a dead cluster a new home: producers go on at once.")
 def migrate_from_fault(
     session: Session,
-    topics: Annotated[list[str], Argument(metavar="TOPIC…", help="Names, or patterns of what was last seen there.")],
+    topics: Annotated[
+        list[str], Argument(metavar="TOPIC…", help="Names, partitions such as 'orders:0,4-7', or patterns.")
+    ],
     origin: Annotated[str, option("The dead cluster.", "--from")],
     target: Annotated[str, option("The cluster that is to serve them.", "--to")],
     unread: Annotated[str, option(UNREAD)],

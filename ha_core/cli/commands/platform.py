@@ -13,6 +13,7 @@ from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
 from ha_core.cli.platform import Database, Version, changed, named, opened
 from ha_core.datacache.announcing import Announcer
 from ha_core.operations.caches import ask_reload
+from ha_core.operations.publishing_clusters import PublishingClusters
 from ha_core.operations.publishing_quotas import PublishingQuotas
 from ha_core.present.registry import entries_page, history_page
 
@@ -50,15 +51,17 @@ def serve(
     callers = known.read(tokens, os.environ)
     server.require_safe(host, certificate is not None, plain)
     registry = opened(session, database, creates=True)
-    if session.connects is None:
+    if session.connects is None or session.opens is None:
         session.out.progress(
-            "Gateways read changes once a minute, and quotas are not published. Name their ZooKeeper for both at once."
+            "Gateways read changes once a minute, and neither quotas nor clusters come into force. Name their "
+            "ZooKeeper for all of it."
         )
     else:
         announcer = Announcer(registry.read.newest_us, session.connects, session.out.progress)
         publishing = PublishingQuotas(registry.source("quotas"), session.connects, session.out.progress)
-        registry.tell_of_changes(announcer.now, publishing.now)
-        for looking in (announcer, publishing):
+        clusters = PublishingClusters(registry.source("clusters"), session.opens, session.out.progress)
+        registry.tell_of_changes(announcer.now, publishing.now, clusters.now)
+        for looking in (announcer, publishing, clusters):
             looking.start()
             session.callback(looking.close)
     server.serve(registry, callers, host, port, certificate, key, publishes_quotas=session.connects is not None)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.errors import ClusterUnreachableError
+from ha_core.kafka.errors import ClusterUnreachableError, NotReadyError
 from ha_core.kafka.facts import LogEnds
 from ha_core.model import MigrateOperation, Topic
 from ha_core.model.scope import format_topic
@@ -16,7 +16,7 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.sides import admin_of, described
 from ha_core.plan.crossing import added
-from ha_core.plan.crossing_stages import Stage, crossing_partitions, crossings, stages
+from ha_core.plan.crossing_stages import Stage, crossing_partitions, crossings, stages, went_back
 from ha_core.plan.cuts import reached_words
 from ha_core.plan.facts import Partition, PartitionEnds
 from ha_core.plan.verdict import amount, listed
@@ -123,6 +123,8 @@ class CrossingProgress:
     partitions: tuple[PartitionProgress, ...] = ()
     added: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """topic → partitions that it has got since its cuts were proposed: they remain in the origin."""
+    went_back: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Open topic → partitions whose log was at its cut before, and is below it now."""
 
     @property
     def reached(self) -> int:
@@ -149,6 +151,8 @@ class CrossingProgress:
         if missing:
             named = "; ".join(f"{row.topic}-{row.partition} {row.lacks}" for row in missing[:NAMED])
             text += f"; {named}" + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
+        if self.went_back:
+            text += f"; {went_back_words(self.operation, self.went_back)}"
         if self.added:
             text += f"; {withheld_words(self.operation, self.added)}"
         return text
@@ -168,15 +172,17 @@ def progress_of(environment: Environment, operation: MigrateOperation, topics: M
     if not crossing:
         return CrossingProgress(operation, at)
     try:
-        ends = read_ends(environment, operation, crossing_partitions(topics, crossing)).replicated
+        sides = read_ends(environment, operation, crossing_partitions(topics, crossing))
         counts = admin_of(environment, request.origin).partition_counts(crossing)
-    except ClusterUnreachableError as error:
+    except (ClusterUnreachableError, NotReadyError) as error:
         if error.cluster != request.origin:
             raise
         raise StepFailedError(f"{error} {way_on(operation)}") from error
-    rows = tuple(_rows(environment, operation, (topics[name] for name in crossing), ends))
+    rows = tuple(_rows(environment, operation, (topics[name] for name in crossing), sides.replicated))
     grown = {name: new for name in crossing if (new := added(request, topics[name], counts))}
-    return CrossingProgress(operation, at, rows, grown)
+    kept, opened = operation.evidence.below, [name for name in crossing if at[name] == "open"]
+    back = {name: some for name in opened if (some := went_back(topics[name], sides.ends, kept.get(name, ())))}
+    return CrossingProgress(operation, at, rows, grown, back)
 
 
 def _rows(
@@ -208,6 +214,16 @@ def withheld_words(operation: MigrateOperation, grown: Mapping[str, Collection[i
     return f"{named} {seen}"
 
 
+def went_back_words(operation: MigrateOperation, partitions: Mapping[str, Collection[int]]) -> str:
+    """What was lost in the origin while topics crossed over, and who decides about it."""
+    named, names = listed(format_topic(name, tuple(some)) for name, some in partitions.items()), " ".join(partitions)
+    return (
+        f"the log of {named} in {operation.request.origin} had reached its cut and ends below it now: its brokers have "
+        f"lost what was acknowledged there (an unclean election, or a disk). Readers below the cut wait: `switchyard "
+        f"origins check {names}` says how much is missing, and `--accept-loss` has them go on"
+    )
+
+
 def remaining_words(operation: MigrateOperation) -> str:
     """Which partitions remain in the origin because they were added meanwhile, and how they follow; else empty."""
     request, remaining = operation.request, operation.evidence.remaining
@@ -227,7 +243,7 @@ def way_on(operation: MigrateOperation) -> str:
     origin = operation.request.origin
     return (
         f"If {origin} is lost: `switchyard resume {operation.id} --without-origin --unread wait|skip`, or "
-        f"`switchyard migrate-from-fault`, ends the crossing without it."
+        f"`switchyard migrate-from-fault`, ends the crossing without it (with --force where some of it answers)."
     )
 
 

@@ -9,9 +9,18 @@ from typing import Any
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MigrateOperation, Topic
 from ha_core.operations import dependents
+from ha_core.operations.crossing.at_cuts import EndOfWhatWentBack
 from ha_core.operations.crossing.below import keep_below
 from ha_core.operations.crossing.cuts import client_ends, first_cuts, higher_cuts
-from ha_core.operations.crossing.ends import EndsOfBoth, as_clients, progress_of, read_ends, read_sides, remaining_words
+from ha_core.operations.crossing.ends import (
+    EndsOfBoth,
+    as_clients,
+    progress_of,
+    read_ends,
+    read_sides,
+    remaining_words,
+    went_back_words,
+)
 from ha_core.operations.crossing.fence import BehindFence, CrossingEnd, lift
 from ha_core.operations.errors import NotDrainedError, StepFailedError
 from ha_core.operations.gateways import require_drained
@@ -47,6 +56,8 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         """How many were looked at, of this process."""
         self.ends_before: Mapping[Partition, int] = {}
         """Client ends when the cuts were chosen."""
+        self.replicated: Mapping[Partition, int] = {}
+        """The origin's own ends that every in-sync replica had then."""
 
     def has_way_back(self, step: str) -> bool:
         return step in BEFORE_OPEN
@@ -60,6 +71,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         names = self.at("before")
         with self.journal.step("propose") as seen:
             sides = read_sides(self.environment, self.journal.operation, names, LEADERS_S)
+            self.replicated = {key: one.high_watermark for key, one in sides.origin.items()}
             seen.update(self._publish(names, sides, first_cuts(self.journal, sides)))
 
     def serve(self) -> None:
@@ -82,6 +94,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         names = self.at("proposed", topics)
         late = {(name, p) for name in names for p in passed(topics[name], self.sides.ends)}
         ends = client_ends(journal, topics, self.sides)
+        self._require_kept()
         self.proposals += 1
         if late and self.proposals < MAX_PROPOSALS:
             cuts = higher_cuts(journal, topics, ends, late, self.ends_before, self.proposals)
@@ -111,6 +124,9 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         operation, topics = self.look()
         progress = progress_of(self.environment, operation, topics)
         self.environment.say(progress.words)
+        if progress.went_back:
+            self._end_at_cuts(progress.went_back, topics)
+            return
         keep_below(self.journal, topics, progress)
         write_all(self.journal, progress.ready, topics, self._settle)
 
@@ -121,11 +137,20 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         """
         self.environment.say("what has not reached its cut is cut at its log's end now, behind a fence")
         operation, topics = self.look()
-        keep_below(self.journal, topics, progress_of(self.environment, operation, topics))
+        progress = progress_of(self.environment, operation, topics)
+        if progress.went_back:
+            self._end_at_cuts(progress.went_back, topics)
+            return
+        keep_below(self.journal, topics, progress)
         write_all(self.journal, self.at("open", topics), topics, lambda some: BehindFence(self.journal, some).end())
 
     def record(self) -> None:
+        """:raises StepFailedError: the operation has failed, since the origin has lost records."""
         operation = self.journal.operation
+        if operation.evidence.went_back:
+            lost = f"The cuts stay in force, but {went_back_words(operation, operation.evidence.went_back)}."
+            self.journal.finish("failed", lost)
+            raise StepFailedError(lost)
         words = ["crossed over and verified", dependents.words(operation), remaining_words(operation)]
         self.journal.finish("succeeded", "; ".join(filter(None, words)))
 
@@ -164,6 +189,23 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         """Give up the way back: what was open is open again."""
         revision = commit_now(self.journal, reopen_change, "reopen")
         self.journal.append("reopen", "done", detail={"revision": revision, "why": self.why})
+
+    def _require_kept(self) -> None:
+        """:raises StepFailedError: a log ends below what was acknowledged there when its cut was proposed."""
+        here = self.sides.origin
+        lost = sorted(key for key, end in self.replicated.items() if key in here and here[key].log_end < end)
+        if lost:
+            raise StepFailedError(
+                f"The log of {listed(f'{name}-{p}' for name, p in lost)} in {self.journal.request.origin} ends below "
+                "where all its in-sync replicas were a moment ago: its brokers have lost what was acknowledged there. "
+                "See that unclean.leader.election.enable is false and its disks are sound, then migrate again."
+            )
+
+    def _end_at_cuts(self, went_back: Mapping[str, tuple[int, ...]], topics: Mapping[str, Topic]) -> None:
+        self.journal.note(went_back={**self.journal.operation.evidence.went_back, **went_back})
+        names = {name: list(some) for name, some in went_back.items()}
+        self.journal.append("went_back", "note", detail={"partitions": names})
+        write_all(self.journal, list(went_back), topics, lambda some: EndOfWhatWentBack(self.journal, some).end())
 
     def at(self, stage: str, topics: Mapping[str, Topic] | None = None) -> list[str]:
         known = self.look()[1] if topics is None else topics

@@ -124,4 +124,5 @@ def _due(environment: Environment, operation: MigrateOperation, progress: Crossi
     """Whether there is something to do: an interruption to mend, a cut that was reached, or a deadline."""
     if operation.state != "crossing" or {*progress.stages.values()} - {"open", "settled"} or not progress.partitions:
         return True
-    return bool(unread_below(operation, progress) or progress.ready) or overdue(environment, operation)
+    found = unread_below(operation, progress) or progress.ready or progress.went_back
+    return bool(found) or overdue(environment, operation)

@@ -309,13 +309,15 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         else:
             found = described(journal.origin, moves.topics)
             renew_adoption(journal)
+        partitions = tuple((name, partition) for name in moves.topics for partition in range(found[name].partitions))
         return Window(
             environment,
             origin,
             target,
-            tuple((name, partition) for name in moves.topics for partition in range(found[name].partitions)),
+            partitions,
             moves.groups,
             request.drain_timeout_s,
+            of_all(request, self.touched.view.topics, partitions),
             forced=forced,
             known=LastKnown.read(environment, request.origin, moves) if forced else LastKnown(),
             still_ours=partial(journal.still_ours, OURS_FOR_S),

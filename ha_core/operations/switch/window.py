@@ -47,8 +47,11 @@ class Window:
     origin: Admin | None
     target: Admin
     partitions: tuple[Partition, ...]
+    """All of the topics."""
     groups: tuple[str, ...]
     timeout_s: float
+    leaving: tuple[Partition, ...] | None = None
+    """Those that move; None: all. The origin is asked for no others: they may have no leader."""
     forced: bool = False
     known: LastKnown = field(default_factory=LastKnown)
     """Of an origin that may not answer: forced only."""
@@ -58,12 +61,16 @@ class Window:
     still_ours: Callable[[], None] = lambda: None
     """Raises when another executor has taken the operation over."""
 
+    @property
+    def here(self) -> tuple[Partition, ...]:
+        return self.partitions if self.leaving is None else self.leaving
+
     def warm(self) -> None:
         """Ask once for all that is asked again behind the fence."""
         pool = self.environment.pool
         jobs: list[Future[Any]] = [pool.submit(self.target.ends, self.partitions), pool.submit(self._read_groups)]
         if self.origin is not None and not self.forced:
-            jobs.append(pool.submit(self.origin.ends, self.partitions))
+            jobs.append(pool.submit(self.origin.ends, self.here))
             self._producers()
         for job in jobs:
             job.result()
@@ -94,14 +101,16 @@ class Window:
             }
             return Found(_with_deleted(ends, deleted.result()), producers)
         counts = pool.submit(self.origin.partition_counts, names)
-        first = quiet_ends(self.environment, self.origin, self.partitions, self.timeout_s)
+        first = quiet_ends(self.environment, self.origin, self.here, self.timeout_s)
         producers = self._producers()
-        second = self.origin.ends(self.partitions)
+        second = self.origin.ends(self.here)
         require_unmoved(self.origin, first, second)
         require_not_grown(names, counts.result())
         groups.result()
         ends = {
             key: PartitionEnds(one.log_end, second[key].log_end, origin_start=second[key].start, target_start=one.start)
+            if key in second
+            else PartitionEnds(one.log_end, target_start=one.start)
             for key, one in there.result().items()
         }
         return Found(_with_deleted(ends, deleted.result()), producers, second)
@@ -137,12 +146,15 @@ class Window:
         """A forced move takes the ends and the producers that a dying origin still says, and waits for nothing."""
 
         def ends_of(origin: Admin) -> dict[Partition, LogEnds]:
-            return origin.ends(self.partitions, timeout_s=DYING_S)
+            # One without a leader, which may be all that moves, would keep the others from telling theirs.
+            spots = origin.leaderships(self.here, timeout_s=DYING_S)
+            return origin.ends([key for key, spot in spots.items() if spot.node >= 0], timeout_s=DYING_S)
 
         ends = last_words(self.environment, self.origin, ends_of)
         if ends is None:
             return {}, {}
-        return ends, last_words(self.environment, self.origin, lambda _: self._producers(DYING_S)) or {}
+        producers = last_words(self.environment, self.origin, lambda _: self._producers([*ends], DYING_S))
+        return ends, producers or {}
 
     def _read_groups(self) -> None:
         if not self.groups:
@@ -166,12 +178,14 @@ class Window:
             f"{group} {topic}-{part}" for group in sorted(found) for topic, part in sorted(found[group].keys() - known)
         )
 
-    def _producers(self, timeout_s: float | None = None) -> dict[Partition, tuple[ProducerFacts, ...]]:
-        """What the origin's leaders remember; empty where they cannot say."""
+    def _producers(
+        self, partitions: Collection[Partition] | None = None, timeout_s: float | None = None
+    ) -> dict[Partition, tuple[ProducerFacts, ...]]:
+        """What the origin's leaders remember, of some of the partitions or all; empty where they cannot say."""
         if self.origin is None:
             return {}
         try:
-            return self.origin.producers(self.partitions, timeout_s=timeout_s)
+            return self.origin.producers(self.here if partitions is None else partitions, timeout_s=timeout_s)
         except UnsupportedByClusterError:
             return {}
 

@@ -148,6 +148,19 @@ class Case:
         found = self.facts.topic(self.request.origin, topic)
         return found if found is not None and found.exists else None
 
+    @property
+    def whole(self) -> bool:
+        """Whether anything moves besides single partitions of topics."""
+        scope, moves = self.request.scope, self.moves
+        return bool(scope.named_users or moves.groups or set(moves.topics) - scope.partitions.keys())
+
+    @property
+    def led(self) -> Iterator[str]:
+        """The named partitions that have a leader in the origin, or can be given one without a loss."""
+        for name, partitions in self.request.scope.partitions.items():
+            if (here := self.here(name)) is not None:
+                yield from (f"{name}-{p}" for p in partitions if p < here.partitions and p not in here.leaderless)
+
     def log_start(self, cluster: str, key: Partition) -> int:
         """Where a partition's log starts there, now or when it was last seen; 0: not known, or nothing was deleted."""
         topic, partition = key

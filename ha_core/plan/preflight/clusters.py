@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ha_core.model import MoveRequest
+from ha_core.model.scope import format_topic
 from ha_core.plan.limits import narrower
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdicts, duration, error, info, listed, warning
@@ -82,12 +83,24 @@ def forced_origin(case: Case) -> Verdicts:
         yield from _reach(case, name, "Origin", "")
         return
     if case.answers(name) and case.view.clusters[name].masked is None and not request.force:
-        yield error(
-            "origin-answers",
+        if (led := list(case.led)) or case.whole:
+            which = f", and leads {listed(led)}" if led else ""
+            yield error(
+                "origin-answers",
+                about,
+                f"Origin {name} answers{which}: a forced move would give up what a planned one keeps.",
+                "Use --mode planned; of a topic that has lost some of its partitions, name these alone. To take "
+                f"{name} for dead all the same, `switchyard mask {name}` first; for topics alone `switchyard "
+                "migrate-from-fault` takes --force.",
+            )
+            return
+        yield warning(
+            "origin-taken-for-dead",
             about,
-            f"Origin {name} answers: a forced move would give up what a planned one keeps.",
-            f"Use --mode planned. To take it for dead all the same, `switchyard mask {name}` first; for topics alone "
-            "`switchyard migrate-from-fault` takes --force.",
+            f"Origin {name} answers, and is taken for dead for the named partitions alone, which none of its living "
+            "brokers can lead without a loss. What they acknowledged and nobody read stays there until their brokers "
+            "return; an unanswered batch may be doubled.",
+            "Prefer to bring these brokers back when that is soon.",
         )
         return
     yield warning(
@@ -128,7 +141,8 @@ def _reach(case: Case, name: str, side: str, way: str) -> Verdicts:
 
 def lost_way(request: MoveRequest) -> str:
     """How what a planned move was to take out of a cluster is taken out of a lost one."""
-    scope, named = request.scope, " ".join(request.scope.topics[:_MAX_TYPED])
+    scope = request.scope
+    named = " ".join(format_topic(name, scope.partitions.get(name)) for name in scope.topics[:_MAX_TYPED])
     if scope.topics and not (scope.users or scope.instances or scope.user_topics):
         more = " …" if len(scope.topics) > _MAX_TYPED else ""
         return (

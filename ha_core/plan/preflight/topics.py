@@ -1,4 +1,4 @@
-"""Pre-flight of the topics of a move, and of single partitions."""
+"""Pre-flight of the topics of a move."""
 
 from __future__ import annotations
 
@@ -272,42 +272,6 @@ def lowered(case: Case) -> Verdicts:
             yield info("fewer-replicas", f"topic {topic}", text)
         if insync > brokers:
             yield info("fewer-in-sync", f"topic {topic}", f"Its min.insync.replicas is lowered from {insync} {few}")
-
-
-def single_partitions(case: Case) -> Verdicts:
-    """What speaks against the partitions that the scope names, while the rest of their topic stays."""
-    origin = case.request.origin
-    for name, partitions in case.request.scope.partitions.items():
-        about, here, document = f"topic {name}", case.here(name), case.view.mapped(name)
-        if case.request.mode == "forced":
-            yield error(
-                "partition-of-dead-origin",
-                about,
-                f"Single partitions of topic {name} are named, and {origin} is taken for dead: what stays "
-                "there could not be written.",
-                f"Move topic {name} as a whole.",
-            )
-            continue
-        if here is None:
-            continue
-        unknown = [str(p) for p in partitions if p >= here.partitions]
-        if unknown:
-            last, which = here.partitions - 1, f"{listed(unknown)} is not among them."
-            text = f"Topic {name} has partitions 0 to {last} in {origin}; {which}"
-            yield error("no-such-partition", about, text, "Correct the partitions.")
-            continue
-        written = {p: document.written(p).cluster for p in partitions} if document is not None else {}
-        away = [f"partition {p} is written in {cluster}" for p, cluster in written.items() if cluster != origin]
-        if away:
-            text = f"Of topic {name}, {listed(away)}, not in {origin}."
-            yield error("partition-elsewhere", about, text, "Leave them out, or move them with the right --from.")
-        if here.transactional and len(partitions) < here.partitions:
-            yield error(
-                "split-transactions",
-                about,
-                f"Topic {name} has transactional producers: a transaction cannot write to partitions in two clusters.",
-                f"Move topic {name} as a whole, with the users that write to it.",
-            )
 
 
 def other_users(case: Case) -> Verdicts:

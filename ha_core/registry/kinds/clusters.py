@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from ha_core.model.cluster import parse_bootstrap
 from ha_core.registry.entry import Entry
-from ha_core.registry.words import ClusterName, Words, plain
+from ha_core.registry.words import ClusterName, Name, Words, plain
 
 MAX_BOOTSTRAP = 4096
 
@@ -25,6 +25,8 @@ class RegisteredCluster(Entry):
     name: ClusterName
     bootstrap: Annotated[str, Field(max_length=MAX_BOOTSTRAP), AfterValidator(_addresses)]
     """`host:port[,host:port…]`"""
+    security: Name | None = None
+    """The security profile by which gateways and tasks reach it, as their configurations name it; None: as it is."""
     zone: Words = ""
     owner: Words = ""
     contact: Words = ""

@@ -1,0 +1,130 @@
+"""Clusters of the platform put in force, as `switchyard clusters add` does it, by whoever serves the platform.
+
+Each change of the platform is put in force once: the cluster's document keeps its time, so who was killed, a second
+service and a restart do nothing twice, and what an operator changes afterwards stays until the platform has a newer
+word. A cluster is looked at before: nothing comes into force that does not answer, or that is another cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ha_core.datacache.core.source import Row, Source
+from ha_core.datacache.looking import Looking
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Cluster
+from ha_core.model.cluster import NO_PROFILE
+from ha_core.operations.environment import Environment
+from ha_core.operations.errors import MoveError
+from ha_core.operations.on_platform import OnPlatform
+from ha_core.operations.registry import add_cluster, require_alive, require_same
+from ha_core.store.errors import ConflictError, LockedError
+from ha_core.store.store import Store
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 2.0
+AGAIN_S = 30.0
+"""Until one that could not be put in force is tried again: it is asked whether it answers."""
+
+
+class ClusterPublisher:
+    """Not thread-safe.
+
+    :ivar problems: by name, why what the platform says of a cluster is not in force.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._registered = OnPlatform(source)
+        self._tried: dict[str, tuple[int, float]] = {}
+        """By name, the change that was tried last, and when."""
+        self.problems: dict[str, str] = {}
+
+    def look(self, environment: Environment) -> list[str]:
+        """Put in force what is newer than what is. → names of clusters that were changed."""
+        self._registered.read()
+        known = environment.store.clusters()
+        rows = {str((row.value or {}).get("name")): row for row in self._registered.rows.values()}
+        changed = [name for name, row in sorted(rows.items()) if self._in_turn(environment, row, known.get(name))]
+        gone = {name for name, one in known.items() if one.platform_us and name not in rows} if rows else set[str]()
+        for name in gone:
+            way = f"`switchyard clusters remove {name}` when nothing refers to it"
+            self.problems[name] = f"cluster {name} is not on the platform any more, and stays registered: {way}"
+        self.problems = {name: why for name, why in self.problems.items() if name in rows.keys() | gone}
+        return changed
+
+    def _in_turn(self, environment: Environment, row: Row, known: Cluster | None) -> bool:
+        name = str((row.value or {}).get("name"))
+        if known is not None and (known.platform_us or 0) >= row.changed_us:
+            self.problems.pop(name, None)
+            return False
+        tried_us, at = self._tried.get(name, (0, 0.0))
+        if tried_us == row.changed_us and environment.monotonic() - at < AGAIN_S:
+            return False
+        self._tried[name] = row.changed_us, environment.monotonic()
+        try:
+            put_in_force(environment, row, known)
+        except (MoveError, KafkaAdminError, LockedError, ConflictError) as error:
+            self.problems[name] = f"cluster {name} is not in force as the platform has it: {error}"
+            return False
+        self.problems.pop(name, None)
+        return True
+
+
+def put_in_force(environment: Environment, row: Row, known: Cluster | None) -> None:
+    """:raises RefusedError: it does not answer there, or is another cluster than is registered by its name."""
+    value = row.value or {}
+    name, bootstrap = str(value["name"]), str(value["bootstrap"])
+    security = value.get("security") or (NO_PROFILE if known is None else known.security)
+    if known is None or (known.bootstrap, known.security) != (bootstrap, security):
+        require_alive(environment, name, bootstrap, security)
+        if known is not None:
+            require_same(environment, known, bootstrap, security)
+    add_cluster(
+        environment,
+        name,
+        bootstrap,
+        security,
+        reason="the platform has it so",
+        zone=value.get("zone") or None,
+        platform_us=row.changed_us,
+    )
+
+
+class PublishingClusters(Looking):
+    """The thread that does it, as long as the platform is served."""
+
+    def __init__(
+        self,
+        source: Source,
+        opens: Callable[[], Environment],
+        say: Callable[[str], object] = log.warning,
+        look_s: float = LOOK_S,
+    ) -> None:
+        """:param opens: another environment, which is this thread's; called again after a failure."""
+        self._publisher, self._opens = ClusterPublisher(source), opens
+        self._environment: Environment | None = None
+        self._say, self._said = say, frozenset[str]()
+        failed = "Clusters of the platform are not put in force, those in ZooKeeper stay"
+        super().__init__(
+            "clusters-publishing", self._publish, self._connect, lambda why: say(f"{failed}: {why}"), look_s
+        )
+
+    def close(self) -> None:
+        super().close()
+        if self._environment is not None:
+            self._environment.close()
+
+    def _connect(self) -> Store:
+        self._environment = self._opens()
+        return self._environment.store
+
+    def _publish(self, _store: Store) -> None:
+        assert self._environment is not None
+        if changed := self._publisher.look(self._environment):
+            log.info("clusters were put in force as the platform has them: %s", ", ".join(changed))
+        problems = frozenset(self._publisher.problems.values())
+        for problem in sorted(problems - self._said):
+            self._say(problem)
+        self._said = problems
