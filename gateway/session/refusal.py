@@ -15,6 +15,9 @@ the client's own timers, and its batches into CVE-2026-35554."""
 BEGIN_ANEW = ErrorCode.UNKNOWN_PRODUCER_ID
 """Has a transactional producer abort its transaction and ask for a new id, in every library that knows KIP-360. Java
 since 4.0 takes INVALID_PRODUCER_ID_MAPPING for fatal (KIP-890, KIP-1050): docs/gateway.md has the table."""
+_KEEPS_ITS_ID = ("kafka-python/",)
+"""Software (KIP-511) whose transactional producers abort after `BEGIN_ANEW` and begin again with the same id, without
+end. INVALID_PRODUCER_ID_MAPPING is fatal there: it ends the producer, and its application makes another one."""
 _Codes = Mapping[Route | ApiKey, ErrorCode]
 _LOOK_ANEW: _Codes = {
     Route.TOPIC: ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -100,8 +103,14 @@ class Refusal(Enum):
         self._codes = {**_LOOK_ANEW, **codes}
         self.hold_s = hold_s
 
-    def code(self, api: Api) -> ErrorCode:
-        """What an answer says; NONE: the request is not held up."""
+    def code(self, api: Api, software: str | None = None) -> ErrorCode:
+        """What an answer says; NONE: the request is not held up.
+
+        :param software: what the client says that it is, `name/version`.
+        """
         if self is Refusal.FENCE and api.fenced is not None:
             return api.fenced
-        return self._codes.get(api.key) or self._codes[api.route]
+        code = self._codes.get(api.key) or self._codes[api.route]
+        if code is BEGIN_ANEW and software is not None and software.startswith(_KEEPS_ITS_ID):
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return code

@@ -25,7 +25,7 @@ def refuse(
     :param amend: adds what is said of what was taken out of `message`, because it was denied.
     """
     session.count_refused((refusal,))
-    make = partial(_refusal, request, message, refusal, amend)
+    make = partial(_refusal, request, message, refusal, session.software, amend)
     lifts_with = fence if refusal is Refusal.FENCE else None
     answer_refused(session, request, make, (refusal,), (request.api_key,), lifts_with)
 
@@ -33,14 +33,18 @@ def refuse(
 def refusal_frame(
     request: Request, message: Message, refusal: Refusal, amend: Callable[[Message], Message] | None
 ) -> bytes:
-    """The whole answer that refuses a request."""
-    return request.answer(_refusal(request, message, refusal, amend))
+    """The whole answer that refuses a request for a reason that is told alike to all software."""
+    return request.answer(_refusal(request, message, refusal, None, amend))
 
 
 def _refusal(
-    request: Request, message: Message, refusal: Refusal, amend: Callable[[Message], Message] | None
+    request: Request,
+    message: Message,
+    refusal: Refusal,
+    software: str | None,
+    amend: Callable[[Message], Message] | None,
 ) -> Message:
-    answer = request.api.refusal(message, refusal.code(request.api))
+    answer = request.api.refusal(message, refusal.code(request.api, software))
     return answer if amend is None else amend(answer)
 
 

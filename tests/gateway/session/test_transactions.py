@@ -40,6 +40,7 @@ from tests.gateway.session.coordination import (
 from tests.gateway.session.talk import EAST, WEST, Talk, snapshot, topology
 from tests.gateway.session.transactional import REQUESTS, commit, produce, written
 
+VERSIONS = 18
 BEGIN_ANEW, ILLEGAL_GENERATION = ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.ILLEGAL_GENERATION
 ABORT_IT = ErrorCode.INVALID_TXN_STATE
 """That a batch is answered: libraries abort its transaction."""
@@ -156,6 +157,23 @@ def test_a_transaction_of_another_cluster_gets_no_further(api_key: int, version:
     talk.ask(api_key, version, REQUESTS[api_key])
     assert errors(talk.answers()[0])[-1] == expected
     assert not talk.asked(WEST)
+
+
+@pytest.mark.parametrize(
+    ("software", "expected"),
+    [
+        ("kafka-python", ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ("apache-kafka-java", BEGIN_ANEW),
+        ("kafka-python-ng", BEGIN_ANEW),
+    ],
+)
+def test_a_producer_that_would_keep_its_foreign_id_for_ever_is_ended(software: str, expected: ErrorCode) -> None:
+    # kafka-python 3.0.12 aborted 129 transactions of 129 after BEGIN_ANEW, and never asked for another id
+    talk = Talk(bound("west"), WEST_PORT)
+    talk.ask(VERSIONS, 3, {"client_software_name": software, "client_software_version": "3.0.12"})
+    talk.answers()
+    talk.ask(ADD_PARTITIONS, 3, REQUESTS[ADD_PARTITIONS])
+    assert set(errors(talk.answers()[0])) == {expected}
 
 
 @pytest.mark.parametrize(
