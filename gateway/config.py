@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -34,6 +33,7 @@ from gateway.settings_file import parse as parse_settings
 from gateway.tls_server import TlsServer, tls_server
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
+from ha_core.model.access import on_loopback
 from ha_core.registry.scram import ITERATIONS
 from ha_core.store.errors import StoreSecurityError
 from ha_core.store.security import OPEN, StoreSecurity
@@ -222,7 +222,7 @@ class Http(_Section):
 
     @property
     def on_loopback(self) -> bool:
-        return _on_loopback(self.host)
+        return on_loopback(self.host)
 
 
 class OAuth(_Section):
@@ -669,7 +669,7 @@ def open_passwords(config: Config) -> str | None:
     if not (config.authentication.users or config.follows("users")):
         return None
     flag = "authentication.plain_without_tls: true"
-    if not _on_loopback(config.listen.host):
+    if not on_loopback(config.listen.host):
         return (
             f"listen.host={config.listen.host}: {PLAIN} sends passwords as they are, and the listener has no TLS; give "
             f"a section tls, or take {PLAIN} out of authentication.mechanisms. Only on 127.0.0.1 a flag allows it "
@@ -681,13 +681,6 @@ def open_passwords(config: Config) -> str | None:
             "if everybody who can listen on this machine may know them, or take SCRAM"
         )
     return None
-
-
-def _on_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _read_security(config: Config, file: Path) -> None:

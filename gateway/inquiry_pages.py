@@ -15,7 +15,7 @@ from gateway.config import Http
 from gateway.driver.connected import FILTERS, MAX_ROWS, selected
 from gateway.driver.gateway import Gateway
 from ha_core.metrics.http import Asked, JsonPage
-from ha_core.model.access import address
+from ha_core.model.access import address, on_loopback
 from ha_core.model.numeral import whole_number
 from ha_core.plan.explaining import RESOURCES, Kind, explain
 
@@ -34,6 +34,9 @@ def pages(gateway: Gateway, http: Http) -> Mapping[str, JsonPage]:
 def _guarded(http: Http, page: JsonPage) -> JsonPage:
     def guarded(asked: Asked) -> _Answer:
         if http.token is None:
+            if http.on_loopback and asked.host and not on_loopback(asked.host):
+                # A page of another site in a browser here, whose name was made to lead to this machine (DNS rebinding).
+                return 403, {"error": f"Host {asked.host[:50]!r}: ask for this gateway by a loopback address"}
             if http.on_loopback:
                 return page(asked)
             return 403, {"error": f"http.host={http.host} is no loopback address: set http.token_file to be answered"}

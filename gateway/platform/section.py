@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -10,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from ha_core.datacache.state import Settings
+from ha_core.model.access import on_loopback
 from ha_core.tls.contexts import TlsFilesError, client_context
 from ha_core.tls.naming import named_files
 from ha_core.wire.tls_files import TlsFiles
@@ -88,7 +88,7 @@ class Platform(BaseModel):
         if parts.scheme == "http":
             if self.tls is not None:
                 raise ValueError(f"tls is of no use with {self.url}; write https://, or leave tls out")
-            if not (self.plain or _on_loopback(parts.hostname or "")):
+            if not (self.plain or on_loopback(parts.hostname or "")):
                 raise ValueError(
                     f"{self.url}: the token, and keys of passwords, would be readable on the line; write https://, or "
                     "say plain: true where something else encrypts it"
@@ -129,10 +129,3 @@ class Platform(BaseModel):
                 f"{key}: no token; write that of a gateway, {MIN_TOKEN} to {MAX_TOKEN} characters in one line"
             )
         return said.decode()
-
-
-def _on_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

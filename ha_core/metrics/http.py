@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from ha_core.metrics.text import CONTENT_TYPE
 
@@ -28,10 +28,12 @@ class Asked(NamedTuple):
     """
     :ivar fields: of the query.
     :ivar token: that the caller has shown (`Authorization: Bearer …`); "": none.
+    :ivar host: under which the caller knows this server (`Host`), without the port; "": it does not say.
     """
 
     fields: Mapping[str, str]
     token: str
+    host: str = ""
 
 
 JsonPage = Callable[[Asked], tuple[int, object]]
@@ -146,11 +148,17 @@ def _handler(
         def _send_page(self, page: JsonPage, query: str) -> None:
             scheme, _, token = self.headers.get("Authorization", "").partition(" ")
             try:
+                host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+            except ValueError:
+                self._send(400, _JSON, _json({"error": "the header Host names no host"}))
+                return
+            try:
                 fields = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
             except ValueError:
                 self._send(400, _JSON, _json({"error": f"more than {_MAX_FIELDS} fields in the query"}))
                 return
-            status, body = page(Asked(fields, token.strip() if scheme.lower() == "bearer" else ""))
+            shown = token.strip() if scheme.lower() == "bearer" else ""
+            status, body = page(Asked(fields, shown, host))
             self._send(status, _JSON, _json(body))
 
         def _send(self, status: int, content_type: str, body: bytes) -> None:

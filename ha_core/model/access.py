@@ -174,6 +174,14 @@ def address(said: str) -> str:
     return str(found)
 
 
+def on_loopback(host: str) -> bool:
+    """Whether a host, by address or by name, is this machine and no other can reach it."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _number(kind: type[N], field: str, said: object) -> N:
     found = kind.__members__.get(said.upper()) if isinstance(said, str) else None
     if found is None:

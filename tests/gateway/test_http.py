@@ -220,3 +220,17 @@ def test_metrics_are_rendered_for_one_caller_at_a_time() -> None:
     server.stop()
     assert answers == ["done"] * 16
     assert most == 1
+
+
+def test_a_page_is_told_by_which_name_it_is_asked() -> None:
+    server = HttpServer("127.0.0.1", 0, bytes, list, "http.port", {"/asked": lambda asked: (200, {"host": asked.host})})
+    url = f"http://127.0.0.1:{server.start()}/asked"
+    try:
+        told = [httpx.get(url, headers={"Host": host}) for host in ("rebound.example:80", "[::1]:8080", "[")]
+    finally:
+        server.stop()
+    assert [(one.status_code, one.json().get("host")) for one in told] == [
+        (200, "rebound.example"),
+        (200, "::1"),
+        (400, None),
+    ]

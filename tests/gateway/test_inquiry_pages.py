@@ -18,12 +18,12 @@ from ha_core.model import Cluster, View
 TOKEN = "a-secret-of-operators"
 
 
-def ask(http: Http, path: str, token: str = "", **fields: str) -> tuple[int, Any]:
+def ask(http: Http, path: str, token: str = "", host: str = "", **fields: str) -> tuple[int, Any]:
     view = View(revision=3, clusters={"east": Cluster(name="east", bootstrap="e:1")})
     gateway: Any = SimpleNamespace(
         clients=SimpleNamespace(open=set()), config=SimpleNamespace(id="gw-1"), snapshot=Snapshot(view, Topology())
     )
-    return pages(gateway, http)[path](Asked(fields, token))
+    return pages(gateway, http)[path](Asked(fields, token, host))
 
 
 @pytest.fixture
@@ -40,6 +40,14 @@ def guarded(tmp_path: Path) -> Http:
 
 def test_on_loopback_no_token_is_needed() -> None:
     assert ask(Http(), "/connections") == (200, {"gateway": "gw-1", "total": 0, "connections": []})
+
+
+@pytest.mark.parametrize(
+    ("host", "status"), [("127.0.0.1", 200), ("localhost", 200), ("::1", 200), ("rebound.example", 403)]
+)
+def test_on_loopback_a_name_of_another_site_is_told_nothing(host: str, status: int) -> None:
+    # A browser sends the name of the site whose page asks, wherever its address leads
+    assert ask(Http(), "/connections", host=host)[0] == status
 
 
 def test_elsewhere_nothing_is_told_without_a_token_file() -> None:

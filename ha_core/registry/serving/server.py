@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
+from ha_core.model.access import on_loopback
 from ha_core.registry.errors import InvalidError
 from ha_core.registry.registry import Registry
 from ha_core.registry.serving.app import make_app
@@ -20,11 +20,7 @@ IDLE_S = 75
 
 def require_safe(host: str, encrypted: bool, plain: bool) -> None:
     """:raises InvalidError: tokens, and keys of passwords, would be seen on the line."""
-    try:
-        local = ip_address(host).is_loopback
-    except ValueError:
-        local = host == "localhost"
-    if not (encrypted or plain or local):
+    if not (encrypted or plain or on_loopback(host)):
         raise InvalidError(
             f"{host} is reached over the network, and tokens would be readable there: give --certificate and --key, "
             "or --plain behind something that speaks TLS"
