@@ -10,7 +10,7 @@ bindings:
   alice:
     cluster: east                    # the user
     instances: {billing-1: west}     # one of its clients
-    client_ids: [streams]            # what libraries add to client ids does not count
+    client_ids: [streams]            # strips what Kafka Streams adds to client ids
     topics: {orders: west}           # a topic, for this user
     groups: {billing: west}          # a group, for this user
     read: nearest                    # mirrored topics: from the copy in the gateway's zone, or in a cluster named here
