@@ -26,11 +26,11 @@ never does: `give_up_cluster`.
 | `report` | the result of the run: in its first line what became of it | it fails where anything failed |
 | `release` | always runs: no fence and no lock is left behind | clear the task |
 
-*Single partitions* (`orders:2`) move alone, and the others stay: of a dead cluster, and of one that lives where no
-living broker can lead them without a loss. The log of `plan` says what is known of each.
+*Single partitions* (`orders:2`) can move without the rest of their topic: out of a dead cluster, or out of a live one
+if no live broker can lead them without data loss. The log of `plan` says what is known about each.
 
-A cluster that still answers is refused for all else: use `switch`, which loses nothing. Whole users move with `switch`,
-mode *forced*. Without Airflow: `switchyard migrate-from-fault --help`.
+Any other move out of a cluster that still answers is refused: use `switch`, which loses nothing. Whole users move with
+`switch`, mode *forced*. Without Airflow: `switchyard migrate-from-fault --help`.
 """
 
 from ha_core.operators import forms
@@ -40,7 +40,7 @@ from ha_core.operators.switch import PlanFaultMigrationOperator, carry_out
 PARAMS = {
     forms.FIRST: forms.dry_run("Only **plan**: what would move, what is known of it, and what speaks against it."),
     "topics": forms.topics(
-        "Names, partitions such as **orders:0,4-7**, or patterns such as **orders-\\*** of what was last seen there. "
+        "Names, partitions such as **orders:0,4-7**, or patterns such as **orders-\\*** for topics last seen there. "
         "One a line."
     ),
     "from": forms.cluster("From", "The dead cluster."),

@@ -43,7 +43,7 @@ PARAMS = {
         "As on the command line, one entry a line. **user:NAME**: the user with all topics and groups that it uses, "
         "declared or seen by the gateways. **user:NAME+CLIENT-ID**: one client of it. **user:NAME#TOPIC**, "
         "**user:NAME##GROUP**: one topic, one group of it. **user:NAME+#TOPIC**: its clients that use the "
-        "topic, or the whole user where they have no id that stays. **topic:NAME**: the topic alone; groups and "
+        "topic, or the whole user if their client ids are not stable. **topic:NAME**: the topic alone; groups and "
         "bindings stay. **topic:NAME:0,4-7**: partitions of it. In names %, + and # are written %25, %2B and %23.",
         minItems=1,
     ),

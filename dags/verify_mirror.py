@@ -7,14 +7,13 @@ partition, through the map of offsets. Nothing is changed, and copying goes on m
 | task | what it does | if it fails |
 |---|---|---|
 | `compare` | reads both clusters on Spark and compares, range by range | a cluster or Spark is away: see its log |
-| `verdict` | fails where a copy differs, and names the first offset, or lacks records | look there in both clusters |
+| `verdict` | fails if a copy differs (it names the first offset) or lacks records | look there in both clusters |
 | `report` | the result of the run: in its first line what became of it | it fails where anything failed |
 
 A record that the source has deleted since (retention, compaction) is no difference, nor is what is not copied yet: both
-are counted. A copy that has deleted records which its source keeps is not equal, and neither is one of which nothing
-could be compared. *Sample* below 1 compares only a share of the ranges, chosen by the seed that stands in the result;
-with the same seed the same ones are chosen again. The rows are written as Parquet beside the history, in the folder
-verify.
+are counted. A copy is not equal if it has deleted records that its source keeps, or if nothing could be compared.
+*Sample* below 1 compares only a share of the ranges, chosen by the seed in the result; that seed chooses them again.
+The rows are written as Parquet beside the history, in the folder verify.
 
 `compare` runs where the connection **`spark_switchyard`** says, and without it on the worker. Without Airflow:
 `switchyard mirror verify TOPIC`, or `spark-submit spark_jobs/__main__.py verify --output FOLDER`.

@@ -113,7 +113,7 @@ class RangeCompared(NamedTuple):
     gone_in_source: int = 0
     gone_in_copy: int = 0
     lacking: int = 0
-    """Of those below the start of the copy."""
+    """Those below the log start of the copy."""
     read: int = 0
     behind: int = 0
     of: int = 0
@@ -274,7 +274,7 @@ _WHY = f"""case
     when lacking > 0 then concat('lacks ', format_number(lacking, 0), ' records of its source')
     when compared = 0 and (behind > 0 or ranges < of_ranges) then '{_NOTHING}'
 end"""
-"""What is wrong with a partition, as `state_of` of `ha_core.operations.comparing` says; null: nothing."""
+"""The problem of a partition, as `state_of` of `ha_core.operations.comparing` says; null: none."""
 _WRONG: Mapping[str, str] = {
     "differing": "count_if(first_difference is not null)",
     "failed": "count_if(error is not null)",
@@ -318,7 +318,7 @@ def report(rows: DataFrame, output: Folder, extent: Coverage, now_ms: int) -> Ou
     if not summary["equal"]:
         words = f"{wrong['differing']} different, {wrong['failed']} could not be compared"
         words += f", {wrong['incomplete']} lack records of their sources" if wrong["incomplete"] else ""
-        words += f", of {wrong['not_compared']} nothing was compared" if wrong["not_compared"] else ""
+        words += f", {wrong['not_compared']} not compared at all" if wrong["not_compared"] else ""
     of = f"a sample of {extent.share:.1%} by seed {extent.seed}" if sample else "all records"
     title = f"{counts['partitions']:,} mirrored partitions, {of}: {words}"
     gone = ("gone in source", "gone in copy")

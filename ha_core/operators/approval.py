@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NOBODY, SOMEBODY_ELSE = "nobody", "somebody else"
 """Choices of a form. Somebody else: who has triggered the run may reject it, and not approve it."""
 ANSWER_WITHIN = timedelta(days=1)
-"""After this Airflow rejects the run."""
+"""Airflow rejects the run after this time."""
 MAX_REASON = 500
 """Characters of a run's reason that `switchyard status` shows."""
 
@@ -33,10 +33,10 @@ class ApproveOperator(OfForm, ApprovalOperator):  # type: ignore[misc]  # airflo
     It stands before the locks are taken: nobody is held up while somebody thinks. After a no every task that does
     something skips itself (`SwitchyardOperator`).
 
-    :param approval: who has to approve: `nobody`, `anybody` or `somebody else`.
-    While the run waits, `switchyard status` names it: `/waiting_approvals` in ZooKeeper. Without ZooKeeper the question
-    is asked all the same.
+    While the run waits, `switchyard status` names it: `/waiting_approvals` in ZooKeeper. If ZooKeeper does not answer,
+    the run asks for approval all the same.
 
+    :param approval: who has to approve: `nobody`, `anybody` or `somebody else`.
     :param proposal_of: the task whose `table` is shown.
     :param zookeeper_conn_id: the state.
     """
@@ -74,12 +74,12 @@ class ApproveOperator(OfForm, ApprovalOperator):  # type: ignore[misc]  # airflo
         )
 
     def _note(self, context: Context, write: Callable[[Environment], None]) -> None:
-        """Write to the state what `switchyard status` shows: a failure costs the note and not the question."""
+        """Write to ZooKeeper for `switchyard status`. The run asks for approval even if this fails."""
         try:
             with SwitchyardHook(self.zookeeper_conn_id).get_conn(run_by(context)) as environment:
                 write(environment)
         except Exception as error:
-            self.log.warning("`switchyard status` may say wrongly whether this run waits for approval: %s", error)
+            self.log.warning("`switchyard status` may be wrong about whether this run waits for approval: %s", error)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         who, chosen = responder(event), event.get("chosen_options") or ()

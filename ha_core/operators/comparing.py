@@ -39,7 +39,7 @@ class MirrorsEqualOperator(SwitchyardOperator):
 def _incomplete(found: dict[str, Any]) -> str:
     lacking, nothing = found["incomplete"], found["not_compared"]
     words = f", {lacking} lack records of their sources" if lacking else ""
-    return f"{words}, of {nothing} nothing was compared" if nothing else words
+    return f"{words}, {nothing} not compared at all" if nothing else words
 
 
 def _not(found: dict[str, Any]) -> list[str]:

@@ -218,12 +218,13 @@ def unread(required: bool) -> Param:
 
 
 def max_rate_records_s() -> Param:
-    """How long the hole below a forced cut is, where an operator says how fast logs grow."""
+    """An operator's bound on how fast logs grow, which shortens the hole below a forced cut."""
     text = (
-        "Your word that no partition of the topics gets more records a second. The offsets below the cut that no "
-        "record has, 3,001,000,000 of each partition or more, become fewer in proportion: lag alarms, KEDA and Spark's "
-        "maxOffsetsPerTrigger take them for records. If the dead cluster acknowledged more than that, these records "
-        "are not served when it is back. Refused below ten times what was measured. Empty: 10,000,000."
+        "You guarantee that no partition of the topics gets more records a second. The hole below the cut (offsets "
+        "without a record, at least 3,001,000,000 a partition) shrinks in proportion. Lag alarms, KEDA and Spark's "
+        "maxOffsetsPerTrigger count its offsets as records. If the dead cluster acknowledged more than your bound "
+        "allows, these records are not served when it is back. A value below ten times the measured rate is refused. "
+        "Empty: 10,000,000."
     )
     whole: dict[str, Any] = {"minimum": 1, "maximum": 10_000_000, "default": None}
     return field("Forced: records a second at most", text, ["null", "integer"], HOW, **whole)

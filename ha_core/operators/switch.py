@@ -39,7 +39,7 @@ class _PlanOperator(SwitchyardOperator):
     :param target: the cluster that is to serve them.
     :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
     :param damaged_copies: what becomes of topics whose copies are damaged, `refuse`, `leave` or `good-part`.
-    :param max_rate_records_s: records that a partition of a dead cluster gets in a second at most; None: nobody says.
+    :param max_rate_records_s: most records that a partition of a dead cluster gets in a second; None: the default.
     """
 
     origin: Any = Text(name="from")
@@ -281,7 +281,7 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
     :param mode: `planned`, or `forced` where the origin is dead.
     :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
     :param damaged_copies: what becomes of topics whose copies are damaged, `refuse`, `leave` or `good-part`.
-    :param max_rate_records_s: records that a partition of a dead cluster gets in a second at most; None: nobody says.
+    :param max_rate_records_s: most records that a partition of a dead cluster gets in a second; None: the default.
     :param topics_per_batch: topics and groups in one operation.
     :param verify: how much of copies is compared before each of them, `none`, `sample` or `full`.
     """
