@@ -175,7 +175,7 @@ def address(said: str) -> str:
 
 
 def on_loopback(host: str) -> bool:
-    """Whether a host, by address or by name, is this machine and no other can reach it."""
+    """Whether a host (address or name) is loopback, so that other machines cannot reach it."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

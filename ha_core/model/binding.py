@@ -28,7 +28,7 @@ class UserBindings(Document):
     groups: dict[str, str] = {}
     """Level `user##group`."""
     client_ids: tuple[str, ...] = ()
-    """Forms of client ids, by name or spelt out: what they take away is no part of an instance (`model.instance`)."""
+    """Forms of client ids, by name or in full: they strip what libraries add to an instance (`model.instance`)."""
     read: str | None = None
     """Where mirrored topics are read: a cluster that has a copy, or `NEAREST`; None: where they are written."""
 
@@ -38,5 +38,5 @@ class UserBindings(Document):
         return not (bound or self.instances or self.topics or self.groups)
 
     def instance(self, client_id: str) -> str:
-        """The instance of the user that has this client id; of an instance itself."""
+        """The instance that this client id belongs to; an instance belongs to itself."""
         return instance_of(client_id, self.client_ids)

@@ -42,7 +42,7 @@ class Cluster(Document):
     administers a cluster has to be led to that one, whatever else moves."""
     masked: Mask | None = None
     platform_us: int | None = None
-    """Time of the platform's change by which it is as it is; None: none has come into force."""
+    """Time of the last platform change that has come into force here; None: none has."""
 
 
 def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:

@@ -26,7 +26,7 @@ class CopiedPartition(Part):
     steps: tuple[int, ...] = ()
     """The newest runs: three numbers for each, see `runs`. Long lists of them are short as text."""
     start: int | None = None
-    """Where the source's log starts: what lies below was deleted there, whatever the copy has; None: at 0."""
+    """Log start of the source: records below it were deleted there, even if the copy has them; None: 0."""
 
     @classmethod
     def of(cls, end: int, level: bool, runs: Iterable[Run], start: int | None = None) -> Self:

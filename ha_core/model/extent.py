@@ -170,7 +170,7 @@ def locate(extents: Sequence[Extent], offset: int) -> Place | Hole:
 
 
 def log_start(extents: Sequence[Extent], cluster: str, offset: int) -> int:
-    """Where the log of `cluster` starts when all below client offset `offset` is deleted; 0: it has nothing there."""
+    """Log start of `cluster` if all records below client offset `offset` are deleted; 0: it has none of them."""
     below = [one for one in extents if one.cluster == cluster and one.start < offset]
     return max((one.to_physical(offset if one.end is None else min(offset, one.end)) for one in below), default=0)
 

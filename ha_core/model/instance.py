@@ -1,7 +1,8 @@
-"""The instance in a client id: what is left without the parts that libraries add, some of them anew at each start.
+"""The instance in a client id: the part that is left when the parts that libraries add are stripped.
 
-A form is a text with `{instance}`, and behind it `{uuid}` and `{number}`, as `{instance}-{uuid}-StreamThread-{number}`.
-It is matched from its end: each part has one place where it can begin, so any client id costs its length.
+Some of these parts are new at each start. A form is a pattern with `{instance}`, followed by `{uuid}` and `{number}`:
+`{instance}-{uuid}-StreamThread-{number}`. Matching goes from the end: each part can begin at one place only, so its
+cost is linear in the length of the client id.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ NAMED_FORMS: dict[str, tuple[str, ...]] = {
         f"connector-{role}-{{instance}}-{{number}}" for role in ("producer", "consumer", "adminclient", "dlq-producer")
     ),
 }
-"""Of Kafka Streams with and without a `client.id` (`StreamsConfig`), and of connectors' tasks (Connect's `Worker`)."""
+"""Client ids of Kafka Streams, with and without `client.id` (`StreamsConfig`), and of connector tasks (`Worker`)."""
 MAX_LENGTH = 255
-"""A longer client id is an instance as it is."""
+"""No form is applied to a longer client id: all of it is the instance."""
 MAX_FORMS = 20
 MAX_DIGITS = 20
 _PART = re.compile(r"\{[^{}]*\}|[^{}]+|.", re.DOTALL)
@@ -39,19 +40,19 @@ _DIGITS = frozenset("0123456789")
 
 
 class FormError(ValueError):
-    """A form that cannot be; the text says why."""
+    """An invalid form; the text says why."""
 
 
 class Form(NamedTuple):
-    """:ivar before: what stands before the instance.
-    :ivar behind: the parts behind it.
+    """:ivar before: text before the instance.
+    :ivar behind: the parts after it.
     """
 
     before: str
     behind: tuple[str, ...]
 
     def instance_in(self, client_id: str) -> str | None:
-        """None: the client id has another form."""
+        """The instance; None: the client id does not match."""
         end = len(client_id)
         for part in reversed(self.behind):
             end = _begin_of(part, client_id, end)
@@ -61,15 +62,15 @@ class Form(NamedTuple):
 
 
 def read_forms(text: str) -> tuple[Form, ...]:
-    """The forms that `text` stands for: a name, or a form.
+    """The forms that `text` names, or the one that it spells out.
 
-    :raises FormError: it is neither.
+    :raises FormError: `text` is neither a name nor a valid form.
     """
     return tuple(map(_read, NAMED_FORMS.get(text, (text,))))
 
 
 def instance_of(client_id: str, forms: Sequence[str]) -> str:
-    """`client_id` without what the forms take away, as often as one of them fits: so what is left fits none."""
+    """Strip `client_id` by the forms until none of them matches."""
     if not forms or len(client_id) > MAX_LENGTH:
         return client_id
     known = _forms(tuple(forms))
@@ -82,7 +83,7 @@ def instance_of(client_id: str, forms: Sequence[str]) -> str:
 
 @lru_cache(maxsize=1_000)
 def _forms(texts: tuple[str, ...]) -> tuple[Form, ...]:
-    """Those that this version does not know, because a newer one has written them, take nothing away."""
+    """The forms of `texts`; those that only a newer version knows are skipped."""
     found: list[Form] = []
     for text in texts:
         try:
@@ -96,26 +97,26 @@ def _read(text: str) -> Form:
     parts = _PART.findall(text)
     if parts.count("{instance}") != 1 or len(text) > MAX_LENGTH:
         raise FormError(
-            f"{text[:80]!r} is no form: it has to name {{instance}} once, in {MAX_LENGTH} characters at most"
+            f"{text[:80]!r} is no form: a form has {{instance}} exactly once, and at most {MAX_LENGTH} characters"
         )
     at = parts.index("{instance}")
     before, behind = "".join(parts[:at]), tuple(parts[at + 1 :])
     if at > 1 or "{" in before or "}" in before:
-        raise FormError(f"{text!r}: only text may stand before {{instance}}")
+        raise FormError(f"{text!r}: before {{instance}} only plain text is allowed")
     if not before and not behind:
-        raise FormError(f"{text!r} takes nothing away")
+        raise FormError(f"{text!r} strips nothing from a client id")
     for left, part in zip(("{instance}", *behind), behind, strict=False):
         if (part[0] in "{}") and part not in ("{uuid}", "{number}"):
             raise FormError(f"{text!r}: {part} is neither {{uuid}} nor {{number}}")
         if part[0] == "{" and left[0] == "{":
-            raise FormError(f"{text!r}: between {left} and {part} some text has to say where the one ends")
+            raise FormError(f"{text!r}: {left} and {part} need some text between them")
         if (part == "{number}" and left[-1] in _DIGITS) or (left == "{number}" and part[0] in _DIGITS):
-            raise FormError(f"{text!r}: no digit may stand next to {{number}}")
+            raise FormError(f"{text!r}: no digit is allowed next to {{number}}")
     return Form(before, behind)
 
 
 def _begin_of(part: str, text: str, end: int) -> int:
-    """Where `part`, which ends at `end`, begins in `text`; -1: it is not there."""
+    """Start of `part` in `text`, if it ends at `end`; -1: it does not match."""
     if part == "{number}":
         begin = end
         while begin > 0 and text[begin - 1] in _DIGITS and end - begin < MAX_DIGITS:

@@ -35,9 +35,9 @@ class Run(NamedTuple):
 
 
 def begins_at(runs: Sequence[Run], copy_start: int) -> int:
-    """The source offset from which on a copy has what was copied to it. Retention or somebody has deleted the rest.
+    """The source offset from which on a copy still has the records that were copied to it; older ones were deleted.
 
-    :param runs: ascending; clients may wait for this, and there may be millions.
+    :param runs: ascending. There may be millions, and clients may wait for this.
     :param copy_start: where the copy's log starts.
     """
     at = bisect_right(runs, copy_start, key=lambda run: run.target + run.records)
@@ -47,7 +47,7 @@ def begins_at(runs: Sequence[Run], copy_start: int) -> int:
 
 
 def copied_between(runs: Sequence[Run], low: int, high: int) -> int:
-    """Records of `runs`, as of `begins_at`, at source offsets `[low, high)`."""
+    """Number of records of `runs` (see `begins_at`) at source offsets `[low, high)`."""
     first = bisect_right(runs, low, key=lambda run: run.after)
     last = bisect_right(runs, high - 1, lo=first, key=lambda run: run.source)
     if first == last or low >= high:

@@ -200,7 +200,7 @@ class MoveEvidence(Evidence):
     unknown_ends: dict[str, tuple[int, ...]] = {}
     """Partitions that were cut without a word of the origin."""
     holes: dict[str, dict[int, int]] = {}
-    """Of a forced cut: how many offsets below it no record has, by partition."""
+    """Topic → partition → offsets without a record below its forced cut."""
     origin_ends: dict[str, dict[int, int]] = {}
     """The origin's own offsets at the cut."""
     compared: ComparedCopies | None = None
@@ -221,11 +221,11 @@ class MoveEvidence(Evidence):
     left_to_origin: dict[str, int] = {}
     """Records that copies hold, and that are read in the origin only: the map had no room for them."""
     gone_from_copies: dict[str, int] = {}
-    """Records that copies had deleted, and that the origin has, as far as is known: they are read there only."""
+    """Records that copies had deleted and the origin has, as far as is known: readers get them only there."""
     unset: tuple[str, ...] = ()
     """Topics whose copies became the ones that are written to, and have not all settings of their sources."""
     copies_set: bool | None = None
-    """They were given these settings, so that what clients set there since is left alone."""
+    """True once the copies have these settings: later changes by clients are left alone."""
     ended: dict[str, Mirror] = {}
     """Mirrors of these topics that a planned cut has ended, as they were."""
     groups: DependentGroups | None = None
@@ -266,7 +266,7 @@ class CrossingEvidence(PlannedCuts, MoveEvidence):
     retreated: tuple[str, ...] = ()
     """Topics that were open before the way back began."""
     went_back: dict[str, tuple[int, ...]] = {}
-    """Partitions whose log had reached its cut and was found below it later: their crossing was ended at the cut."""
+    """Partitions whose log had reached its cut and was truncated below it: their crossing was ended at the cut."""
     remaining: dict[str, tuple[int, ...]] = {}
     """Partitions that were added meanwhile, and remain in the origin."""
 

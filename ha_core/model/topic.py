@@ -79,7 +79,7 @@ class Topic(Document):
     deletion: Deletion | None = None
     """The document has nothing else then. It goes when no cluster has the topic any more, and the name is free."""
     given_up: tuple[str, ...] | None = None
-    """Clusters whose extents an operator has given up: what a transaction that was open there commits, nobody reads."""
+    """Clusters whose extents an operator has given up: readers get nothing that a transaction there commits later."""
 
     @property
     def mapped(self) -> bool:

@@ -40,7 +40,7 @@ class View:
         return cls(revision, **{_FIELDS[kind]: table for kind, table in tables.items() if kind in _FIELDS})
 
     def identify(self, authenticated_user: str | None, client_id: str | None) -> Identity:
-        """The identity of a connection's request, by the forms that the client ids of its user have."""
+        """The identity of a connection's request: the client-id forms of its user give the instance."""
         found = identify(authenticated_user, client_id)
         bindings = self.bindings.get(found.user)
         if bindings is None or not bindings.client_ids:

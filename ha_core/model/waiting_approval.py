@@ -1,4 +1,4 @@
-"""An approval that a run of Airflow waits for: the run has begun no operation yet, so no other document names it."""
+"""An approval that an Airflow run waits for. The run has begun no operation yet, so no other document names it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class WaitingApproval(Document):
     run: str
     """`airflow:DAG/RUN`."""
     by: str
-    """The user who triggered the run; empty for a run by the clock."""
+    """The user who triggered the run; empty for a scheduled run."""
     reason: str = ""
     since: str
     """UTC, ISO 8601."""
     answer_by: str
-    """After this Airflow takes the question for rejected. UTC, ISO 8601."""
+    """Airflow rejects the run at this time. UTC, ISO 8601."""

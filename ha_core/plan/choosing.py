@@ -1,6 +1,6 @@
-"""Whether a switch of a user for a topic's sake moves an instance of it, or the whole user.
+"""Chooses what `user:NAME+#TOPIC` switches: instances of the user, or the whole user.
 
-An instance moves by itself only where its binding will hold: by a client id that is the same after each start.
+An instance can move alone only if its client id is the same after each start: otherwise its binding matches no client.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Chosen(NamedTuple):
 def choose(bindings: UserBindings, topic: str, usage: Mapping[str, Usage], now: str) -> Chosen:
     """The instances of a user that use `topic`, seen or declared, else the user.
 
-    All of them: the topic has one writer, so it moves with whoever uses it. If one use cannot be held by a binding of
-    an instance, that client would stay behind, and the user moves.
+    All of these instances move: the topic has one writer, so it moves with each client that uses it. If no binding of
+    an instance can match one of the clients, it would stay behind, so the whole user moves.
 
     :param bindings: of the user; empty where there are none.
     :param usage: user → its uses, as far as they count.
@@ -35,11 +35,11 @@ def choose(bindings: UserBindings, topic: str, usage: Mapping[str, Usage], now: 
     if not uses:
         why = f"no instance of {user} is known to use {topic}"
     elif not instances[0]:
-        why = f"{user} uses {topic} by clients that have no client id, or it was declared without one"
+        why = f"clients of {user} that use {topic} have no client id, or the use was declared without one"
     elif anew := sorted(one.family for one in churning(used, now) if one.thing == f"topic {topic}"):
-        why = f"{user} uses {topic} by client ids that are made anew at each start ({listed(anew)})"
+        why = f"{user} uses {topic} with client ids that change at each start ({listed(anew)})"
     else:
         names = listed(f"{user}+{instance}" for instance in instances)
         pairs = tuple((user, instance) for instance in instances)
         return Chosen(Scope(instances=pairs), f"{topic} is used by {names}, and by no other instance of {user}")
-    return Chosen(Scope(users=(user,)), f"{why}, so the whole user is meant")
+    return Chosen(Scope(users=(user,)), f"{why}, so the whole user moves")

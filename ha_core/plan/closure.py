@@ -105,7 +105,7 @@ def _other_users(
 
 
 def _identity_moves(bindings: UserBindings, scope: Scope, user: str, instance: str) -> bool:
-    instance = bindings.instance(instance)  # it may have been seen before its user's client ids had a form
+    instance = bindings.instance(instance)  # it may have been seen before its user had client-id forms
     if (user, instance) in scope.instances:
         return True
     return user in scope.users and instance not in bindings.instances

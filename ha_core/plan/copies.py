@@ -195,10 +195,10 @@ def client_offset(extents: Sequence[Extent], cluster: str, physical: int) -> int
 
 
 class LeftToOrigin(NamedTuple):
-    """Records that were copied, and that are read in the origin all the same.
+    """Copied records that readers still get from the origin.
 
-    :ivar no_room: those that the copy has: the map has no room for all of its runs.
-    :ivar gone: those that the copy has deleted, and the origin has not.
+    :ivar no_room: the copy has them, and the map has no room for their runs.
+    :ivar gone: the copy has deleted them, and the origin has not.
     """
 
     no_room: int
@@ -210,8 +210,8 @@ def left_to_origin(
 ) -> LeftToOrigin:
     """
     :param after: the map behind the cut.
-    :param runs: ascending; clients may wait for this, and there may be millions.
-    :param origin_start: where the log of the origin starts, and `copy_start` that of the copy.
+    :param runs: ascending. There may be millions, and clients may wait for this.
+    :param origin_start: log start of the origin; `copy_start`: of the copy.
     """
     parts = [(one.base, one.physical_end or 0) for one in after if one.cluster == origin and one.end is not None]
     begins = max(begins_at(runs, copy_start), origin_start)

@@ -230,7 +230,7 @@ def finish_change(
             if ends[name, partition].target != target.base:
                 raise MoveDamagedError(
                     f"{where}: {request.target} was written to offset {ends[name, partition].target}, and the log of "
-                    f"{request.origin} has not reached the cut: that went back, or somebody writes there past gateways"
+                    f"{request.origin} has not reached the cut: it was truncated, or clients write there past gateways"
                 )
             at = origin.extrapolate(end_of(name, partition, ends))
             maps[name][partition] = cut_at(request, where, uncut(request, topic, partition), at, target.base)

@@ -149,8 +149,8 @@ def passed(topic: Topic, ends: Ends) -> tuple[int, ...]:
 def went_back(topic: Topic, ends: Ends, kept: Collection[int] = ()) -> tuple[int, ...]:
     """Partitions of an open crossing whose log had reached its cut, and ends below it now.
 
-    Only an election of a replica that was not in sync, or a broker that lost its disk, takes that away. What is
-    appended there now would lie below records that readers have read already, and they never go back.
+    Only an unclean election, or a broker that lost its disk, truncates a log there. Records that are appended now would
+    lie below offsets that readers have passed, and readers never go back.
 
     :param ends: of everything that was appended, the target's read before the origin's.
     :param kept: partitions whose log was seen at its cut, with every in-sync replica.

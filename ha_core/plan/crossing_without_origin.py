@@ -31,7 +31,7 @@ from ha_core.plan.revision import Documents, MoveDamagedError, cut_at, require_f
 
 def crossing_out(request: MoveRequest, topic: Topic | None) -> str | None:
     """The operation whose crossing out of the request's origin a forced move ends first, where that is all that is left
-    of the topic there. None: there is no such crossing, or single partitions are named: it is not theirs to end."""
+    of the topic there. None: there is no such crossing, or single partitions are named, which do not end one."""
     if request.mode != "forced" or topic is None or topic.crossing is None or topic.name in request.scope.partitions:
         return None
     left = any(live(extents).cluster == request.origin for extents in topic.partitions.values())

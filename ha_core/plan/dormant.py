@@ -71,7 +71,7 @@ def churning(usage: Mapping[str, Usage], now: str) -> Iterator[Churn]:
 
 
 def by_instance(usage: Mapping[str, Usage], bindings: Mapping[str, UserBindings]) -> dict[str, Usage]:
-    """The same, with the instances that client ids name by the forms of their users'."""
+    """`usage` with the instances of client ids, by the forms of their users, in place of the client ids."""
 
     def named(table: Mapping[str, tuple[Use, ...]], bound: UserBindings) -> dict[str, tuple[Use, ...]]:
         return {

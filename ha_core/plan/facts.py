@@ -32,7 +32,7 @@ class ClusterFacts:
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     """What its brokers go by where a topic is silent, of the settings that matter; empty: not known."""
     limits: Mapping[str, str] = field(default_factory=dict)
-    """Of `plan/limits`; empty: not known."""
+    """Values of the settings in `plan/limits`; empty: not known."""
 
 
 class Replicas(NamedTuple):
@@ -86,10 +86,10 @@ class TopicFacts:
     fastest: float | None = None
     """As of `KnownTopic`."""
     leaderless: Mapping[int, int | None] = field(default_factory=dict)
-    """Partitions that no living broker can lead without a loss → where each ended when it was last seen; None: nobody
-    knows. Of a cluster that answers."""
+    """Partitions that no live broker can lead without data loss → last known log end; None: unknown. Only filled if the
+    cluster answers."""
     leaderless_age_s: float | None = None
-    """How long ago that was."""
+    """Age of these log ends."""
 
     @property
     def compacted(self) -> bool:
@@ -210,7 +210,7 @@ class PartitionEnds:
     deleted_below: int = 0
     """*Client* offset below which clients were told that all is deleted (`DeletedRecords`)."""
     target_start: int = 0
-    """Where the target's log starts. A copy that begins there has nothing of what was copied to it below."""
+    """Log start of the target. A copy has deleted the records that were copied to it below this."""
 
 
 @dataclass(frozen=True, slots=True)

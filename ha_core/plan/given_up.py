@@ -3,8 +3,8 @@
 Only an operator can say that a cluster is gone for good. It cannot be taken back: the maps then no longer know where
 its records were. So what it costs is counted before, as exactly as it is known.
 
-Invariant: giving up takes closed extents of the named cluster out of the maps, says so in them (gateways then let no
-transaction that was open there commit what nobody reads any more), and changes nothing else. The writer
+Invariant: giving up takes closed extents of the named cluster out of the maps, names it in them (`Topic.given_up`, so
+that gateways abort transactions that were open there), and changes nothing else. The writer
 stays, no cut moves, no record of another cluster changes its place, a term that was used up stays used up, and so no
 client offset ever comes to mean a second record, not even when the cluster returns and is written again. Broken off
 after any topic and begun again, it comes to the same maps.
@@ -73,7 +73,7 @@ class UnreadGroup(NamedTuple):
 def losses(topic: Topic, cluster: str, only: Collection[int] = ()) -> Iterator[Loss]:
     """Every extent of `cluster` in the map.
 
-    :param only: of these partitions; empty: of all.
+    :param only: these partitions; empty: all.
     :raises ValueError: the cluster is the writer of one of them.
     """
     left = without(topic, cluster, only).partitions
@@ -87,8 +87,8 @@ def losses(topic: Topic, cluster: str, only: Collection[int] = ()) -> Iterator[L
 def without(topic: Topic, cluster: str, only: Collection[int] = ()) -> Topic:
     """The topic without the extents of `cluster`.
 
-    :param only: of these partitions; empty: of all.
-    :raises ValueError: the cluster is the writer of one of them, or, of all, of those that are added later.
+    :param only: these partitions; empty: all.
+    :raises ValueError: the cluster is the writer of one of them; without `only`, also of partitions added later.
     """
     if still_written(topic, cluster, only):
         raise ValueError(f"{cluster} is the writer of {topic.name}: it has to move away first")
@@ -104,7 +104,7 @@ def without(topic: Topic, cluster: str, only: Collection[int] = ()) -> Topic:
 
 
 def still_written(topic: Topic, cluster: str, only: Collection[int] = ()) -> bool:
-    """Whether the cluster is the writer of one of these partitions; of all, also of those that are added later."""
+    """Whether the cluster is the writer of a partition of `only`; without `only`, of any, also if it is added later."""
     if only:
         return any(live(topic.extents(partition)).cluster == cluster for partition in only)
     return topic.writer == cluster or any(live(extents).cluster == cluster for extents in topic.partitions.values())

@@ -1,7 +1,8 @@
-"""Limits that brokers set to clients, and that no topic can have of its own: two clusters differ in them.
+"""Broker limits on clients that have no topic-level setting, so that two clusters may differ in them.
 
-A client that keeps within those of its cluster may not within those of the other one. It finds out behind the cut, by
-an error that libraries take for the end. Which limits clients need is not known, so it is told before.
+A client that keeps within the limits of the origin may exceed those of the target. It fails after the cut, with an
+error that client libraries treat as fatal. The limits that clients need are unknown, so each narrower one gives a
+warning.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 class Limit(NamedTuple):
     """:ivar upper: whether a lower value allows less.
-    :ivar otherwise: what happens to whoever needs more than the target allows.
+    :ivar otherwise: what happens to clients that need more than the target allows.
     """
 
     upper: bool
@@ -33,10 +34,10 @@ class Narrower(NamedTuple):
 
 LIMITS: Mapping[str, Limit] = {
     "group.max.session.timeout.ms": Limit(
-        True, "members that ask for a longer session.timeout.ms cannot join (INVALID_SESSION_TIMEOUT), and end"
+        True, "members that ask for a longer session.timeout.ms cannot join (INVALID_SESSION_TIMEOUT), and fail"
     ),
     "group.min.session.timeout.ms": Limit(
-        False, "members that ask for a shorter session.timeout.ms cannot join (INVALID_SESSION_TIMEOUT), and end"
+        False, "members that ask for a shorter session.timeout.ms cannot join (INVALID_SESSION_TIMEOUT), and fail"
     ),
     "group.max.size": Limit(True, "larger groups lose members (GROUP_MAX_SIZE_REACHED)"),
     "offset.metadata.max.bytes": Limit(
@@ -46,17 +47,17 @@ LIMITS: Mapping[str, Limit] = {
         True, "groups without members lose their commits earlier, and begin at auto.offset.reset"
     ),
     "producer.id.expiration.ms": Limit(
-        True, "retries that come later are no duplicates any more, and copiers of mirrors are not refused so long"
+        True, "later retries are not recognised as duplicates, and stale copiers of mirrors are refused for less long"
     ),
     "socket.request.max.bytes": Limit(True, "larger requests end their connection"),
     "transaction.max.timeout.ms": Limit(
-        True, "producers with a longer transaction.timeout.ms cannot begin (INVALID_TRANSACTION_TIMEOUT), and end"
+        True, "producers with a longer transaction.timeout.ms cannot start (INVALID_TRANSACTION_TIMEOUT), and fail"
     ),
 }
 
 
 def narrower(here: Mapping[str, str], there: Mapping[str, str]) -> Iterator[Narrower]:
-    """Limits of the target that allow less than the origin's; of what is not known nothing is said."""
+    """Limits of the target that allow less than the origin's; unknown ones are left out."""
     for key, limit in LIMITS.items():
         ours, theirs = _number(here.get(key)), _number(there.get(key))
         if ours is not None and theirs is not None and (theirs < ours if limit.upper else theirs > ours):

@@ -62,7 +62,7 @@ def _clusters(request: MoveRequest, topic: Topic, extent: Callable[[int], Extent
 
 def left_in(request: MoveRequest, topic: str, tails: Iterable[LostTail]) -> LostTail | None:
     """The newest tail that the topic has in the target of a forced move, left when it went from there to a copy in the
-    origin: the target's log is this topic's own. It is gone back to as a whole."""
+    origin: the target's log is this topic's own. A topic goes back to it only as a whole."""
     if request.mode != "forced" or topic in request.scope.partitions:
         return None
     found = [one for one in tails if (one.topic, one.cluster, one.target) == (topic, request.target, request.origin)]
@@ -76,7 +76,7 @@ def cuts_of(partitions: Mapping[int, Sequence[Extent]], crossed: Iterable[int]) 
 
 
 def holes_of(partitions: Mapping[int, Sequence[Extent]], cut: Iterable[int]) -> dict[int, int]:
-    """How many offsets lie between what is known to be below a forced cut and the cut; where there are none it is left
+    """Partition → offsets between the last known end and the forced cut; partitions without such offsets are left
     out."""
     found = dict[int, int]()
     for partition in cut:

@@ -11,12 +11,12 @@ Invariants:
   and below the first of them the origin's own extents stay, closed where it begins. A source with a million gaps makes
   no map that ZooKeeper could not hold, and loses nothing by it. They stay as well unless the runs are known to be all
   that there are.
-- What the copy had and has deleted stays the origin's in the same way: a run says what was copied, and not that it is
-  still there. By the log's start of the copy alone readers would go past what the origin has.
+- Records that the copy has deleted stay the origin's in the same way: a run says what was copied, and not that it is
+  still there. Judged by the copy's log start alone, readers would skip records that the origin has.
 - What the origin has at and above the cut, or above the last run, is in no extent: nobody ever reads it.
 - What the origin has deleted, below its log's start, is in no copied extent, although the copy may have it: *earliest*
-  never moves back. Of a dead origin that is what was last seen of its start, and what clients were told is deleted
-  (`DeletedRecords`), whatever was seen.
+  never moves back. For a dead origin the last known log start counts, or the offset below which clients were told
+  that all is deleted (`DeletedRecords`), whichever is higher.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def regained(before: Extents, tail: LostTail, partition: int, log_end: int, dele
 
     :param tail: of that cluster, left by the move that led the partition to its copy.
     :param log_end: of the cluster's log.
-    :param deleted_below: client offset. What lies below was deleted in the copy, and may be in this log still.
+    :param deleted_below: client offset: records below it were deleted in the copy, and this log may still have them.
     :return: `before`, where the map has changed since that move, or the log is not known to have what was mirrored.
     """
     part, opened = tail.partitions.get(partition), live(before)
@@ -130,7 +130,7 @@ def regained(before: Extents, tail: LostTail, partition: int, log_end: int, dele
     at = copied[0].start
     own = [_from(one, at) for one in part.below if one.end is not None and one.end > at]
     others = [one for one in before if one not in copied]
-    # Of the stay in which it ends the beginning may have been left to the cluster: a stay is one extent.
+    # The beginning of the first stay may have been left to the cluster: join both, since a stay is one extent.
     for older in others:
         if own and _goes_on(older, own[0]):
             others.remove(older)
@@ -144,7 +144,7 @@ def regained(before: Extents, tail: LostTail, partition: int, log_end: int, dele
 
 
 def _goes_on(older: Extent, extent: Extent) -> bool:
-    """Whether both are of one stay, and the older one ends where the other begins."""
+    """Whether both belong to one stay, and the older one ends where the other begins."""
     ends = older.cluster, older.term, older.end, older.physical_end
     return ends == (extent.cluster, extent.term, extent.start, extent.base)
 
@@ -180,7 +180,7 @@ def _overlaps(extents: Sequence[Extent], runs: Sequence[Run], target: str, sourc
 
 
 def _above(copied: Iterable[Extent], start: int) -> Iterator[Extent]:
-    """What of them a copy has whose log starts at `start`."""
+    """The parts of `copied` that a copy has whose log starts at `start`."""
     for extent in copied:
         if (extent.physical_end or 0) > start:
             yield _from(extent, max(extent.start, extent.extrapolate(start)))
@@ -194,7 +194,7 @@ def _below(extents: Iterable[Extent], at: int) -> Iterator[Extent]:
 
 
 def _starting_at(extents: Iterable[Extent], start: int) -> Iterator[Extent]:
-    """What of them, all closed and of one cluster, lies at and above its offset `start`."""
+    """The parts of `extents`, all closed and of one cluster, at and above its offset `start`."""
     for extent in extents:
         if (extent.physical_end or 0) > start:
             above = extent.base >= start

@@ -188,7 +188,7 @@ def test_a_barrier_lowers_a_cut_that_was_not_reached_to_the_log_end() -> None:
     # Given an open crossing under its fence, which cannot end once the target has records of others
     operation, view = opened()
     held, fenced = written(hold_change(operation, view, ["orders"], "open"), view)
-    with pytest.raises(MoveDamagedError, match="somebody writes there past gateways"):
+    with pytest.raises(MoveDamagedError, match="clients write there past gateways"):
         finish_change(held, fenced, ["orders"], ends(60, target=8), ONE, {})
     # When it ends below its cut
     done, over = written(finish_change(held, fenced, ["orders"], ends(60), ONE, {}), fenced)

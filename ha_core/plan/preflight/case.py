@@ -53,7 +53,7 @@ class Case:
     noted: Mapping[Partition, int] = field(default_factory=dict)
     """The first offset of the source that copies had not by their newest notes. What could not be read is missing."""
     later: Collection[Partition] = ()
-    """Copies that may have deleted what their sources have, by their newest notes and the starts of both logs."""
+    """Copies that may have deleted records that their sources have, by their newest notes and both log starts."""
     findings: Collection[SyncFinding] = ()
     """What the origin's mirrors in the target have not got besides records, as of the last look."""
     tails: Collection[LostTail] = ()
@@ -156,7 +156,7 @@ class Case:
 
     @property
     def led(self) -> Iterator[str]:
-        """The named partitions that have a leader in the origin, or can be given one without a loss."""
+        """The named partitions that have a leader in the origin, or can get one by a clean election."""
         for name, partitions in self.request.scope.partitions.items():
             if (here := self.here(name)) is not None:
                 yield from (f"{name}-{p}" for p in partitions if p < here.partitions and p not in here.leaderless)

@@ -89,7 +89,7 @@ def forced_origin(case: Case) -> Verdicts:
                 "origin-answers",
                 about,
                 f"Origin {name} answers{which}: a forced move would give up what a planned one keeps.",
-                "Use --mode planned; of a topic that has lost some of its partitions, name these alone. To take "
+                "Use --mode planned. If a topic has lost only some partitions, name these alone. To take "
                 f"{name} for dead all the same, `switchyard mask {name}` first; for topics alone `switchyard "
                 "migrate-from-fault` takes --force.",
             )
@@ -97,10 +97,10 @@ def forced_origin(case: Case) -> Verdicts:
         yield warning(
             "origin-taken-for-dead",
             about,
-            f"Origin {name} answers, and is taken for dead for the named partitions alone, which none of its living "
-            "brokers can lead without a loss. What they acknowledged and nobody read stays there until their brokers "
-            "return; an unanswered batch may be doubled.",
-            "Prefer to bring these brokers back when that is soon.",
+            f"Origin {name} answers, and is taken for dead only for the named partitions, which no live broker can "
+            "lead without data loss. Acknowledged records that were not read stay there until their brokers return; a "
+            "batch without an answer may be written twice.",
+            "If these brokers can be back soon, wait for them instead.",
         )
         return
     yield warning(
@@ -189,7 +189,7 @@ def last_seen(case: Case) -> Verdicts:
 
 
 def limits(case: Case) -> Verdicts:
-    """What brokers of the target allow clients less than those of the origin do."""
+    """Limits on clients that are narrower in the target than in the origin."""
     origin, target = (case.facts.clusters.get(name) for name in (case.request.origin, case.request.target))
     if origin is None or target is None:
         return
@@ -197,10 +197,8 @@ def limits(case: Case) -> Verdicts:
         yield warning(
             "narrower-limit",
             f"setting {one.key}",
-            f"Brokers of {target.name} go by {one.key}={one.there}, those of {origin.name} by {one.here}: "
-            f"{one.otherwise}.",
-            f"Nothing, if no client needs more than {one.there}. Else set it at the brokers of {target.name} as at "
-            f"those of {origin.name} first.",
+            f"Brokers of {target.name} have {one.key}={one.there}, those of {origin.name} {one.here}: {one.otherwise}.",
+            f"Set {one.key}={one.here} on the brokers of {target.name} first, unless no client needs it.",
         )
 
 

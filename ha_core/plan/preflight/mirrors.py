@@ -179,8 +179,8 @@ def standing_still(case: Case) -> Verdicts:
 
 
 def begins_later(case: Case) -> Verdicts:
-    """Records that copies have deleted and the origin has not. A copy is judged by where its source begins: by its own
-    log's start it would lack nothing, however much its retention has taken."""
+    """Records that copies have deleted and the origin has not. The source's log start decides: by its own log start a
+    copy lacks nothing, however much its retention has deleted."""
     origin, target = case.request.origin, case.request.target
     for name in sorted(case.to_copies):
         there = case.facts.topic(target, name)
@@ -194,8 +194,8 @@ def begins_later(case: Case) -> Verdicts:
             f"The copy of topic {name} in {target} begins later than its source: {most}"
             f"{amount(gone, 'record', 'was', 'were')} deleted there that {origin} {has}"
             if gone
-            else f"The copy of topic {name} in {target} has deleted records, and nobody knows how many of them "
-            f"{origin} still has"
+            else f"The copy of topic {name} in {target} has deleted records; how many of them {origin} still has is "
+            "unknown"
         )
         yield _read_in_origin(case, name, text, gone or None)
 
@@ -203,23 +203,23 @@ def begins_later(case: Case) -> Verdicts:
 def _read_in_origin(case: Case, name: str, text: str, gone: int | None) -> Verdict:
     request, origin = case.request, case.request.origin
     if request.mode == "planned":
-        text += f". They are read from {origin} after the switch."
+        text += f". After the switch readers get them from {origin}."
         way = (
-            f"Keep {origin} until they have aged (`switchyard age {name}`). For a copy that has them, give the topic "
-            f"the retention of its source in {request.target}, `switchyard mirror unlink {name} --to {request.target}`,"
-            " delete the copy, and link it anew."
+            f"Keep {origin} until they have aged (`switchyard age {name}`). For a complete copy, give the topic the "
+            f"retention of its source in {request.target}, `switchyard mirror unlink {name} --to {request.target}`, "
+            "delete the copy, and link it anew."
         )
     elif request.unread == "skip":
         text += ". Readers skip them."
-        way = f"Nothing, if nobody needs them. --unread wait keeps readers below them until {origin} is back."
+        way = f"Nothing, if no reader needs them. --unread wait keeps readers below them until {origin} is back."
     else:
         text += f". They cannot be read before {origin} is back."
-        way = f"Nothing, if {origin} comes back; to give it up would lose them for readers."
+        way = f"Nothing, if {origin} comes back; giving it up would lose them for readers."
     return warning("copy-begins-later", f"topic {name}", text, way, number=gone, unit="" if gone is None else "records")
 
 
 def _gone(case: Case, key: Partition, copy: CopyFacts) -> int:
-    """Records that a copy had and has no more, and that its source has, as far as is known."""
+    """Records that a copy has deleted and its source has, as far as is known."""
     begins = begins_at(copy.runs, case.log_start(case.request.target, key))
     return copied_between(copy.runs, case.log_start(case.request.origin, key), begins)
 

@@ -1,4 +1,4 @@
-"""Pre-flight of single partitions, and of those that no living broker can lead."""
+"""Pre-flight of single partitions, and of those that no live broker can lead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ha_core.plan.verdict import Verdicts, duration, error, listed, warning
 
 
 def named(case: Case) -> Verdicts:
-    """What speaks against the partitions that the scope names, while the rest of their topic stays."""
+    """Errors about partitions that the scope names without the rest of their topic."""
     origin = case.request.origin
     for name, partitions in case.request.scope.partitions.items():
         about, here, document = f"topic {name}", case.here(name), case.view.mapped(name)
@@ -40,7 +40,7 @@ def named(case: Case) -> Verdicts:
 
 
 def by_force(case: Case) -> Verdicts:
-    """What is known of the partitions that leave by force, and what becomes of the others of their topics."""
+    """Known facts about partitions that leave by force, and the fate of the other partitions of their topics."""
     request, origin = case.request, case.request.origin
     if request.mode != "forced":
         return
@@ -51,9 +51,9 @@ def by_force(case: Case) -> Verdicts:
             yield error(
                 "migrating",
                 about,
-                f"Topic {name} crosses over in operation {operation}: no partition leaves it meanwhile.",
-                f"`switchyard resume {operation} --without-origin --unread wait|skip --force` ends that at its cuts, "
-                f"also for partitions without a leader in {origin}.",
+                f"Topic {name} is crossing over in operation {operation}: no partition can leave it meanwhile.",
+                f"`switchyard resume {operation} --without-origin --unread wait|skip --force` ends the crossing "
+                f"at its cuts, also for partitions without a leader in {origin}.",
             )
             continue
         text = f"Topic {name}: {_numbered(partitions, 'moves', 'move')} alone; "
@@ -68,7 +68,7 @@ def by_force(case: Case) -> Verdicts:
         yield warning(
             "moves-alone",
             about,
-            f"{text}Transactions cannot span clusters, and no dead leader tells whether some write to the topic.",
+            f"{text}Transactions cannot span clusters, and a dead leader cannot tell whether any write to the topic.",
             f"Move topic {name} as a whole if {origin} does not come back soon." if waiting or here is None else "",
             number=len(partitions),
             unit="partitions",
@@ -76,23 +76,23 @@ def by_force(case: Case) -> Verdicts:
 
 
 def leaderless(case: Case) -> Verdicts:
-    """Partitions of which a planned move cannot learn where their logs end."""
+    """Partitions whose log end a planned move cannot learn."""
     request = case.request
     if request.mode != "planned":
         return
     for name, here in case.in_origin():
         document = case.view.mapped(name) or Topic(name=name)
         moved = moving(request, document, range(here.partitions))
-        # A barrier asks for the ends of what moves, a cut that lies ahead for those of the whole topic.
+        # A barrier needs the log ends of the partitions that move, a cut ahead those of the whole topic.
         wanted = range(here.partitions) if name in case.ahead else moved
         if lost := [p for p in wanted if p in here.leaderless]:
             which = format_topic(name, tuple(lost))
-            barrier = "" if set(lost) & set(moved) else " Or take --cut barrier, which moves the others without them."
+            barrier = "" if set(lost) & set(moved) else " Or use --cut barrier, which moves the others without them."
             yield error(
                 "leaderless",
                 f"topic {name}",
-                f"Topic {name}: {_numbered(lost, 'has', 'have')} no leader in {request.origin}, since all replicas "
-                "that were in sync are away.",
+                f"Topic {name}: {_numbered(lost, 'has', 'have')} no leader in {request.origin}, because all "
+                "in-sync replicas are on dead brokers.",
                 f"Bring their brokers back; if these are lost, `switchyard migrate-from-fault {which} --from "
                 f"{request.origin} --to {request.target} --unread wait|skip --reason …` moves these partitions alone."
                 f"{barrier}",
@@ -103,7 +103,7 @@ def leaderless(case: Case) -> Verdicts:
 
 
 def _last_seen(here: TopicFacts | None, partition: int) -> str:
-    """Where a partition ended, as far as anybody knows."""
+    """The last known log end of a partition, in words."""
     end = age_s = None
     if here is not None and here.age_s is not None:
         end, age_s = here.ends.get(partition), here.age_s
@@ -112,7 +112,7 @@ def _last_seen(here: TopicFacts | None, partition: int) -> str:
             return f"{partition} ends at {here.ends[partition]}, as its leader says"
         end, age_s = here.leaderless.get(partition), here.leaderless_age_s
     if end is None or age_s is None:
-        return f"where {partition} ended nobody knows, so its cut lies 2^40 offsets further on"
+        return f"the end of {partition} is unknown, so its cut lies 2^40 offsets further on"
     return f"{partition} ended at {end} when it was last seen, {duration(age_s)} ago"
 
 
