@@ -97,7 +97,7 @@ class Session(ExitStack):
 
     @property
     def opens(self) -> Callable[[], Environment] | None:
-        """Opens another environment, which is the caller's to close; None: nobody has named a ZooKeeper."""
+        """Opens another environment, which the caller closes; None: no ZooKeeper is given."""
         return None if self._unset else lambda: connect(self._connection, by=operator())
 
     @property

@@ -76,7 +76,7 @@ def connections_page(
 def shared_id_words(one: SharedId) -> str:
     return (
         f"{one.user}+{one.client_id} is used from {amount(len(one.addresses), 'place')} at once "
-        f"({listed(one.addresses)}): an instance moves with all of them. Give each client an id of its own "
+        f"({listed(one.addresses)}): moving the instance moves all of them. Give each client an id of its own "
         "(client.id)."
     )
 

@@ -44,9 +44,9 @@ def compared_page(result: MirrorsCompared) -> Page:
     yield Marked("; ".join(bad), "bad")
     if result.lacking:
         yield (
-            f"The copies have deleted {amount(result.lacking, 'record')} that their sources have: a switch to them "
-            "leaves these to the old cluster. Compare the retention of both (`switchyard mirrors`). For a copy with "
-            "them unlink it, delete it there, and link it anew."
+            f"The copies have deleted {amount(result.lacking, 'record')} that their sources have: after a "
+            "switch only the old cluster has them. Compare the retention of both (`switchyard mirrors`). For a "
+            "complete copy, unlink it, delete it there, and link it anew."
         )
 
 

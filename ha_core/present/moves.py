@@ -17,7 +17,7 @@ from ha_core.plan.verdict import Level, Verdict, amount, listed
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table
 
 OVER_A_HOLE = (
-    "clients read over them in one step, and a stopped group gets over one by kafka-consumer-groups.sh "
+    "running consumers skip them in one step; to move a stopped group over one: kafka-consumer-groups.sh "
     "--bootstrap-server GATEWAY --group GROUP --topic TOPIC:PARTITION --reset-offsets --to-offset BELOW --execute"
 )
 _MARKS: dict[Level, Mark] = {"error": "error", "warning": "warning", "info": "dim"}
@@ -117,7 +117,7 @@ def report_page(report: Report) -> Page:
     if holes := [(p.topic, p.partition, f"{p.hole:,}", p.cut) for p in report.partitions if p.hole]:
         text = "{0}-{1} has no record at the {2} offsets below {3}"
         columns = ("topic", "partition", "offsets without a record", "below")
-        yield Table(columns, holes, line=text.format, title=f"holes of the cut; {OVER_A_HOLE}", most=MAX_ROWS)
+        yield Table(columns, holes, line=text.format, title=f"holes below the cut; {OVER_A_HOLE}", most=MAX_ROWS)
     if (found := report.compared) is not None:
         yield (
             f"compared before ({found.verify}): {found.records:,} records of copies, in {found.ranges:,} of "

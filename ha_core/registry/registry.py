@@ -76,8 +76,7 @@ class Registry:
         return self.apply([Edit(kind, key, None, version)], by, reason, dry_run)[0]
 
     def delete_user(self, name: str, version: int, by: str, reason: str, dry_run: bool = False) -> tuple[Stored, ...]:
-        """A user with all rules, quotas and instances that are for nobody else, at once. Topics that it owns are in the
-        way.
+        """Delete a user with its own rules, quotas and instances, at once. Topics that it owns block the deletion.
 
         :raises StillUsedError: topics, or rules that came meanwhile.
         """
@@ -90,9 +89,9 @@ class Registry:
         return self.apply(edits, by, reason, dry_run)
 
     def new_instance(self, user: str, topics: Sequence[str], description: str = "") -> Instance:
-        """One with a client id that nobody has. It is not written yet.
+        """An instance with an unused client id. It is not stored yet.
 
-        :raises InvalidError: the user, a topic or the description cannot be.
+        :raises InvalidError: the user, a topic or the description is invalid.
         """
         return Instance.read({"name": new_name(user), "user": user, "topics": topics, "description": description})
 

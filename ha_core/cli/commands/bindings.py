@@ -46,8 +46,8 @@ def set_bindings(
     client_ids: Annotated[
         list[str] | None,
         option(
-            "Which parts of the user's client ids are none of the instance: streams, connect, or a form as "
-            "'{instance}-{number}'. Repeatable; in place of those before."
+            "How to find the instance in the user's client ids: streams, connect, or a form such as "
+            "'{instance}-{number}'. Repeatable; replaces the forms that were set before."
         ),
     ] = None,
     reason: Reason = "set by hand",
@@ -75,7 +75,7 @@ def delete(
     who: _Level,
     read: Annotated[bool, option("Where mirrored topics are read: again where they are written.", "--read")] = False,
     client_ids: Annotated[
-        bool, option("The forms of the user's client ids: they count whole.", "--client-ids")
+        bool, option("The forms of the user's client ids: each whole client id is an instance again.", "--client-ids")
     ] = False,
     reason: Reason = "deleted by hand",
     dry_run: DryRun = False,

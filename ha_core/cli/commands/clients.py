@@ -26,7 +26,7 @@ def connections(
     session: Session,
     user: Annotated[str | None, option("Only of this user.")] = None,
     client_id: Annotated[str | None, option("Only with this client.id.")] = None,
-    instance: Annotated[str | None, option("Only of this instance, by the forms of its user's client ids.")] = None,
+    instance: Annotated[str | None, option("Only of this instance; the user's client-id forms apply.")] = None,
     address: Annotated[str | None, option("Only from this address.")] = None,
     cluster: Annotated[str | None, option("Only at brokers of this cluster.")] = None,
     gateway: _Gateway = None,

@@ -1,4 +1,4 @@
-"""`instances`: client ids that the platform issues, so that each client of a shared user has one of its own."""
+"""`instances`: issues client ids, so that each client of a shared user has one of its own."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ha_core.present.registry import entries_page
 
 _User = Annotated[str, Argument(metavar="USER")]
 UNDECLARED = (
-    "What it uses is not declared, since no ZooKeeper is named (--zookeeper): `switchyard usage declare {user} "
-    "--instance {name} --topic …`, or it is known when the client has started."
+    "Its topics are not declared, because no ZooKeeper is given (--zookeeper). Declare them with `switchyard usage "
+    "declare {user} --instance {name} --topic …`; otherwise gateways learn them when the client starts."
 )
 
 
-@command("instances issue", "A new client id for one client of a user, for one topic or several.")
+@command("instances issue", "A new client id for one client of a user, for one or more topics.")
 def issue(
     session: Session,
     user: _User,
@@ -37,7 +37,9 @@ def issue(
     if declared:
         declare_usage(session.environment, user, issued.topics, (), issued.name)
     words = (
-        f"{user} uses {', '.join(issued.topics)} by it." if declared else UNDECLARED.format(user=user, name=issued.name)
+        f"It is declared for {', '.join(issued.topics)}."
+        if declared
+        else UNDECLARED.format(user=user, name=issued.name)
     )
     document = {**answer.document, "client_id": issued.name, "declared": declared}
     return Answer(document, [*answer.page, f"client.id={issued.name}", words], answer.code)
@@ -48,8 +50,8 @@ def list_instances(
     session: Session,
     user: Annotated[str | None, option("Only those of this user.")] = None,
     topic: Annotated[str | None, option("Only those for this topic.")] = None,
-    after: Annotated[str, option("Go on behind this name.")] = "",
-    limit: Annotated[int, option("At most so many, up to 1000.")] = 1000,
+    after: Annotated[str, option("Start after this name.")] = "",
+    limit: Annotated[int, option("At most this many, up to 1000.")] = 1000,
     database: Database = None,
 ) -> Answer:
     mentioned = {role: name for role, name in (("user", user), ("topic", topic)) if name is not None}

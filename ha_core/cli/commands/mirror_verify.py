@@ -14,7 +14,7 @@ from ha_core.present.comparing import compared_page
 
 
 @command(
-    "mirror verify", "Compare copies with their sources, record by record; exit code 6 if any differs or is missing."
+    "mirror verify", "Compare copies with their sources, record by record; exit code 6 if any differ or are missing."
 )
 def verify(
     session: Session,

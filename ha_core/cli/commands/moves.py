@@ -49,7 +49,7 @@ def switch(
         list[str],
         Argument(
             metavar="SCOPE…",
-            help="user:NAME[+INSTANCE | #TOPIC | ##GROUP | +#TOPIC: the instances that use it, else the user], "
+            help="user:NAME[+INSTANCE | #TOPIC | ##GROUP | +#TOPIC (its instances that use the topic, else the user)], "
             "topic:NAME; or cluster:NAME alone.",
         ),
     ],

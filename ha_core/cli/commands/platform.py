@@ -53,8 +53,8 @@ def serve(
     registry = opened(session, database, creates=True)
     if session.connects is None or session.opens is None:
         session.out.progress(
-            "Gateways read changes once a minute, and neither quotas nor clusters come into force. Name their "
-            "ZooKeeper for all of it."
+            "No ZooKeeper is given: gateways read changes only once a minute, and quotas and clusters do not come into "
+            "force."
         )
     else:
         announcer = Announcer(registry.read.newest_us, session.connects, session.out.progress)

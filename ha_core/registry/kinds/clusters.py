@@ -26,7 +26,7 @@ class RegisteredCluster(Entry):
     bootstrap: Annotated[str, Field(max_length=MAX_BOOTSTRAP), AfterValidator(_addresses)]
     """`host:port[,host:port…]`"""
     security: Name | None = None
-    """The security profile by which gateways and tasks reach it, as their configurations name it; None: as it is."""
+    """Security profile, by its name in the configurations of gateways and tasks; None: unchanged."""
     zone: Words = ""
     owner: Words = ""
     contact: Words = ""

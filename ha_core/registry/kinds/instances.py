@@ -15,7 +15,7 @@ from ha_core.registry.words import Name, TopicName, UserName, Words
 
 MAX_TOPICS = 100
 ISSUED_LETTERS = 12
-"""Of chance. No digits: nothing looks like the number of a start, and no form of client ids takes it away."""
+"""Random letters. No digits, so that no form of client ids strips them as a number."""
 _MOST_OF_USER = 100
 _UNUSUAL = re.compile(r"[^a-zA-Z0-9._-]+")
 
@@ -46,6 +46,6 @@ class Instance(Entry):
 
 
 def new_name(user: str) -> str:
-    """A client id that nobody has: of 26^12, and if it is taken all the same it is refused as every key is."""
+    """A random client id, one of 26^12. If it is taken all the same, it is refused like any key that exists."""
     drawn = "".join(secrets.choice(ascii_lowercase) for _ in range(ISSUED_LETTERS))
     return f"{_UNUSUAL.sub('-', user)[:_MOST_OF_USER]}-{drawn}"

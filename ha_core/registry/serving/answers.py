@@ -38,7 +38,7 @@ STATUS: tuple[tuple[type[RegistryError], int], ...] = (
     (RegistryError, 422),
 )
 """The first that fits."""
-NO_TOKEN = "a token is missing, or nobody has it: send Authorization: Bearer TOKEN"
+NO_TOKEN = "the token is missing or unknown: send Authorization: Bearer TOKEN"
 _CODES = {401: "no_token", 403: "forbidden", 404: "not_there", 405: "method", 413: "too_long"}
 _LOG = logging.getLogger(__name__)
 
@@ -124,10 +124,10 @@ class BodyLimit:
 
 
 class TokenFirst:
-    """Asks for a token before anything of a body is read: else whoever has none has a megabyte of his parsed."""
+    """Checks the token before the body is read: otherwise a caller without one could have a megabyte parsed."""
 
     def __init__(self, app: ASGIApp, known: Callable[[str], bool], open_paths: Collection[str]) -> None:
-        """:param known: whether somebody has a token."""
+        """:param known: whether a token is known."""
         self._app, self._known, self._open_paths = app, known, open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

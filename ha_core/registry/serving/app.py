@@ -56,7 +56,7 @@ class GeneratedPassword(_Body):
 
 
 class NewInstance(_Body):
-    """The answer has its client id."""
+    """The answer contains the client id."""
 
     user: str
     topics: tuple[str, ...]
