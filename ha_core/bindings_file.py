@@ -8,7 +8,7 @@ bindings:
     instances: {billing-1: west}     # level user+instance
     topics: {orders: west}           # level user#topic
     groups: {billing: west}          # level user##group
-    client_ids: [streams]            # of which parts are no part of the instance: streams, connect, or a form
+    client_ids: [streams]            # strips what libraries add to client ids: streams, connect, or a form
     read: nearest                    # mirrored topics: from the copy in the gateway's zone, or in a cluster named here
   bob: {}                            # no bindings: they are removed
 ```
@@ -93,7 +93,7 @@ def levels(bindings: UserBindings | None) -> dict[str, str]:
 
 
 def said(bindings: UserBindings | None) -> dict[str, str]:
-    """The same, and the forms of client ids, written `user client ids`."""
+    """`levels`, and the forms of client ids under the key `USER client ids`."""
     if bindings is None or not bindings.client_ids:
         return levels(bindings)
     return {**levels(bindings), f"{bindings.user} client ids": ", ".join(bindings.client_ids)}

@@ -35,8 +35,8 @@ class TopicDescription(TopicSpec):
     min_in_sync: int = 1
     """`min.insync.replicas`, as it is in force: the topic's own, or its brokers' default."""
     leaderless: frozenset[int] = frozenset()
-    """Partitions without a leader, all of whose in-sync replicas are on brokers that are away: no clean election can
-    give them one before one of these brokers is back."""
+    """Partitions without a leader whose in-sync replicas are all on dead brokers: no clean election can give them a
+    leader until one of these brokers is back."""
 
 
 _IN_BROKERS: Mapping[str, Sequence[str]] = {
@@ -67,7 +67,7 @@ class Topics(Brokers):
         return defaults_of(self.asking(timeout_s))
 
     def broker_settings(self, keys: Sequence[str], timeout_s: float | None = None) -> dict[str, str]:
-        """Settings of a broker; those are missing that the account may not read, or the broker does not know."""
+        """Settings of one broker, without those that the account may not read or the broker does not know."""
         asking = self.asking(timeout_s)
         asking.metadata()
         return {key: value for key, value in _broker_settings(asking, keys).items() if value is not None}
@@ -146,7 +146,7 @@ def describe(
 
 
 def _may_lead(partition: Mapping[str, Any]) -> set[int]:
-    """The brokers that lead it, or can be elected without a loss."""
+    """The leader, and the brokers that a clean election can choose."""
     return {partition["leader_id"], *partition["isr_nodes"]}
 
 

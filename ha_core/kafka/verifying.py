@@ -70,12 +70,12 @@ class PartitionRanges:
     behind: int = 0
     """Source offsets that are not copied yet."""
     gone_in_source: int = 0
-    """Records that lay below the start of the source, and that the copy has."""
+    """Records below the log start of the source that the copy still has."""
     deleted: int = 0
-    """Records that were copied and lie below the start of the copy, and not below that of the source; at most, where
-    the source's cleaner may have taken some."""
+    """Copied records below the copy's log start, and not below the source's; an upper bound if the source is
+    compacted."""
     outlived: bool = False
-    """The source may delete these at any moment, too: see `outlived`."""
+    """True if the source may delete these at any moment, too: see `ha_core.kafka.outlived`."""
     damage: Difference | None = None
     """What differs without a look at records."""
     begun: bool = True
@@ -87,8 +87,8 @@ class PartitionRanges:
 
     @property
     def known(self) -> Compared:
-        """What came of it before a record was looked at. Of compacted topics what the copy has deleted is counted while
-        ranges are compared."""
+        """The result before any record is read. For compacted topics, records that the copy has deleted are counted
+        later, while ranges are compared."""
         gone = 0 if any(self.compacted) else self.deleted
         lacking = 0 if self.outlived else gone
         return Compared(gone_in_source=self.gone_in_source, gone_in_copy=gone, lacking=lacking, first=self.damage)
@@ -181,7 +181,7 @@ class _Shape(NamedTuple):
     copied_partitions: int
     compacted: Compacted
     kept_ms: int | None
-    """For how long the source keeps records."""
+    """How long the source keeps records."""
 
 
 def _shapes(source: Admin, target: Admin, topics: Collection[str]) -> dict[str, _Shape]:
@@ -253,9 +253,9 @@ def _ranges(
 ) -> PartitionRanges:
     """
     :param end: source offset up to which is compared.
-    :param copy: one that has lost its end lacks what lay there: nobody waits for it.
+    :param copy: the copy's log. If it has lost its end, the records there are missing: no range waits for them.
     """
-    # What the copy has deleted is known by its runs, of all of the partition. A sample may not come there.
+    # Runs tell what the copy has deleted in the whole partition; a sample may not look there.
     begins = begins_at(copied.runs, copy.start)
     start = source.start if any(compacted) else min(max(source.start, begins), end)
     its, of_keys, sampled = cut(key, max(end - start, 0), compacted)
@@ -315,7 +315,7 @@ def compare(
     """Compare a range of a partition.
 
     :param apart: see `PartitionRanges.apart`; and `most_bytes`: behind it the range is cut short.
-    :param outlived: as of `PartitionRanges`: what the copy has deleted is not lacking.
+    :param outlived: see `PartitionRanges.outlived`: records that the copy has deleted are then not lacking.
     :param over: asked all the while, whether the time is over.
     :raises KafkaAdminError: one of the clusters does not answer.
     """

@@ -28,7 +28,7 @@ class Asked(NamedTuple):
     """
     :ivar fields: of the query.
     :ivar token: that the caller has shown (`Authorization: Bearer …`); "": none.
-    :ivar host: under which the caller knows this server (`Host`), without the port; "": it does not say.
+    :ivar host: the host in the header `Host`, without the port; "": there is no such header.
     """
 
     fields: Mapping[str, str]
@@ -133,8 +133,8 @@ def _handler(
                 reasons = list(unready())
                 self._send(503 if reasons else 200, _JSON, _json({"ready": not reasons, "reasons": reasons}))
             elif path == "/metrics":
-                # Anybody may ask, and each answer takes the processor that serves clients: many at once would have it
-                # all the time.
+                # Any host may scrape, and rendering takes CPU time from serving clients: many scrapes at once would
+                # take all of it.
                 with one_at_a_time:
                     body = render()
                 self._send(200, CONTENT_TYPE, body)

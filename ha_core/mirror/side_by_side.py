@@ -99,7 +99,7 @@ class Compared(NamedTuple):
     gone_in_copy: int = 0
     """Records that only the source still has, by retention or compaction of the copy."""
     lacking: int = 0
-    """Those of them below the start of the copy's log: no compaction has kept a later state of their keys."""
+    """The part of `gone_in_copy` below the copy's log start: no compaction has kept later records of their keys."""
     read: int = 0
     """Records that had to be read one by one."""
     first: Difference | None = None

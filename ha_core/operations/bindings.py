@@ -45,7 +45,7 @@ def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
     """The difference between `declared` and the store.
 
     :raises RefusedError: a cluster that is not registered or is masked, a super user that would be led away from its
-        cluster, a form of client ids that is none or that leaves a binding without clients, or more than one revision
+        cluster, an invalid form of client ids or one that leaves a binding without clients, or more than one revision
         holds.
     """
     view = environment.store.load()
@@ -115,17 +115,17 @@ def with_read(view: View, who: str, read: str | None) -> Declared:
 
 
 def with_client_ids(view: View, who: str, forms: tuple[str, ...]) -> Declared:
-    """What is stored of the user that `who` names, whose client ids have these forms; empty: none.
+    """The stored bindings of the user `who`, with these forms of client ids; empty: without forms.
 
-    :raises RefusedError: `who` is no whole user, or there is nothing to take away.
+    :raises RefusedError: `who` is not a whole user, or there are no forms to remove.
     """
     user, field, _ = _level(parse_scope([who]), who)
     if field != "cluster":
-        raise RefusedError(f"{who} is a part of a user, and forms of client ids are one thing for all of him.")
+        raise RefusedError(f"{who} is a part of a user, and forms of client ids apply to the whole user.")
     before = view.bindings.get(user) or UserBindings(user=user)
     if not forms and not before.client_ids:
         raise RefusedError(
-            f"The client ids of {user} have no form. `switchyard bindings list {user}` shows what there is."
+            f"No forms are set for client ids of {user}. `switchyard bindings list {user}` shows its bindings."
         )
     return Declared({user: before.model_copy(update={"client_ids": tuple(dict.fromkeys(forms))})}, complete=False)
 
@@ -182,22 +182,22 @@ def _check_super_user(difference: Difference, view: View) -> None:
 
 
 def _check_client_ids(after: UserBindings | None) -> None:
-    """No client has an id of which something would be taken away: a binding of it would hold nobody any more."""
+    """A binding of an instance that the forms would strip matches no client any more, so it is refused."""
     if after is None:
         return
     if len(after.client_ids) > MAX_FORMS:
-        raise RefusedError(f"{after.user} would have {len(after.client_ids)} forms of client ids; {MAX_FORMS} may be.")
+        raise RefusedError(f"{after.user} would have {len(after.client_ids)} forms of client ids, above {MAX_FORMS}.")
     for form in after.client_ids:
         try:
             read_forms(form)
         except FormError as error:
             names = ", ".join(NAMED_FORMS)
-            raise RefusedError(f"{error}. Forms are {names}, or such as '{{instance}}-{{number}}'.") from error
+            raise RefusedError(f"{error}. Use {names}, or a form such as '{{instance}}-{{number}}'.") from error
     for name, cluster in after.instances.items():
         if (instance := after.instance(name)) != name:
             raise RefusedError(
-                f"{after.user}+{name}, which is bound to {cluster}, would hold no client: by the forms of its client "
-                f"ids it is the instance {instance}. Bind {after.user}+{instance} there instead."
+                f"{after.user}+{name}, which is bound to {cluster}, would match no client: by the forms of client ids "
+                f"{name} belongs to the instance {instance}. Bind {after.user}+{instance} there instead."
             )
 
 

@@ -38,14 +38,14 @@ _SAY_S = 5.0
 
 
 State = Literal["differs", "lacks", "not-compared", "nothing-there", "equal"]
-"""What came of a partition. `lacks`: the copy has deleted records that its source has. `not-compared`: no record of it
-was compared, and the source may have some. `nothing-there`: the source has none."""
+"""The result for a partition. `lacks`: the copy has deleted records that its source has. `not-compared`: no record was
+compared, although the source may have some. `nothing-there`: the source has none."""
 WELL = frozenset[State]({"nothing-there", "equal"})
 
 
 def state_of(differs: bool, lacking: int, compared: int, unseen: bool) -> State:
     """
-    :param compared: so many records are the same.
+    :param compared: number of equal records.
     :param unseen: part of the source was not looked at, or is not copied yet.
     """
     if differs:
@@ -99,7 +99,7 @@ class MirrorsCompared:
 
     @property
     def equal(self) -> bool:
-        """Whether the copies have what their sources have, as far as that was compared, and none without a look."""
+        """Whether copies equal their sources as far as compared. False if a partition was not compared at all."""
         return all(one.state in WELL for one in self.partitions)
 
     @property

@@ -43,8 +43,8 @@ def _sentence(kind: str, enforcing: list[str] | None, live: int) -> str:
         return f"{kind}: no gateway reads them from the platform."
     if kind == CLUSTERS and not enforcing:
         return (
-            "clusters: not in force. The platform's service (`switchyard platform serve --zookeeper …`) registers what "
-            "answers, and says what does not; one that was deleted stays registered (`switchyard clusters remove`)."
+            "clusters: not in force. The platform's service (`switchyard platform serve --zookeeper …`) registers "
+            "clusters that answer, and names the others; a deleted one stays registered (`switchyard clusters remove`)."
         )
     if enforcing is None:
         return f"{kind}: in force nowhere, since {_NOBODY[kind == QUOTAS]}."
@@ -71,7 +71,7 @@ def _state(
         if not known(kind, published_us):
             return None
         return sorted(live) if published_us >= at_us else []
-    if kind == CLUSTERS:  # who put it there has waited until gateways serve it
+    if kind == CLUSTERS:  # its publisher has waited until gateways serve it
         changes = {one.platform_us for one in environment.store.clusters().values()}
         return sorted(live) if at_us in changes else []
     nodes = [node for one in standings(environment.store.tree) if one.name == kind for node in one.nodes]

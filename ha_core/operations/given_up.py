@@ -47,7 +47,7 @@ class GivingUp:
     before: Mapping[str, Topic] = field(default_factory=dict)
     """The maps that were judged."""
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Of topics of which only some were named."""
+    """Topic → named partitions, if not the whole topic was named."""
 
     @property
     def known(self) -> int:
@@ -107,7 +107,7 @@ class GivenUp:
 def plan_giving_up(
     environment: Environment, cluster: str, topics: Collection[str] = (), *, force: bool = False
 ) -> GivingUp:
-    """What would be lost if all that `cluster` holds of `topics` were given up.
+    """Compute the loss if all that `cluster` holds of `topics` is given up.
 
     :param topics: names, partitions (`orders:0,4-7`) or patterns; none: all.
 

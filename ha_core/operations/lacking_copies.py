@@ -1,7 +1,7 @@
-"""Copies that have deleted what their sources still have: by their own log's start they lack nothing.
+"""Copies that have deleted records that their sources still have: the copy's own log start does not show it.
 
-What was last seen of both clusters, and what copiers tell of the newest runs, says which copies may; these are looked
-at. So where nothing is lacking no broker is asked.
+The last known log starts of both clusters, and the newest runs that copiers report, show which copies may lack records.
+Brokers are asked about these copies only.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.sides import admin_of
 
 MAX_MIRRORS = 200
-"""Looked at at once: each may have its notes in another part of the copy log."""
+"""Examined in one check: each mirror may have its notes in another partition of the copy log."""
 _NOTHING = Coverage(share=1e-9)
 """No record is compared here."""
 
 
 class LackingCopy(NamedTuple):
     """
-    :ivar records: that the source has, and the copy had; None: nobody could say.
-    :ivar at_most: the source is compacted, and may not have all of them.
-    :ivar partitions: that lack some.
-    :ivar why: nobody could say how many.
+    :ivar records: that the source has and the copy has deleted; None: unknown.
+    :ivar at_most: `records` is an upper bound, because the source is compacted.
+    :ivar partitions: that lack records.
+    :ivar why: the reason if `records` is unknown.
     """
 
     mirror: Mirror
@@ -40,7 +40,7 @@ class LackingCopy(NamedTuple):
 
 
 def lacking_copies(environment: Environment, view: View) -> tuple[list[LackingCopy], int]:
-    """Those that are known to lack something, by mirror; and how many mirrors that may were not looked at."""
+    """Copies that are known to lack records, by mirror; and the number of candidates that were not examined."""
     some = sorted(_candidates(environment, view), key=lambda mirror: mirror.key)
     routes: dict[tuple[str, str], list[Mirror]] = {}
     for mirror in some[:MAX_MIRRORS]:
@@ -75,7 +75,7 @@ def _candidates(environment: Environment, view: View) -> Iterator[Mirror]:
 
 
 def _may_lack(runs: Collection[Run], source_start: int, copy_start: int) -> bool:
-    """:param runs: the newest, as far as copiers tell them."""
+    """:param runs: the newest, as far as copiers report them."""
     newest = tuple(runs)
     return not newest or begins_at(newest, copy_start) > source_start
 
@@ -88,11 +88,11 @@ def _look(environment: Environment, route: tuple[str, str], mirrors: Collection[
         if len(mirrors) > 1:
             for mirror in mirrors:
                 yield from _look(environment, route, [mirror])
-        elif isinstance(error, CopyDamagedError):  # that a topic is missing the sync of mirrors tells
+        elif isinstance(error, CopyDamagedError):  # the sync of mirrors reports a missing topic
             yield from (LackingCopy(mirror, None, why=str(error)) for mirror in mirrors)
         return
     except (KafkaAdminError, RefusedError):
-        return  # that a cluster does not answer is told by itself
+        return  # another check reports a cluster that does not answer
     for mirror in mirrors:
         lacking = [one for one in plans[mirror.topic] if one.deleted and not one.outlived]
         if lacking:

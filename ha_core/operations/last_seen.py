@@ -240,8 +240,8 @@ def _age_s(environment: Environment, topic: KnownTopic, written_s: float | None)
 
 
 def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -> Facts:
-    """`facts` with what was last seen of the origin, if it cannot be asked now; if it can, of its partitions that no
-    living broker can lead."""
+    """`facts` with the last known state of the origin if it cannot be asked now; if it can, only of its partitions that
+    no live broker can lead."""
     reached = facts.clusters.get(origin)
     if reached is None or reached.refused:
         return facts

@@ -118,8 +118,8 @@ class LinkSteps(MoveSteps[LinkOperation]):
             seen.update(revision=revision, topics=len(wanted))
 
     def _believe_log_starts(self, view: View) -> None:
-        """Records are deleted before that is written down. So a log that begins below what is written down is another
-        one: the topic was made anew past the gateways, and a forced switch would hide what its copy has."""
+        """Records are deleted before the offset is written down. So a log that starts below that offset is a new one:
+        the topic was recreated past the gateways, and a forced switch would hide records that its copy has."""
         store, origin = self.environment.store, self.journal.origin
         deleted = store.deleted_records(self.journal.moves.topics)
         counts = origin.partition_counts({topic for topic, _ in deleted}) if deleted else {}

@@ -1,7 +1,7 @@
-"""Settings of topics that a move has made in the target, and that clients change in the origin before the cut.
+"""Copies settings that clients change in the origin before the cut to the topics that a move has made in the target.
 
-Steps may be minutes apart. Whoever changes a setting meanwhile is told that it is done, so it has to be true behind the
-cut as well: a retention that was raised, and is as it was before, deletes records.
+Steps may be minutes apart. The client that changes a setting meanwhile gets a success, so the change has to hold after
+the cut as well: if a raised retention were lost, the target would delete records.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Shapes = Mapping[str, Settings]
 
 
 def follow_origin(journal: Journal[MoveOperation], names: Collection[str]) -> Shapes:
-    """Gives those of `names` that the operation has made the settings that they have in the origin by now, which are
-    returned. Nobody is led to them yet.
+    """Set the topics of `names` that the operation has made to the origin's current settings, and return these. No
+    client is led to the topics yet.
 
     :raises StepFailedError: the target refuses one.
     :raises KafkaAdminError: a cluster cannot be asked.
@@ -47,10 +47,10 @@ def follow_origin(journal: Journal[MoveOperation], names: Collection[str]) -> Sh
 
 
 def carry_last(journal: Journal[MoveOperation], before: Shapes) -> None:
-    """What was changed between `follow_origin` and the fence, from where on gateways refuse it. Behind the cut: nobody
-    waits for it. Best effort: what fails is said.
+    """Copy settings that were changed between `follow_origin` and the fence; behind the fence gateways refuse changes.
+    Runs after the cut, so that no client waits for it. Best effort: failures are reported.
 
-    :param before: what `follow_origin` has found.
+    :param before: the result of `follow_origin`.
     """
     if not before:
         return
@@ -69,7 +69,7 @@ def carry_last(journal: Journal[MoveOperation], before: Shapes) -> None:
                     journal.environment.say(f"{_words(refused)}: set them in {journal.request.target} by hand")
     except KafkaAdminError as error:
         names = listed(sorted(before))
-        journal.environment.say(f"whether settings of {names} were changed right before the cut is not known: {error}")
+        journal.environment.say(f"settings of {names} that were changed right before the cut may be missing: {error}")
 
 
 def _due(journal: Journal[MoveOperation], here: Shapes) -> dict[str, SettingsDue]:

@@ -1,4 +1,4 @@
-"""What waits for a human at mirrors: those that nobody copies, that lack records, or that lack something else."""
+"""Problems of mirrors: those that no job copies, that lack records, or whose settings and groups are not in sync."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEGINS_LATER: Code = "copy-begins-later"
 
 
 def copied_by_nobody(environment: Environment) -> Iterator[Problem]:
-    """Mirrors that nobody copies, or of which a partition waits for somebody to look."""
+    """Mirrors that no job copies, and partitions that wait for an operator."""
     found = mirrors_now(environment)
     waiting = [row for row in found.rows if row.state in {"nobody", "stopped", "unreadable"}]
     begun = {(one.topic, one.target) for one in found.mirrors if environment.age_s(one.since) < BEGINS_S}
@@ -48,24 +48,24 @@ def copied_by_nobody(environment: Environment) -> Iterator[Problem]:
 
 
 def lacking(environment: Environment, view: View) -> Iterator[Problem]:
-    """Copies that have deleted what their sources have: nobody else would miss it before a failover."""
+    """Copies that have deleted records of their sources: a failover would be the first to miss them."""
     found, unseen = lacking_copies(environment, view)
     for mirror, records, at_most, partitions, why in found[:MAX_NAMED]:
         topic, target = mirror.topic, mirror.target
         about = f"mirror of {topic} in {target}"
         verify = f"`switchyard mirror verify {topic} --to {target}`"
         if records is None:
-            text = f"It has deleted records, and nobody can say how many of them {mirror.source} still has: {why}."
-            yield Problem(about, text, f"{verify} looks again.", _BEGINS_LATER)
+            text = f"It has deleted records; how many of them {mirror.source} still has is unknown: {why}."
+            yield Problem(about, text, f"{verify} tries again.", _BEGINS_LATER)
             continue
         most = "at most " if at_most else ""
         yield Problem(
             about,
             f"{_BEGINS_LATER}: it has deleted {most}{amount(records, 'record')} that {mirror.source} still has, in "
             f"{listed(f'partition {one}' for one in partitions)}. A failover to it would lose them.",
-            f"{verify} counts them. Compare what sets its retention in both clusters (`switchyard mirrors`). A copy "
-            f"with them is a new one: `switchyard mirror unlink {topic} --to {target} --delete-copy --reason …`, and "
-            "link it anew.",
+            f"{verify} counts them. Compare its retention settings in both clusters (`switchyard mirrors`). For a "
+            f"complete copy: `switchyard mirror unlink {topic} --to {target} --delete-copy --reason …`, then link it "
+            "anew.",
             _BEGINS_LATER,
             records,
         )
@@ -75,7 +75,7 @@ def lacking(environment: Environment, view: View) -> Iterator[Problem]:
 
 
 def not_in_sync(environment: Environment) -> Iterator[Problem]:
-    """What mirrors have not got besides records, where that waits for somebody."""
+    """Settings, rights and offsets that mirrors have not got and that wait for an operator."""
     looks = synced(environment, environment.store.mirrors())
     stops = [(look, one) for look in looks for one in look.findings if one.stop]
     for look, one in stops[:MAX_SYNC_PROBLEMS]:

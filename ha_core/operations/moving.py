@@ -44,7 +44,7 @@ HOW_IT_IS_ASKED = (
     "verify",
 )
 """Of a request: what changes nothing of what moves where."""
-_WOULD_COMMIT_UNREAD = "it could still commit what it wrote before the topic left by force, which nobody reads"
+_WOULD_COMMIT_UNREAD = "it could still commit records from before the topic left by force, which no reader would get"
 AnyMove = TypeVar("AnyMove", bound=MoveOperation)
 
 
@@ -124,8 +124,8 @@ class MoveSteps(Steps[AnyMove]):
                 self.environment.say(note)
 
     def _await_transactions_of_before(self) -> None:
-        """What a topic has left in the target by force lies in no extent. A transaction that is open there still must
-        not outlive the cut: from there on its commit would be passed on like any other. None begins meanwhile.
+        """Records that a topic left in the target by force lie in no extent. A transaction that is still open there
+        must end before the cut: after it, gateways would pass its commit on like any other. None begins meanwhile.
 
         :raises StandsInTheWayError: one stays open for the drain timeout.
         """

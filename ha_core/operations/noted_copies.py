@@ -34,10 +34,10 @@ class Noted(NamedTuple):
     reached: dict[Partition, int]
     """The first offset of the source that was not in the copy; 0 where nobody has begun."""
     copies: dict[Partition, CopyFacts]
-    """What is in the copies, where maps may not have room for all of it, a lost tail may lie between, or a copy may
-    have deleted what its source has; else nothing."""
+    """Contents of copies, if maps may not have room for all of it, a lost tail may lie between, or a copy may have
+    deleted records that its source has; else empty."""
     later: set[Partition]
-    """Copies that may have deleted what their sources have."""
+    """Copies that may have deleted records that their sources have."""
 
 
 def noted_copies(environment: Environment, case: Case, patience_s: float) -> Noted:
@@ -78,7 +78,7 @@ def noted_copies(environment: Environment, case: Case, patience_s: float) -> Not
                     facts = CopyFacts(progress.source, notes.runs, whole=True)
                     noted.copies[notes.copy.topic, notes.copy.partition] = facts
         later = [copy for copy in copies if copy.key in noted.later]
-        # A note may be older than what was deleted since, so what lies behind it is read as well.
+        # A note may be older than a deletion, so the records after it are read as well.
         for id_, found in admin.read_copies(later, timeout_s).items() if later else ():
             if (copied := found.copied) is not None:
                 noted.copies[id_.topic, id_.partition] = CopyFacts(copied.source, copied.runs, whole=True)
@@ -88,14 +88,14 @@ def noted_copies(environment: Environment, case: Case, patience_s: float) -> Not
 
 
 def _may_begin_later(case: Case, key: Partition, progress: Progress | None) -> bool:
-    """Whether a copy may have deleted what its source has. How much lies in older runs only the whole map says.
+    """Whether a copy may have deleted records that its source has. Only the whole map tells how many.
 
     :param progress: the newest note.
     """
     copy_start = case.log_start(case.request.target, key)
     if not copy_start or progress is None or copy_start > progress.target:
         return copy_start > 0
-    # Where it begins in an older run it begins below the first of these.
+    # A copy that begins in an older run begins below the first of these.
     return begins_at(progress.runs, copy_start) > case.log_start(case.request.origin, key)
 
 

@@ -21,7 +21,7 @@ from ha_core.plan.verdict import amount, duration, listed
 COMMAND_S = 3.0
 """A command holds its operation all the time except between two steps."""
 ASKED_S = 2.0
-"""How long a gateway may take to say who is connected; without its answer nothing is noticed."""
+"""Timeout of a gateway's list of connections; without its answer there is no notice."""
 MAX_ROWS, MAX_NOTICES = 10_000, 20
 
 
@@ -39,8 +39,8 @@ def notices(
 
 
 def _shared_ids(environment: Environment, users: Mapping[str, UserBindings]) -> Iterator[Problem]:
-    """Client ids in several places, of users of whom instances are bound: what is bound is more than one client."""
-    # It brings an HTTP client along, which without bound instances nothing here needs.
+    """Client ids in use in several places, of users with bound instances: a binding applies to several clients."""
+    # This imports an HTTP client, which is needed only if instances are bound.
     from ha_core.operations.asking_gateways import ask_gateways
 
     try:
@@ -52,13 +52,13 @@ def _shared_ids(environment: Environment, users: Mapping[str, UserBindings]) -> 
         yield Problem(
             f"user {one.user}",
             f"Its client id {one.client_id} is used from {amount(len(one.addresses), 'place')} at once "
-            f"({listed(one.addresses)}). A binding or a move of that instance is for all of them.",
+            f"({listed(one.addresses)}). A binding or a move of that instance applies to all of them.",
             f"Give each client an id of its own; `switchyard connections --user {one.user}` shows them.",
         )
 
 
 def _ids_made_anew(environment: Environment, users: Mapping[str, UserBindings]) -> Iterator[Problem]:
-    """Client ids that no binding of an instance can hold, of users of whom instances are bound."""
+    """Client ids that no binding of an instance can match, of users with bound instances."""
     usage = {user: used for user, used in environment.store.usage().items() if user in users}
     anew: dict[str, set[str]] = {}
     for one in churning(by_instance(usage, users), environment.now()):
@@ -66,15 +66,15 @@ def _ids_made_anew(environment: Environment, users: Mapping[str, UserBindings]) 
     for user, families in sorted(anew.items()):
         yield Problem(
             f"user {user}",
-            f"Its client ids {listed(sorted(families))} are made anew at each start, so no binding of an instance "
-            "holds them.",
-            f"Give each client an id that stays, or say which part of it stays: `switchyard bindings set user:{user} "
-            "--client-ids FORM`.",
+            f"Its client ids {listed(sorted(families))} change at each start, so no binding of an instance matches "
+            "them.",
+            f"Give each client a stable id, or declare which part of it is stable: `switchyard bindings set "
+            f"user:{user} --client-ids FORM`.",
         )
 
 
 def _approvals(environment: Environment) -> Iterator[Problem]:
-    """Runs in Airflow that have begun nothing and wait for an answer, up to the time when Airflow rejects them."""
+    """Airflow runs that have begun nothing and wait for an approval, until Airflow rejects them."""
     now = datetime.fromisoformat(environment.now())
     for one in environment.store.waiting_approvals():
         left_s = (datetime.fromisoformat(one.answer_by) - now).total_seconds()
@@ -82,7 +82,7 @@ def _approvals(environment: Environment) -> Iterator[Problem]:
             why = f": {one.reason}" if one.reason else ""
             yield Problem(
                 f"approval of {one.run}",
-                f"{one.by or 'the clock'} asked for it {duration(environment.age_s(one.since))} ago{why}. Airflow "
+                f"{one.by or 'the schedule'} asked for it {duration(environment.age_s(one.since))} ago{why}. Airflow "
                 f"rejects it in {duration(left_s)}.",
                 "Approve or reject it in Airflow, on the page of the run or on *Required Actions*.",
             )

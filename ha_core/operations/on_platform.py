@@ -1,4 +1,4 @@
-"""What the platform holds of a kind, read change by change by whoever puts it in force."""
+"""The platform's entries of a kind, read change by change by the publishers that put them in force."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PAGE = 5000
 class OnPlatform:
     """Not thread-safe.
 
-    :ivar rows: by key, what there is.
+    :ivar rows: by key, the entries that exist.
     :ivar through_us: time of the newest change that was read.
     """
 
@@ -20,12 +20,12 @@ class OnPlatform:
         self.through_us = 0
 
     def read(self) -> bool:
-        """Whether there was anything new. Raises what the source raises."""
+        """Read all new changes; False if there were none. Raises what the source raises."""
         before = self.through_us
         while True:
             found = self._source.changes(self.through_us, _PAGE)
             if found.through_us < self.through_us:
-                # From a backup, perhaps: what was read is none of it.
+                # Perhaps restored from a backup: all that was read before is void.
                 self.rows, self.through_us = {}, 0
                 continue
             for row in found.rows:

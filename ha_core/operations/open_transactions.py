@@ -1,8 +1,8 @@
-"""No transaction is open in a log that changes its part: one that becomes a copy, or that is written to again.
+"""Requires that no transaction is open in a log that becomes a copy, or that is written to again.
 
-A client that was in one when its topic left the cluster by force has nobody who ends it: its coordinator does, some
-time later. Until then its end would be written into a copy; or, where the topic comes back, it would still commit what
-it had written before, which lies in no extent, and its client would be told so.
+If a topic leaves a cluster by force during a transaction, only the coordinator ends it, after its timeout. Until then
+the marker would be written into a copy; or, if the topic comes back, the client could still commit records that lie in
+no extent, and would be told of a success.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ LOOK_S = 0.1
 def require_none_open(
     environment: Environment, admin: Admin, partitions: Collection[Partition], wait_s: float, why: str
 ) -> None:
-    """Nobody else appends to these logs.
+    """Wait until no transaction is open. No client may append to these logs meanwhile.
 
-    :param why: what an open one would do.
+    :param why: the harm that an open one would do.
     :raises StandsInTheWayError: one stays open.
     """
     deadline = environment.monotonic() + wait_s
@@ -33,9 +33,8 @@ def require_none_open(
             raise StandsInTheWayError(
                 admin.cluster.name,
                 f"a transaction is open in {named}, and {why}. Its coordinator ends it after its producer's "
-                f"transaction.timeout.ms; at once does `kafka-transactions.sh --bootstrap-server "
-                f"{admin.cluster.bootstrap} abort --topic {topic} --partition {partition} --start-offset OFFSET`. "
-                "Then run it again.",
+                f"transaction.timeout.ms; `kafka-transactions.sh --bootstrap-server {admin.cluster.bootstrap} abort "
+                f"--topic {topic} --partition {partition} --start-offset OFFSET` ends it at once. Then run this again.",
             )
         environment.sleep(LOOK_S)
 

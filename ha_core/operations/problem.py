@@ -1,4 +1,4 @@
-"""Something that waits for a human."""
+"""A problem that waits for an operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ha_core.plan.verdict import Code
 class Problem:
     """`about` is the thing, `text` what is the matter, `remedy` what to do.
 
-    Where a verdict says the same before a move, `code` is its code, and `number` how much of it there is.
+    If a verdict reports it before a move, `code` and `number` are those of the verdict.
     """
 
     about: str

@@ -1,8 +1,8 @@
-"""Clusters of the platform put in force, as `switchyard clusters add` does it, by whoever serves the platform.
+"""The platform's service registers the platform's clusters, as `switchyard clusters add` does.
 
-Each change of the platform is put in force once: the cluster's document keeps its time, so who was killed, a second
-service and a restart do nothing twice, and what an operator changes afterwards stays until the platform has a newer
-word. A cluster is looked at before: nothing comes into force that does not answer, or that is another cluster.
+Each change is put in force once: the cluster's document keeps its time, so a restart or a second service does nothing
+twice, and changes by an operator stay until the platform has a newer one. The service asks a cluster first: a change
+does not come into force if the cluster does not answer, or is another cluster.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 2.0
 AGAIN_S = 30.0
-"""Until one that could not be put in force is tried again: it is asked whether it answers."""
+"""Pause before a change that could not be put in force is tried again, which asks the cluster again."""
 
 
 class ClusterPublisher:
     """Not thread-safe.
 
-    :ivar problems: by name, why what the platform says of a cluster is not in force.
+    :ivar problems: by cluster, why the platform's entry is not in force.
     """
 
     def __init__(self, source: Source) -> None:
@@ -42,15 +42,15 @@ class ClusterPublisher:
         self.problems: dict[str, str] = {}
 
     def look(self, environment: Environment) -> list[str]:
-        """Put in force what is newer than what is. → names of clusters that were changed."""
+        """Put newer changes in force. → names of clusters that were changed."""
         self._registered.read()
         known = environment.store.clusters()
         rows = {str((row.value or {}).get("name")): row for row in self._registered.rows.values()}
         changed = [name for name, row in sorted(rows.items()) if self._in_turn(environment, row, known.get(name))]
         gone = {name for name, one in known.items() if one.platform_us and name not in rows} if rows else set[str]()
         for name in gone:
-            way = f"`switchyard clusters remove {name}` when nothing refers to it"
-            self.problems[name] = f"cluster {name} is not on the platform any more, and stays registered: {way}"
+            way = f"`switchyard clusters remove {name}` removes it when nothing refers to it"
+            self.problems[name] = f"cluster {name} was deleted on the platform, and stays registered: {way}"
         self.problems = {name: why for name, why in self.problems.items() if name in rows.keys() | gone}
         return changed
 
@@ -66,14 +66,14 @@ class ClusterPublisher:
         try:
             put_in_force(environment, row, known)
         except (MoveError, KafkaAdminError, LockedError, ConflictError) as error:
-            self.problems[name] = f"cluster {name} is not in force as the platform has it: {error}"
+            self.problems[name] = f"the platform's entry for cluster {name} is not in force: {error}"
             return False
         self.problems.pop(name, None)
         return True
 
 
 def put_in_force(environment: Environment, row: Row, known: Cluster | None) -> None:
-    """:raises RefusedError: it does not answer there, or is another cluster than is registered by its name."""
+    """:raises RefusedError: it does not answer, or is another cluster than the one registered under its name."""
     value = row.value or {}
     name, bootstrap = str(value["name"]), str(value["bootstrap"])
     security = value.get("security") or (NO_PROFILE if known is None else known.security)
@@ -93,7 +93,7 @@ def put_in_force(environment: Environment, row: Row, known: Cluster | None) -> N
 
 
 class PublishingClusters(Looking):
-    """The thread that does it, as long as the platform is served."""
+    """The thread of the platform's service that puts clusters in force."""
 
     def __init__(
         self,
@@ -102,11 +102,11 @@ class PublishingClusters(Looking):
         say: Callable[[str], object] = log.warning,
         look_s: float = LOOK_S,
     ) -> None:
-        """:param opens: another environment, which is this thread's; called again after a failure."""
+        """:param opens: opens an environment for this thread; called again after a failure."""
         self._publisher, self._opens = ClusterPublisher(source), opens
         self._environment: Environment | None = None
         self._say, self._said = say, frozenset[str]()
-        failed = "Clusters of the platform are not put in force, those in ZooKeeper stay"
+        failed = "The platform's clusters do not come into force, those in ZooKeeper stay"
         super().__init__(
             "clusters-publishing", self._publish, self._connect, lambda why: say(f"{failed}: {why}"), look_s
         )
@@ -123,7 +123,7 @@ class PublishingClusters(Looking):
     def _publish(self, _store: Store) -> None:
         assert self._environment is not None
         if changed := self._publisher.look(self._environment):
-            log.info("clusters were put in force as the platform has them: %s", ", ".join(changed))
+            log.info("the platform's entries for these clusters came into force: %s", ", ".join(changed))
         problems = frozenset(self._publisher.problems.values())
         for problem in sorted(problems - self._said):
             self._say(problem)

@@ -30,7 +30,7 @@ Changes = list[tuple[QuotaEntity, Limits]]
 
 
 class RegisteredQuotas(OnPlatform):
-    """Those that the platform has."""
+    """The quotas that the platform has."""
 
     def wanted(self) -> tuple[dict[str, tuple[QuotaEntity, Limits]], dict[str, str]]:
         """Path → what is to lie there; and path → why what the platform has cannot: that stays as it is."""

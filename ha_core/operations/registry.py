@@ -107,13 +107,13 @@ def require_alive(environment: Environment, name: str, bootstrap: str, security:
 
 
 def require_same(environment: Environment, known: Cluster, bootstrap: str, security: str) -> None:
-    """:raises RefusedError: what answers there is not the cluster that answers where `known` is registered."""
+    """:raises RefusedError: another cluster answers there than at the registered address of `known`."""
     _, wanted = _wanted(environment, known.name, bootstrap, security)
     here, there = (environment.admin(one).probe(timeout_s=LOOK_S).cluster_id for one in (known, wanted))
     if here and there and here != there:
         raise unchanged(
             f"{bootstrap} is another cluster (id {there}) than {known.name} at {known.bootstrap} (id {here}). If "
-            f"{known.name} was rebuilt: `switchyard clusters add {known.name} --bootstrap {bootstrap}`."
+            f"{known.name} was rebuilt, run `switchyard clusters add {known.name} --bootstrap {bootstrap}`."
         )
 
 
@@ -133,7 +133,7 @@ def add_cluster(
     :param default: None: as it is. A new address must not take away where everybody without a binding is served.
     :param zone: None: as it is; empty: it is in none.
     :param super_users: None: as they are; in their place, without empty ones.
-    :param platform_us: time of the platform's change that wants it; None: nobody there does.
+    :param platform_us: time of the platform's change; None: the change does not come from the platform.
     :raises RefusedError: the name or the address is not usable, or another cluster is the default already.
     """
     store = environment.store

@@ -28,7 +28,7 @@ from ha_core.plan.facts import Partition
 
 FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"
 CHOICE = "+#"
-"""Between a user and a topic: whoever of the user uses it."""
+"""Between a user and a topic: the instances of the user that use the topic."""
 _USER = re.compile(r"(?P<user>[^+#]+)((?P<mark>\+#|\+|##|#(?!#))(?P<rest>.+))?", re.DOTALL)
 MAX_ENTRIES = 10_000
 MAX_PARTITION = 99_999
@@ -51,8 +51,8 @@ def parse_scope(entries: Iterable[str]) -> Scope:
             topics[topic] = _merged(topics[topic], partitions) if topic in topics else partitions
         elif kind == "user" and user and user["mark"] == CHOICE:
             raise unchanged(
-                f"{entry!r} stands for instances of a user, which a switch looks up. Name them: user:NAME+INSTANCE; or "
-                "the topic: user:NAME#TOPIC."
+                f"{entry!r} stands for instances of a user, and only a switch looks them up. Name them "
+                "(user:NAME+INSTANCE), or the topic (user:NAME#TOPIC)."
             )
         elif kind == "user" and user:
             named[user["mark"]][unquote(user["user"]), unquote(user["rest"] or "")] = None
@@ -74,8 +74,8 @@ def parse_scope(entries: Iterable[str]) -> Scope:
 
 
 def chosen_scope(environment: Environment, entries: Iterable[str]) -> list[str]:
-    """`entries`, with each `user:NAME+#TOPIC` replaced by what is to be switched for that topic, and client ids by the
-    instances that they name; it is said why."""
+    """`entries`, with each `user:NAME+#TOPIC` replaced by the instances, or the user, to switch for that topic, and
+    client ids replaced by their instances; each replacement is reported."""
     found: list[str] = []
     for entry in entries:
         kind, _, name = entry.strip().partition(":")
@@ -93,7 +93,7 @@ def chosen_scope(environment: Environment, entries: Iterable[str]) -> list[str]:
         else:
             instance = bindings.instance(rest)
             if instance != rest:
-                environment.say(f"{entry.strip()}: by the form of its client id it is the instance {instance}")
+                environment.say(f"{entry.strip()}: this client id belongs to the instance {instance}")
             found += Scope(instances=((who, instance),)).entries
     return found
 
@@ -183,7 +183,7 @@ def fault_request(
     """The forced move of `topics` (names, partitions, or patterns with `*`, `?` and `[…]`) from the dead `origin`.
 
     :param groups: take along the groups that are known to have read them in the origin, for every user of theirs
-        that is bound there. Those of an origin that answers, and has lost single partitions, stay.
+        that is bound there. Groups stay if the origin answers and has only lost single partitions.
     :param options: further fields of the request.
     :raises RefusedError: a pattern that matches nothing, or something that is not understood.
     """

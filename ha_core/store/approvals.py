@@ -1,4 +1,4 @@
-"""Approvals that runs of Airflow wait for."""
+"""Approvals that Airflow runs wait for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Approvals(OnTree):
         once(self._tree, f"the approval of {approval.run}", write)
 
     def end_approval(self, run: str) -> None:
-        """The run waits no longer. It need not have waited."""
+        """Remove the record of a run, if there is one."""
         path = paths.path_of(WaitingApproval, run)
 
         def write() -> None:

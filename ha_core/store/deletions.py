@@ -1,5 +1,5 @@
-"""What clients delete of moved topics. Gateways write both kinds of documents: requests to delete a topic, which
-caretakers carry out and answer, and below which offsets records were deleted, which moves go by."""
+"""Deletions that clients ask for. Gateways write two kinds of documents: requests to delete a moved topic, which
+caretakers carry out and answer, and the offsets below which records were deleted, which moves read."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Deletions(OnTree):
         return list(readable(self._tree, DeletionRequest))
 
     def keep_deleted(self, topic: Topic, below: Mapping[int, int]) -> None:
-        """Write down below which client offsets records were deleted, as long as the topic's document has not changed:
-        a move that has fenced it reads these offsets once, behind its fence.
+        """Write down the client offsets below which records were deleted, if the topic's document has not changed: a
+        move that has fenced it reads these offsets once, behind its fence.
 
-        :raises ConflictError: the document is another one by now.
+        :raises ConflictError: the document has changed.
         :raises UnreadableDocumentError: this version cannot read what was written down before.
         """
         at, path = paths.path_of(Topic, topic.name), paths.path_of(DeletedRecords, topic.name)
@@ -64,14 +64,14 @@ class Deletions(OnTree):
         once(self._tree, f"which records of topic {topic.name} are deleted", write)
 
     def deleted_records(self, topics: Collection[str]) -> Deleted:
-        """What is written down of these topics; what this version cannot read is left out."""
+        """The recorded offsets of these topics; documents that this version cannot read are left out."""
         wanted = [paths.path_of(DeletedRecords, name) for name in sorted(topics)]
         found = readable(self._tree, DeletedRecords, wanted)
         return {(one.name, partition): offset for one in found for partition, offset in one.below.items()}
 
     def lower_deleted(self, topic: str, known: Mapping[int, int], below: Mapping[int, int]) -> None:
-        """Lower the offsets of some partitions, where they are as they were `known`: their log has what is said to be
-        deleted, so it is another one than that of which this was said."""
+        """Lower the offsets of some partitions, if they still are as in `known`: the log has records below its offset,
+        so it is a new log that was made after the deletion."""
         path = paths.path_of(DeletedRecords, topic)
 
         def write() -> None:
@@ -84,7 +84,7 @@ class Deletions(OnTree):
         once(self._tree, f"which records of topic {topic} are deleted", write)
 
     def forget_deleted(self, topics: Collection[str]) -> None:
-        """Of topics that are deleted as a whole."""
+        """Remove the offsets of topics that are deleted as a whole."""
         for name in sorted(topics):
             path = paths.path_of(DeletedRecords, name)
             once(self._tree, f"which records of topic {name} are deleted", partial(_remove, self._tree, path))

@@ -54,7 +54,7 @@ class Pace(IntEnum):
     SLOW = 2
     """Waits for the whole cluster, or for disks."""
     LONG = 3
-    """Describes much for few bytes of a request: who asks for where a log ends does not wait behind megabytes."""
+    """A short request with a long answer: a LIST_OFFSETS must not wait behind megabytes."""
 
 
 class ErrorShape(NamedTuple):
@@ -414,9 +414,9 @@ def flexible(api_key: int, version: int) -> bool:
 
 
 _ADVERTISED_TO = {ApiKey.METADATA: 8}
-"""Served above this version, and not advertised. From METADATA 9 on clients take leader epochs for reliable
-(KAFKA-9212). librdkafka then sends epoch 0 with each fetch where it was told none, and a broker whose epoch is higher
-refuses it for ever; gateways tell none (`gateway/composed/places.NO_EPOCH`)."""
+"""Higher versions are served and not advertised. From METADATA 9 on clients trust leader epochs (KAFKA-9212). Gateways
+send none (`gateway/composed/places.NO_EPOCH`). librdkafka would then fetch with epoch 0, and a broker with a higher
+epoch refuses that for ever."""
 
 
 def advertised(cluster_ranges: Iterable[Mapping[int, tuple[int, int]]]) -> list[dict[str, int]]:

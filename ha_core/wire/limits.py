@@ -43,8 +43,8 @@ DEFAULT_LIMITS = Limits()
 FEW = 400
 """Elements that take some milliseconds to be read, judged and answered."""
 PARTITIONS_AT_ONCE = 500
-"""Partitions of a produce that take some milliseconds to be judged and answered: more than a producer has batches for
-at one broker, but for very few."""
+"""Partitions of a produce that take some milliseconds to be judged and answered. Very few producers have batches for
+more partitions at one broker."""
 
 
 @lru_cache(maxsize=16)

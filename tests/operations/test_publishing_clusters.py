@@ -89,7 +89,7 @@ def test_one_that_does_not_answer_or_is_another_cluster_does_not_come_into_force
     # Then nothing of it is in force, and it is said why
     assert publisher.look(environment) == []
     assert environment.store.load() == before
-    assert "lost is not in force as the platform has it" in publisher.problems["lost"]
+    assert "the platform's entry for cluster lost is not in force" in publisher.problems["lost"]
     assert "is the cluster east" in publisher.problems["twin"]
     assert f"{west} is another cluster" in publisher.problems["east"]
     # And when the platform takes them back, nothing is left of that

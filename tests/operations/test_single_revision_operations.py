@@ -321,9 +321,9 @@ def test_forms_of_client_ids_are_one_more_thing_of_a_user(environment: Environme
     apply_bindings(environment, plan_bindings(environment, with_client_ids(view, "user:alice", ())))
     # Then nothing is left of the user
     assert "alice" not in environment.store.load().bindings
-    with pytest.raises(RefusedError, match="have no form"):
+    with pytest.raises(RefusedError, match="No forms are set"):
         with_client_ids(View(), "user:alice", ())
-    with pytest.raises(RefusedError, match="one thing for all"):
+    with pytest.raises(RefusedError, match="apply to the whole user"):
         with_client_ids(View(), "user:alice+till", ("streams",))
 
 
@@ -331,7 +331,7 @@ def test_forms_of_client_ids_are_one_more_thing_of_a_user(environment: Environme
     ("bindings", "why"),
     [
         ("{client_ids: ['{instance}{number}']}", "between"),
-        ("{client_ids: [streems]}", "Forms are streams, connect"),
+        ("{client_ids: [streems]}", "Use streams, connect"),
         ("{client_ids: ['{instance}-{number}'], instances: {till-1: west}}", "Bind alice[+]till there"),
     ],
 )

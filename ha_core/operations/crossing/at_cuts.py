@@ -1,6 +1,6 @@
-"""The end of a crossing at its cuts, whatever its origin still has below them.
+"""Ends a crossing at its cuts, whatever the origin still has below them.
 
-Its origin has died, or has lost what it had: either way what it says is no end of a log.
+The origin is dead, or its log was truncated: either way its log end does not count.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ READ_S = 120.0
 
 
 class EndWithoutOrigin(FencedEnd):
-    """At cuts that the target, and what was last seen of the origin, decide (`WITHOUT_ORIGIN`).
+    """Ends at cuts that follow from the target and the last known state of the origin (`WITHOUT_ORIGIN`).
 
-    What the target has, and who has written there since the cuts, is read before the fence, and its rest behind it.
+    The target's records since the cuts, and their producers, are read before the fence, and the rest behind it.
     """
 
     parts = WITHOUT_ORIGIN
@@ -64,7 +64,7 @@ class EndWithoutOrigin(FencedEnd):
         self.write("finish", partial(end_change, unread=self.unread), ends)
 
     def told(self) -> tuple[dict[str, Any], str]:
-        """With known ends and cuts: nobody knows what the origin held in between."""
+        """Known ends and cuts: the records that the origin held in between are unknown."""
         topics, ends = self.touched.view.topics, dict[Partition, list[int]]()
         for name, partition in self.sides:
             *_, last, now = topics[name].partitions[partition]
@@ -83,8 +83,8 @@ class EndWithoutOrigin(FencedEnd):
 
 
 class EndOfWhatWentBack(EndWithoutOrigin):
-    """The same where the origin lives, and a log of it that had reached its cut is below it: what it takes from now on
-    has no place in front of what readers have read. Nothing is skipped before an operator says so."""
+    """For a live origin with a log that had reached its cut and was truncated below it: records that it takes from now
+    on would lie below offsets that readers have passed. Readers skip nothing until an operator accepts the loss."""
 
     standing = ("open",)
 

@@ -124,7 +124,7 @@ class CrossingProgress:
     added: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """topic → partitions that it has got since its cuts were proposed: they remain in the origin."""
     went_back: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Open topic → partitions whose log was at its cut before, and is below it now."""
+    """Open topic → partitions whose log had reached its cut and ends below it now."""
 
     @property
     def reached(self) -> int:
@@ -215,12 +215,12 @@ def withheld_words(operation: MigrateOperation, grown: Mapping[str, Collection[i
 
 
 def went_back_words(operation: MigrateOperation, partitions: Mapping[str, Collection[int]]) -> str:
-    """What was lost in the origin while topics crossed over, and who decides about it."""
+    """Which logs of the origin were truncated during a crossing, and the commands to use."""
     named, names = listed(format_topic(name, tuple(some)) for name, some in partitions.items()), " ".join(partitions)
     return (
         f"the log of {named} in {operation.request.origin} had reached its cut and ends below it now: its brokers have "
-        f"lost what was acknowledged there (an unclean election, or a disk). Readers below the cut wait: `switchyard "
-        f"origins check {names}` says how much is missing, and `--accept-loss` has them go on"
+        f"lost acknowledged records (by an unclean election, or with a disk). Readers below the cut wait: `switchyard "
+        f"origins check {names}` counts the missing records, and with `--accept-loss` readers go on"
     )
 
 
@@ -243,7 +243,7 @@ def way_on(operation: MigrateOperation) -> str:
     origin = operation.request.origin
     return (
         f"If {origin} is lost: `switchyard resume {operation.id} --without-origin --unread wait|skip`, or "
-        f"`switchyard migrate-from-fault`, ends the crossing without it (with --force where some of it answers)."
+        f"`switchyard migrate-from-fault`, ends the crossing without it (with --force if part of it answers)."
     )
 
 

@@ -57,7 +57,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         self.ends_before: Mapping[Partition, int] = {}
         """Client ends when the cuts were chosen."""
         self.replicated: Mapping[Partition, int] = {}
-        """The origin's own ends that every in-sync replica had then."""
+        """The origin's high watermarks then."""
 
     def has_way_back(self, step: str) -> bool:
         return step in BEFORE_OPEN
@@ -80,7 +80,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
 
     def ends(self) -> None:
         names = self.at("proposed")
-        follow_origin(self.journal, names)  # every gateway refuses to change them since it serves the proposal
+        follow_origin(self.journal, names)  # gateways that serve the proposal refuse changes
         self.sides = read_sides(self.environment, self.journal.operation, names)
         self.counts = self.journal.origin.partition_counts(names)
 
@@ -197,8 +197,8 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         if lost:
             raise StepFailedError(
                 f"The log of {listed(f'{name}-{p}' for name, p in lost)} in {self.journal.request.origin} ends below "
-                "where all its in-sync replicas were a moment ago: its brokers have lost what was acknowledged there. "
-                "See that unclean.leader.election.enable is false and its disks are sound, then migrate again."
+                "its high watermark of a moment ago: its brokers have lost acknowledged records. "
+                "Check that unclean.leader.election.enable is false and that disks are sound, then migrate again."
             )
 
     def _end_at_cuts(self, went_back: Mapping[str, tuple[int, ...]], topics: Mapping[str, Topic]) -> None:

@@ -171,7 +171,7 @@ def _look(
 ) -> tuple[dict[str, dict[str, TopicDescription]], Log]:
     """Cluster → topic as it is there; and what brokers say of logs, asked once per run.
 
-    :param mirrors: keys, `{topic}@{cluster that has the copy}`. A copy grows by its copier, past the gateways.
+    :param mirrors: keys, `{topic}@{cluster that has the copy}`. The copier appends to a copy past the gateways.
     """
     wanted: dict[str, set[str]] = {name: set(chosen) for name in up} if everywhere else {}
     for topic in chosen.values():

@@ -1,5 +1,5 @@
-"""What the result of a switch says of copies (which topics went on there, which did not, and what lies where), and of
-the offsets below a forced cut that no record has."""
+"""Sentences in the result of a switch: about copies (which topics went on there, which did not, and where records lie),
+and about offsets without a record below a forced cut."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of_copies(operation: SwitchOperation) -> tuple[str, ...]:
 
 
 def over_holes(operation: SwitchOperation) -> str:
-    """What a forced cut is to whoever takes offsets for records; empty: it left no hole."""
+    """Offsets without a record below forced cuts, for tools that count offsets as records; empty: there are none."""
     holes = [hole for some in operation.evidence.holes.values() for hole in some.values()]
     if not holes:
         return ""
@@ -72,7 +72,7 @@ def left_behind(operation: SwitchOperation) -> str:
 
 
 def gone(operation: SwitchOperation) -> str:
-    """What copies had deleted before the cut, and the origin had not; empty: nothing."""
+    """Records that copies had deleted before the cut and the origin had not; empty: none."""
     found, request = operation.evidence.gone_from_copies, operation.request
     if not found:
         return ""
@@ -82,7 +82,7 @@ def gone(operation: SwitchOperation) -> str:
         f"{request.origin} {'has' if request.mode == 'planned' else 'had'}"
     )
     if request.mode == "planned":
-        return f"{what}: they are read there, so keep {request.origin} until they have aged"
+        return f"{what}: readers get them there, so keep {request.origin} until they have aged"
     if request.unread == "skip":
         return f"{what}: readers skip them"
     return f"{what}: they cannot be read until it is back, and giving it up would lose them for readers"

@@ -17,8 +17,8 @@ from ha_core.plan.verdict import listed
 
 
 def become_sources(journal: Journal[SwitchOperation]) -> None:
-    """Right behind the cut: until then a producer's time is taken where the source's brokers would have stamped the
-    record, and what a client sets meanwhile would be undone. Best effort, and done once."""
+    """Runs right after the cut: until then the copy keeps a producer's timestamp where the source's brokers would stamp
+    the record, and later it would undo what clients have set meanwhile. Best effort, and done once."""
     operation = journal.operation
     if not operation.evidence.went_to_copies or operation.evidence.copies_set:
         return

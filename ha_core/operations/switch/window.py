@@ -47,11 +47,11 @@ class Window:
     origin: Admin | None
     target: Admin
     partitions: tuple[Partition, ...]
-    """All of the topics."""
+    """All partitions of the topics."""
     groups: tuple[str, ...]
     timeout_s: float
     leaving: tuple[Partition, ...] | None = None
-    """Those that move; None: all. The origin is asked for no others: they may have no leader."""
+    """Partitions that move; None: all. The origin is asked only for these: others may have no leader."""
     forced: bool = False
     known: LastKnown = field(default_factory=LastKnown)
     """Of an origin that may not answer: forced only."""
@@ -80,7 +80,7 @@ class Window:
         """Ends of both sides, twice for the origin, its producers, and which records clients have deleted. Reads the
         groups' offsets at the same time.
 
-        What gateways write down as deleted they write as long as there is no fence, so behind it all is there.
+        Gateways write down deletions only while there is no fence, so behind it all of them are there.
 
         :raises StepFailedError: replication does not catch up or a transaction stays open for the drain timeout.
             Or a topic has got partitions since it was warmed.
@@ -146,7 +146,7 @@ class Window:
         """A forced move takes the ends and the producers that a dying origin still says, and waits for nothing."""
 
         def ends_of(origin: Admin) -> dict[Partition, LogEnds]:
-            # One without a leader, which may be all that moves, would keep the others from telling theirs.
+            # Without those that have no leader: asking for one of them would fail the request for the others.
             spots = origin.leaderships(self.here, timeout_s=DYING_S)
             return origin.ends([key for key, spot in spots.items() if spot.node >= 0], timeout_s=DYING_S)
 
@@ -181,7 +181,7 @@ class Window:
     def _producers(
         self, partitions: Collection[Partition] | None = None, timeout_s: float | None = None
     ) -> dict[Partition, tuple[ProducerFacts, ...]]:
-        """What the origin's leaders remember, of some of the partitions or all; empty where they cannot say."""
+        """Producer states of the origin's leaders, of some partitions or all; empty if the brokers cannot tell them."""
         if self.origin is None:
             return {}
         try:
