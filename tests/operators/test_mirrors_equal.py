@@ -83,8 +83,8 @@ def test_a_copy_that_lacks_what_its_source_has_and_one_of_which_nothing_was_comp
     with pytest.raises(AirflowFailException) as refused:
         judged(monkeypatch, found)
     assert str(refused.value) == (
-        "0 of 4 partitions differ, 0 could not be compared, 2 lack records of their sources, of 1 nothing was "
-        "compared. orders from east to west, partition 3: lacks 60 records of its source"
+        "0 of 4 partitions differ, 0 could not be compared, 2 lack records of their sources, 1 not compared at "
+        "all. orders from east to west, partition 3: lacks 60 records of its source"
     )
 
 
