@@ -47,7 +47,7 @@ def follow_origin(journal: Journal[MoveOperation], names: Collection[str]) -> Sh
 
 
 def carry_last(journal: Journal[MoveOperation], before: Shapes) -> None:
-    """Copy settings that were changed between `follow_origin` and the fence; behind the fence gateways refuse changes.
+    """Copy settings that were changed between `follow_origin` and the fence; after it gateways refuse changes.
     Runs after the cut, so that no client waits for it. Best effort: failures are reported.
 
     :param before: the result of `follow_origin`.

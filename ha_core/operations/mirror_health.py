@@ -27,7 +27,7 @@ def copied_by_nobody(environment: Environment) -> Iterator[Problem]:
     if alone := [f"{row.topic} in {row.target}" for row in lonely]:
         yield Problem(
             "mirrors",
-            f"Nobody copies {listed(alone)}: what is written meanwhile is on no standby.",
+            f"No job copies {listed(alone)}: records written meanwhile are on no standby.",
             "Start the job `mirror` (`python -m spark_jobs mirror`), or look at its log.",
         )
     for row in waiting:

@@ -86,7 +86,7 @@ def put_in_force(environment: Environment, row: Row, known: Cluster | None) -> N
         name,
         bootstrap,
         security,
-        reason="the platform has it so",
+        reason="changed on the platform",
         zone=value.get("zone") or None,
         platform_us=row.changed_us,
     )

@@ -39,7 +39,7 @@ class Deletions(OnTree):
 
     def keep_deleted(self, topic: Topic, below: Mapping[int, int]) -> None:
         """Write down the client offsets below which records were deleted, if the topic's document has not changed: a
-        move that has fenced it reads these offsets once, behind its fence.
+        move that has fenced it reads these offsets once, under its fence.
 
         :raises ConflictError: the document has changed.
         :raises UnreadableDocumentError: this version cannot read what was written down before.

@@ -176,7 +176,7 @@ def test_the_status_check_names_mirrors_that_nobody_copies_and_partitions_that_h
     reports = (told(0, "copying"), told(1, "stopped", reason="retention has overtaken the copy"))
     client.register(MirrorReport(slot=0, job="j", partitions=reports))
     found = {problem["about"]: problem["text"] for problem in problems()}
-    assert found["mirrors"].startswith("Nobody copies payments in west:")
+    assert found["mirrors"].startswith("No job copies payments in west:")
     assert found["mirror of orders-1 in west"] == "It is copied no further: retention has overtaken the copy."
 
 

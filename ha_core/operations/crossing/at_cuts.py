@@ -30,7 +30,7 @@ READ_S = 120.0
 class EndWithoutOrigin(FencedEnd):
     """Ends at cuts that follow from the target and the last known state of the origin (`WITHOUT_ORIGIN`).
 
-    The target's records since the cuts, and their producers, are read before the fence, and the rest behind it.
+    The target's records since the cuts, and their producers, are read before the fence, and the rest under it.
     """
 
     parts = WITHOUT_ORIGIN
@@ -71,7 +71,7 @@ class EndWithoutOrigin(FencedEnd):
             ends[name, partition] = [last.known_end or last.start, now.start]
         detail = {"without": self.origin, "unread": self.unread, "known_end_and_cut": by_topic(ends)}
         becomes = "skipped" if self.unread == "skip" else "waited for"
-        return detail, f"what {self.origin} alone held below the cuts is {becomes} until it returns"
+        return detail, f"records below the cuts that only {self.origin} held are {becomes} until it returns"
 
     def _last_words(self) -> Mapping[Partition, LogEnds]:
         """Log ends of an origin that is taken for dead and answers all the same."""

@@ -245,7 +245,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         """Once: from the first step of `reverse` on the origin grows by what is copied to it."""
         if not self.journal.operation.evidence.ended_mirrors_verified:
             open_to_writers(self.journal, must=False, timeout_s=BEHIND_CUT_S)
-            # In case the executor died after the cut. From the reversed mirror on, the origin has a copy's.
+            # Again if the executor died after the cut. Once the mirror is reversed, the origin has a copy's settings.
             become_sources(self.journal)
             # Before it is verified: what fails there ends the operation, and nobody would come back to these.
             refuse_copiers(self.environment, self.journal.operation.evidence.ended_too)

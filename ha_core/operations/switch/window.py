@@ -80,7 +80,7 @@ class Window:
         """Ends of both sides, twice for the origin, its producers, and which records clients have deleted. Reads the
         groups' offsets at the same time.
 
-        Gateways write down deletions only while there is no fence, so behind it all of them are there.
+        Gateways write down deletions only while there is no fence, so under it all of them are there.
 
         :raises StepFailedError: replication does not catch up or a transaction stays open for the drain timeout.
             Or a topic has got partitions since it was warmed.

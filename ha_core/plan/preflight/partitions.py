@@ -28,7 +28,7 @@ def named(case: Case) -> Verdicts:
         written = {p: document.written(p).cluster for p in partitions} if document is not None else {}
         away = [f"partition {p} is written in {cluster}" for p, cluster in written.items() if cluster != origin]
         if away:
-            text = f"Of topic {name}, {listed(away)}, not in {origin}."
+            text = f"Topic {name}: {listed(away)}, not in {origin}."
             yield error("partition-elsewhere", about, text, "Leave them out, or move them with the right --from.")
         if here.transactional and len(partitions) < here.partitions:
             yield error(
