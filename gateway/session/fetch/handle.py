@@ -42,6 +42,10 @@ MAX_COPY_BYTES = 4 << 20
 """The same where copies are read, which is done all the time: others wait for as long as the answer is worked on."""
 
 
+_LEAST_ENTRY_BYTES = 16
+"""Of a partition in a fetch: index, offset, and how many bytes it may be answered with."""
+
+
 def fetch(session: ConnectionState, request: Request) -> None:
     """A whole fetch request."""
     routes, long = session.routes(request.client_id), _long(request)
@@ -49,6 +53,8 @@ def fetch(session: ConnectionState, request: Request) -> None:
         raise NeedsPreparingError
     if long is None:
         scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
+        if _partitions(request, scan) > FEW and not routes.reads(scan.topics):
+            raise NeedsPreparingError  # each partition is planned: 20,000 of one moved topic take 0.12 s
     else:
         scan, routes = long.scan, long.routes
     if scan.replica_id >= 0:
@@ -82,6 +88,13 @@ def fetch(session: ConnectionState, request: Request) -> None:
 def names_many(request: Request) -> bool:
     """Whether a fetch names more topics than are looked at on the event loop."""
     return topics_named(request.buf, request.body_at, request.end, request.api_version) > FEW
+
+
+def _partitions(request: Request, scan: FetchScan) -> int:
+    """How many partitions a fetch names; at most so many where tags hide it."""
+    if scan.entries is None:
+        return (request.end - request.body_at) // _LEAST_ENTRY_BYTES
+    return sum(topic.partitions for topic in scan.entries)
 
 
 def _long(request: Request) -> LongFetch | None:

@@ -348,6 +348,21 @@ def test_a_long_fetch_with_a_moved_topic_is_read_in_both_clusters_and_merged_bes
     assert given["other-1"]["records"]
 
 
+@pytest.mark.parametrize(("topic", "beside"), [("orders", 1), ("other", 0)], ids=["moved", "never moved"])
+def test_a_fetch_of_many_partitions_of_one_moved_topic_is_planned_beside_the_loop(topic: str, beside: int) -> None:
+    extents = moved(CUT, BASE).partitions[0]
+    everything = moved(CUT, BASE).changed(partitions=dict.fromkeys(range(MANY), extents))
+    talk = Talk(state(everything), Port("west", 1))
+    talk.works_later = True
+    body = fetch((topic, 0, CUT - 1))
+    (entry,) = body["topics"][0]["partitions"]
+    body["topics"][0]["partitions"] = [entry | {"partition": number} for number in range(MANY)]
+
+    talk.ask(FETCH, 12, body)
+
+    assert len(talk.works) == beside
+
+
 def test_what_a_long_fetch_has_read_is_merged_anew_when_the_map_changes_meanwhile() -> None:
     talk = Talk(state(moved(CUT, BASE)), Port("west", 1))
     talk.ask(FETCH, 12, lagging())

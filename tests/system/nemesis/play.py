@@ -32,6 +32,10 @@ SHORT_HALT_S = 0.8
 """Shorter than the time for which an operation waits for the rest: what is written between the halves goes through."""
 UNAIDED_S = 45.0
 """After the last strike clients are served again within this time, though nobody resumes anything."""
+ADOPTED_S = 45.0
+"""An operation joins the members that it carries with this session timeout, whatever their own is (`kafka/adoption`).
+When their new coordinator dies before they have joined it themselves, a member that comes back as another one stands
+until that has passed: seed 4242389105, which killed the target right after a switch."""
 BACK_SOON = "reconnect.backoff.max.ms=500"
 SOON_GONE = "session.timeout.ms=10000"
 """A coordinator that is back waits so long for the member that its group had. A client that was without it for longer
@@ -229,6 +233,7 @@ class Play:
             few = 1 if writer.sends in HALVES else RATE // 2
             what = "sent" if silent else "acknowledged"
             client.wait_for(client.count(what) + few, what, max(1.0, deadline - time.monotonic()))
+        deadline += ADOPTED_S if self._transactions else 0.0  # whose rounds move users, and so the reader's group
         self.reader.wait_for(self.reader.count("delivered") + RATE, "delivered", max(1.0, deadline - time.monotonic()))
 
     def ends(self) -> str:
