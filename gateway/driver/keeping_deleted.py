@@ -1,4 +1,4 @@
-"""Which records clients have deleted, written down in ZooKeeper before they are told so."""
+"""Writes to ZooKeeper which records clients have deleted, before the clients are told."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ha_core.store.errors import StoreError
 from ha_core.wire.codes import ErrorCode
 
 AT_ONCE = 4
-"""Topics of which it is written down at a time; others wait."""
+"""Topics that are written at once; others wait."""
 TURN_S = 10.0
 
 
 class Keeps(Protocol):
-    """What of the store it needs."""
+    """The part of the store that is needed here."""
 
     def keep_deleted(self, topic: Topic, below: Mapping[int, int]) -> None: ...
 
@@ -29,7 +29,7 @@ class KeepingDeleted:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def carry_out(self, wanted: KeepDeleted) -> list[Message]:
-        """What became of each topic."""
+        """Returns a result for each topic, in order."""
         return list(await asyncio.gather(*map(self._keep, wanted.topics)))
 
     async def _keep(self, one: DeletedBelow) -> Message:
@@ -37,7 +37,7 @@ class KeepingDeleted:
             async with asyncio.timeout(TURN_S):
                 await self._turns.acquire()
         except TimeoutError:
-            return _away(f"others have been written down for {TURN_S:.0f} s; ask again")
+            return _away(f"writes for other topics took all of {TURN_S:.0f} s; ask again")
         try:
             await asyncio.to_thread(self._store.keep_deleted, one.topic, one.below)
         except (StoreError, UnreadableDocumentError) as error:
