@@ -55,7 +55,7 @@ def test_what_a_client_does_not_read_is_not_made_for_it() -> None:
     asyncio.run(scenario())
 
 
-def test_where_clients_take_no_answers_the_one_for_whom_most_is_kept_goes(tmp_path: Path) -> None:
+def test_the_client_with_the_most_untaken_answers_is_disconnected_at_the_limit(tmp_path: Path) -> None:
     async def scenario() -> None:
         # Given a gateway that keeps 8 MiB of answers, and clients that read nothing
         port = free_port()
@@ -89,15 +89,15 @@ def test_where_clients_take_no_answers_the_one_for_whom_most_is_kept_goes(tmp_pa
                 connection.client.send(b"x" * (1 << 20))
                 connection._want()
 
-        # When they are told more than that
+        # When their answers exceed that
         told(modest, 2 << 20)
         told(greedy, 5 << 20)
         told(last, 2 << 20)
-        # Then the one who has most has to go, and the others stay
+        # Then the gateway closes the connection with the most bytes, and the others stay
         assert [one.ended for one in connections] == [False, True, False]
         assert gateway.clients.ended == {Cause.HELD_TOO_MUCH.value: 1}
         assert gateway.clients.kept_bytes == modest.kept_bytes + last.kept_bytes
-        # And what they are told counts no longer when they have gone
+        # And answers of closed connections no longer count
         for sock in socks:
             sock.close()
         async with asyncio.timeout(5):
