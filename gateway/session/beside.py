@@ -33,7 +33,7 @@ from ha_core.wire.apis import Api
 
 
 def prepare(session: ConnectionState, request: Request, owned: bool) -> None:
-    """Has a request read and judged. It is handled when that is done; what its client sends behind it waits.
+    """Has a worker thread read and judge a request, which is handled after that; the client's later requests wait.
 
     :param owned: no other request uses the buffer of this one.
     """

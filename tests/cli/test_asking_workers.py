@@ -97,7 +97,7 @@ def test_a_client_id_in_use_at_two_addresses_is_shown_with_both() -> None:
 
 
 @pytest.mark.parametrize("bound", [True, False])
-def test_status_notices_shared_ids_and_ids_made_anew_of_users_whose_instances_are_bound(
+def test_status_notices_shared_and_changing_client_ids_of_users_with_bound_instances(
     bound: bool, store: MemoryStore
 ) -> None:
     # Given a user with one client id in use at two addresses, and with other ids that change at each start
