@@ -210,7 +210,15 @@ class LastKnown:
             age += environment.monotonic() - self.read_at
         said, start = (None, 0) if origin is None else (origin.log_end, origin.start)
         starts = max(start, self.starts.get(key, 0))
-        return PartitionEnds(target, said, seen, age, self.committed.get(key), starts, target_start)
+        return PartitionEnds(
+            target,
+            said,
+            seen=seen,
+            seen_age_s=age,
+            known=self.committed.get(key),
+            origin_start=starts,
+            target_start=target_start,
+        )
 
     def group_offsets(self) -> dict[str, dict[Partition, Committed]]:
         """group → partition → (offset, metadata), as they were committed in the origin."""

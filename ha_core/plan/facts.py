@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, NamedTuple
 
 from ha_core.model import Run
@@ -199,6 +199,7 @@ class PartitionEnds:
     target: int
     origin: int | None = None
     """None: the origin cannot be asked."""
+    _: KW_ONLY
     seen: int | None = None
     """Log end of the origin when it was last looked at."""
     seen_age_s: float | None = 0.0

@@ -224,7 +224,7 @@ _OFFERED = (
     _composed(_K.LIST_OFFSETS, 1, 7, 6, "8 and 9 bring tiered storage's timestamps (KIP-405, KIP-1005)",
         effect=_READS_LOGS, told_leased=True,
         asks=Asks(each=(Each("DESCRIBE", "TOPIC", "topics", partitions="partitions"),))),
-    _composed(_K.METADATA, 0, 9, 9, "10 brings topic ids (KIP-516), which differ between clusters",
+    _composed(_K.METADATA, 0, 8, 9, "from 9 on clients rely on leader epochs (KAFKA-9212), and gateways tell none",
         effect=_READS_TOPICS, pace=Pace.QUICK,
         asks=Asks(
             each=(Each("DESCRIBE", "TOPIC", "topics", asks_for_none=True),),
@@ -413,12 +413,6 @@ def flexible(api_key: int, version: int) -> bool:
     return 0 <= api_key <= _LAST_KEY and version >= _FLEXIBLE_FROM[api_key]
 
 
-_ADVERTISED_TO = {ApiKey.METADATA: 8}
-"""Served above this version, and not advertised. From METADATA 9 on clients take leader epochs for reliable
-(KAFKA-9212). librdkafka then sends epoch 0 with each fetch where it was told none, and a broker whose epoch is higher
-refuses it for ever; gateways tell none (`gateway/composed/places.NO_EPOCH`)."""
-
-
 def advertised(cluster_ranges: Iterable[Mapping[int, tuple[int, int]]]) -> list[dict[str, int]]:
     """What ApiVersions answers: the table cut down to what every cluster offers.
 
@@ -440,7 +434,7 @@ def advertised(cluster_ranges: Iterable[Mapping[int, tuple[int, int]]]) -> list[
             # Older librdkafka does not compress where the minimum is above 0 (KAFKA-18659), which is why Kafka 4 still
             # claims 0. Where every cluster claims it, so do we; requests below 3 get UNSUPPORTED_VERSION.
             low = max([0 if row.key is ApiKey.PRODUCE else low, *(span[0] for span in spans)])
-            high = min([high, *(span[1] for span in spans), _ADVERTISED_TO.get(row.key, high)])
+            high = min([high, *(span[1] for span in spans)])
         if low <= high:
             out.append({"api_key": int(row.key), "min_version": low, "max_version": high})
     return out

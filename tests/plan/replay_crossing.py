@@ -540,7 +540,7 @@ class World:
             known = crossed_with(log.surplus(target.base), target, origin)
             if known is not None:
                 self.producers[TOPIC, p] = known
-            self.found[TOPIC, p] = PartitionEnds(len(log.records), None, self.seen[p])
+            self.found[TOPIC, p] = PartitionEnds(len(log.records), None, seen=self.seen[p])
 
     def _conclude(self) -> Iterator[str]:
         documents = without_origin.end_change(self.operation, self.view, [TOPIC], self.found, self.producers, "wait")

@@ -180,6 +180,6 @@ def test_an_error_names_no_value_of_a_secret() -> None:
 
 
 def test_a_kind_that_is_not_known_is_named_with_those_that_are() -> None:
-    with pytest.raises(InvalidError, match="clusters, quotas, rules, settings, topics, users"):
+    with pytest.raises(InvalidError, match="clusters, instances, quotas, rules, settings, topics, users"):
         kind_of("people")
     assert issubclass(kind_of("users"), Entry)

@@ -34,7 +34,7 @@ def test_topics_come_with_the_numbers_and_addresses_of_their_cluster() -> None:
     play = Playbook(metadata(direct(east={"a": {0: 1}}), 9, ask("a")))
     play.asked(EAST).message("east", allow_auto_topic_creation=False).answers({"east": cluster("east", a=2)})
 
-    found = play.encodes(METADATA, 9)
+    found = play.encodes(METADATA, 8)
     assert [(b["node_id"], b["host"], b["port"]) for b in found["brokers"]] == [(1, "east", 9092), (2, "east", 9092)]
     assert (found["cluster_id"], found["controller_id"]) == ("real", 2)
     (partition,) = found["topics"][0]["partitions"]
@@ -78,7 +78,7 @@ def test_nothing_that_the_cluster_said_is_changed_for_it() -> None:
 def test_while_the_cluster_does_not_answer_what_was_last_known_is_told_with_its_leaders() -> None:
     play = Playbook(metadata(direct(east={"a": {0: 2, 1: -1}}), 9, ask("a", "b")))
     play.asked(EAST).answers({"east": away("east")})
-    found = play.encodes(METADATA, 9)
+    found = play.encodes(METADATA, 8)
     assert [b["node_id"] for b in found["brokers"]] == [1, 2]
     assert errors(found) == {"a": 0, "b": NO_LEADER}
     assert [(p["leader_id"], p["error_code"]) for p in found["topics"][0]["partitions"]] == [(2, 0), (-1, NO_LEADER)]

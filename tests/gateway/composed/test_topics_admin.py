@@ -190,7 +190,7 @@ def asked_of_a_concealed_topic(name: str, context: Context) -> Iterator[tuple[st
     resource = {"resource_type": 2, "resource_name": name}
     altered = resource | {"configs": []}
     asked: list[tuple[ApiKey, int, dict[str, Any]]] = [
-        (ApiKey.METADATA, 9, {"topics": [{"name": name}], "allow_auto_topic_creation": True}),
+        (ApiKey.METADATA, 8, {"topics": [{"name": name}], "allow_auto_topic_creation": True}),
         (ApiKey.LIST_OFFSETS, 7, {"topics": [log]}),
         (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, {"topics": [epochs]}),
         (ApiKey.DELETE_RECORDS, 2, {"topics": [{"name": name, "partitions": [{"partition_index": 0}]}]}),
@@ -511,7 +511,7 @@ ALTER_AND_DESCRIBE = 1 << 7 | 1 << 8
 
 @pytest.mark.parametrize(
     ("offered", "asked"),
-    [({ApiKey.DESCRIBE_CLUSTER: (0, 1)}, (ApiKey.DESCRIBE_CLUSTER, 1)), ({}, (ApiKey.METADATA, 9))],
+    [({ApiKey.DESCRIBE_CLUSTER: (0, 1)}, (ApiKey.DESCRIBE_CLUSTER, 1)), ({}, (ApiKey.METADATA, 8))],
     ids=["from 2.8 on", "before 2.8"],
 )
 @pytest.mark.parametrize("key", [ApiKey.DESCRIBE_CLUSTER, ApiKey.METADATA])

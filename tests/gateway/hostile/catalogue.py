@@ -171,8 +171,8 @@ def inside() -> Iterator[Input]:
     yield Input("metadata without a body", (raw(K.METADATA, 4, b""),), closed)
     yield Input("two thousand million topics", (raw(K.METADATA, 4, struct.pack(">i", 2**31 - 1) + b"\0"),), closed)
     yield Input("minus two topics", (raw(K.METADATA, 4, struct.pack(">i", -2) + b"\0"),), closed)
-    yield Input("a varint without an end", (raw(K.METADATA, 9, b"\0" + b"\xff" * 20),), closed)
-    yield Input("a compact list longer than its frame", (raw(K.METADATA, 9, b"\0\xff\xff\xff\x7f"),), closed)
+    yield Input("a varint without an end", (raw(K.DESCRIBE_GROUPS, 5, b"\0" + b"\xff" * 20),), closed)
+    yield Input("a compact list longer than its frame", (raw(K.DESCRIBE_GROUPS, 5, b"\0\xff\xff\xff\x7f"),), closed)
     yield Input("a name longer than its frame", (raw(K.METADATA, 4, struct.pack(">ih", 1, 30_000) + b"abc"),), closed)
     yield Input("a name that is no UTF-8", (_named(b"\xff\xfe\xfd"),), closed)
     yield Input("a topic named by control characters", (_named(b"\x1b[2J\x00\r\n"),), answered)
@@ -182,8 +182,8 @@ def inside() -> Iterator[Input]:
     yield Input(
         "half a million topics", (raw(K.METADATA, 4, struct.pack(">i", 500_000) + b"\0\1a" * 500_000 + b"\0"),), closed
     )
-    yield Input("ten thousand tags", (raw(K.METADATA, 9, b"\0\1\0\0\0\x90\x4e" + b"\1\1a" * 9),), closed)
-    yield Input("a tag longer than its frame", (raw(K.METADATA, 9, b"\0\1\0\0\0\1\1\xff\xff\x03a"),), closed)
+    yield Input("ten thousand tags", (raw(K.DESCRIBE_GROUPS, 5, b"\0\1\0\x90\x4e" + b"\1\1a" * 9),), closed)
+    yield Input("a tag longer than its frame", (raw(K.DESCRIBE_GROUPS, 5, b"\0\1\0\1\1\xff\xff\x03a"),), closed)
     yield Input(
         "bytes behind the end of a body",
         (METADATA[:3] + bytes([METADATA[3] + 5]) + METADATA[4:] + b"extra",),

@@ -84,7 +84,7 @@ def test_after_a_mechanism_that_is_not_offered_another_one_may_be_named() -> Non
 def test_where_anybody_may_enter_a_client_that_begins_to_log_in_has_to_go_through_with_it() -> None:
     talk = Talk()
     talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
-    talk.ask(3, 9, {"topics": []})
+    talk.ask(3, 8, {"topics": []})
     assert talk.closed is not None
     assert talk.closed.cause is Cause.NOT_AUTHENTICATED
 

@@ -40,8 +40,8 @@ def goes_on(talk: Talk) -> bool:
 def test_questions_that_come_in_one_piece_are_put_a_few_at_a_time_and_all_are_answered_in_order() -> None:
     # Given a client that asks for metadata a thousand times in one piece
     talk = Talk()
-    talk.versions = [(n, METADATA, 9) for n in range(1000)]
-    talk.send(b"".join(request(METADATA, 9, n, topics=[]) for n in range(1000)))
+    talk.versions = [(n, METADATA, 8) for n in range(1000)]
+    talk.send(b"".join(request(METADATA, 8, n, topics=[]) for n in range(1000)))
     waiting = questions(talk)
     assert len(waiting) == MAX_QUESTIONS
     assert talk.session.paused
@@ -79,8 +79,8 @@ def test_answers_that_wait_for_a_slow_one_are_bounded_and_arrive_in_order() -> N
     # Given a request that its broker has not answered yet, and many later ones with long answers
     talk = Talk(snapshot(found=topology(east={"__consumer_offsets": {0: 1}})))
     talk.send(request(HEARTBEAT, 3, 0, group_id="g", generation_id=1, member_id="m"))
-    talk.send(b"".join(request(METADATA, 9, n, topics=[]) for n in range(1, 100)))
-    long = encode(METADATA, 9, "response", NO_TOPICS | {"cluster_id": "x" * 30_000, "brokers": []}) + b"x" * 200_000
+    talk.send(b"".join(request(METADATA, 8, n, topics=[]) for n in range(1, 100)))
+    long = encode(METADATA, 8, "response", NO_TOPICS | {"cluster_id": "x" * 30_000, "brokers": []}) + b"x" * 200_000
     waiting, made = questions(talk), 0
     # When each request that the session composes is answered
     while waiting:
@@ -127,17 +127,17 @@ def test_a_piece_of_refusals_asks_to_be_woken_once() -> None:
 
 def test_who_has_not_logged_in_cannot_announce_more_than_a_login_needs() -> None:
     talk = Talk(users={"app": "secret"})
-    talk.send((50 << 20).to_bytes(4, "big") + request(METADATA, 9, 1, topics=[])[4:])
+    talk.send((50 << 20).to_bytes(4, "big") + request(METADATA, 8, 1, topics=[])[4:])
     assert talk.closed is not None
     assert talk.closed.cause is Cause.MALFORMED
 
 
 def test_a_long_composed_request_is_not_read_by_the_session() -> None:
     talk = Talk()
-    talk.ask(METADATA, 9, {"topics": [{"name": f"topic-{n}"} for n in range(5_000)]})
+    talk.ask(METADATA, 8, {"topics": [{"name": f"topic-{n}"} for n in range(5_000)]})
     (command,) = (command for command in talk.others if isinstance(command, Compose))
     assert isinstance(command.request, bytes)
-    talk.take(talk.session.answered(command.token, encode(METADATA, 9, "response", NO_TOPICS), talk.now))
+    talk.take(talk.session.answered(command.token, encode(METADATA, 8, "response", NO_TOPICS), talk.now))
     assert talk.answers()[0]["controller_id"] == 1
 
 

@@ -143,7 +143,7 @@ def test_a_client_with_a_certificate_is_in_without_a_login() -> None:
     # When a client comes whose certificate says who it is
     talk.session.recognise("orders")
     # Then it is served
-    talk.ask(METADATA, 9, {"topics": []})
+    talk.ask(METADATA, 8, {"topics": []})
     assert talk.closed is None
     assert talk.session.entry == Certified("orders")
 

@@ -283,7 +283,7 @@ def test_versions_are_answered_before_anyone_logged_in_and_nothing_else_is() -> 
     talk = Talk(users={"app": "secret"})
     talk.ask(VERSIONS, 3, {"client_software_name": "x", "client_software_version": "1"})
     assert talk.answers()[0]["api_keys"]
-    talk.ask(METADATA, 9, {"topics": []})
+    talk.ask(METADATA, 8, {"topics": []})
     assert talk.closed is not None
     assert talk.closed.cause is Cause.NOT_AUTHENTICATED
 
@@ -303,7 +303,7 @@ def test_a_user_logs_in_with_plain_and_is_known_by_that_name() -> None:
     talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token("app", "secret")})
     assert [a["error_code"] for a in talk.answers()] == [0, 0]
-    talk.ask(METADATA, 9, {"topics": []}, client_id="HA#other#orders")
+    talk.ask(METADATA, 8, {"topics": []}, client_id="HA#other#orders")
     (question,) = [c for c in talk.others if isinstance(c, Compose)]
     assert question.identity.user == "app", "a client id never lends another user's bindings"
 

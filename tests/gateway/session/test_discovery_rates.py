@@ -136,10 +136,10 @@ def composed(talk: Talk) -> list[Compose]:
 def test_a_question_above_the_limit_is_put_later_and_its_answer_says_how_much() -> None:
     # Given a client that may ask once a second, and asks twice
     talk = slow()
-    talk.ask(METADATA, 9, {"topics": []})
+    talk.ask(METADATA, 8, {"topics": []})
     (first,) = composed(talk)
     talk.take(talk.session.answered(first.token, NO_TOPICS, talk.now))
-    talk.ask(METADATA, 9, {"topics": []})
+    talk.ask(METADATA, 8, {"topics": []})
     # Then nobody is asked yet, the client is not read, and a timer stands
     assert composed(talk) == []
     assert talk.session.paused
@@ -159,7 +159,7 @@ def test_a_question_above_the_limit_is_put_later_and_its_answer_says_how_much() 
 def test_a_timer_that_comes_early_puts_no_question() -> None:
     talk = slow()
     for _ in range(2):
-        talk.ask(METADATA, 9, {"topics": []})
+        talk.ask(METADATA, 8, {"topics": []})
     composed(talk)
     talk.wait(0.5)
     assert composed(talk) == []
@@ -170,7 +170,7 @@ def test_an_answer_that_is_encoded_already_says_it_too() -> None:
     from ha_core.wire import encode
 
     talk = slow()
-    for version in (9, 9, 2):
+    for version in (8, 8, 2):
         talk.ask(METADATA, version, {"topics": [{"name": "a"}]})
         talk.wait(2.0)
         (one,) = composed(talk)
@@ -185,7 +185,7 @@ def test_a_long_request_that_comes_in_pieces_is_held_as_well() -> None:
         chunks=lambda data: [data[:50], data[50:]], discovery=DiscoveryRates(Settings(user_rate={EVERYBODY: 1}))
     )
     for _ in range(2):
-        talk.ask(METADATA, 9, {"topics": [{"name": f"topic-{n}"} for n in range(100)]})
+        talk.ask(METADATA, 8, {"topics": [{"name": f"topic-{n}"} for n in range(100)]})
     assert len(composed(talk)) == 1
     talk.wait(1.0)
     assert len(composed(talk)) == 1
@@ -214,7 +214,7 @@ def test_records_behind_a_question_that_is_held_are_written_after_it() -> None:
     talk = slow()
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": batch()}]}]
     for _ in range(2):
-        talk.ask(METADATA, 9, {"topics": []})
+        talk.ask(METADATA, 8, {"topics": []})
     talk.ask(PRODUCE, 7, {"acks": 1, "timeout_ms": 1000, "topic_data": data})
     assert talk.asked(EAST) == []
     talk.wait(1.0)
@@ -224,7 +224,7 @@ def test_records_behind_a_question_that_is_held_are_written_after_it() -> None:
 def test_who_is_not_in_yet_is_not_counted() -> None:
     rates = DiscoveryRates(Settings(user_rate={EVERYBODY: 1}))
     talk = Talk(users={"app": "secret"}, discovery=rates)
-    talk.ask(METADATA, 9, {"topics": []})
+    talk.ask(METADATA, 8, {"topics": []})
     assert talk.closed is not None
     assert len(rates) == 0
 
@@ -232,7 +232,7 @@ def test_who_is_not_in_yet_is_not_counted() -> None:
 def test_a_client_that_leaves_while_it_waits_ends_its_session() -> None:
     talk = slow()
     for _ in range(2):
-        talk.ask(METADATA, 9, {"topics": []})
+        talk.ask(METADATA, 8, {"topics": []})
     (one,) = composed(talk)
     talk.take(talk.session.client_left(talk.now))
     talk.take(talk.session.answered(one.token, NO_TOPICS, talk.now))

@@ -9,7 +9,7 @@ from tests.gateway.session.coordination import request
 from tests.gateway.session.talk import Talk, snapshot, topology
 
 PRODUCE, METADATA = 0, 3
-LONG = request(METADATA, 9, 1, topics=[{"name": f"topic-{n}"} for n in range(1000)])
+LONG = request(METADATA, 8, 1, topics=[{"name": f"topic-{n}"} for n in range(1000)])
 STATE = snapshot(found=topology(east={"orders": {0: 1}}))
 
 
@@ -77,5 +77,5 @@ def test_a_request_that_comes_byte_by_byte_is_the_same_all_the_time() -> None:
 def test_what_is_whole_is_not_waited_for() -> None:
     talk = Talk()
     assert talk.session.partial is None
-    talk.ask(METADATA, 9, {"topics": []})
+    talk.ask(METADATA, 8, {"topics": []})
     assert talk.session.partial is None

@@ -112,7 +112,7 @@ def test_who_waits_for_another_cluster_only_goes_on() -> None:
 
 def ask_for_metadata(talk: Talk) -> Callable[[], None]:
     """A question that is answered when the result is called; what stands behind it waits for its turn."""
-    talk.ask(METADATA, 9, OF_NO_TOPIC)
+    talk.ask(METADATA, 8, OF_NO_TOPIC)
     (question,) = [command for command in talk.others if isinstance(command, Compose)]
     body = {"throttle_time_ms": 0, "brokers": [], "cluster_id": None, "controller_id": 1, "topics": []}
     return lambda: talk.take(talk.session.answered(question.token, body, talk.now))

@@ -129,7 +129,7 @@ def test_the_long_poll_of_a_reader_delays_no_heartbeat_and_no_metadata() -> None
     (reading,) = talk.asked(EAST)
     # When it sends a heartbeat, and asks for metadata, by the same connection
     talk.ask(HEARTBEAT, 4, heartbeat())
-    talk.ask(METADATA, 9, {"topics": []})
+    talk.ask(METADATA, 8, {"topics": []})
     # Then both are on their way at once
     (beating,) = talk.asked(WEST)
     (asking,) = asked_elsewhere(talk)
@@ -207,7 +207,7 @@ def test_a_request_that_cannot_be_answered_ends_its_connection_behind_the_answer
     # Given a produce, and behind it a request whose body turns out to be damaged when it is read beside the loop
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
-    talk.ask(METADATA, 9, {"topics": None, "allow_auto_topic_creation": False})
+    talk.ask(METADATA, 8, {"topics": None, "allow_auto_topic_creation": False})
     (damaged,) = asked_elsewhere(talk)
     if behind:
         talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
@@ -232,7 +232,7 @@ def test_a_request_that_cannot_be_answered_ends_its_connection_behind_the_answer
 
 def test_a_request_that_cannot_be_answered_tells_the_refusals_behind_it_to_nobody() -> None:
     talk = Talk(state())
-    talk.ask(METADATA, 9, {"topics": None, "allow_auto_topic_creation": False})
+    talk.ask(METADATA, 8, {"topics": None, "allow_auto_topic_creation": False})
     (damaged,) = asked_elsewhere(talk)
     talk.lease.valid_until = 0.0
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
