@@ -7,7 +7,7 @@ the source.
 Invariants:
 
 - A run never changes. What is told late makes readers wait, or read from the source, and nothing else.
-- What the source has deleted is not read from its copy: below its log's start it is asked itself.
+- Records that the source has deleted are not read from its copy: fetches below the source's log start go to the source.
 - Of a partition the newest runs are told, all from the first of them on. So between two of them is no record; what lies
   below the first is read from the source.
 - Nothing is concluded from what a copy does not have: where it fails, or gives nothing, the source is read.
@@ -58,7 +58,7 @@ class Copy(NamedTuple):
     :ivar extents: in the copy, ascending, all of them closed. There is one at least.
     :ivar known: nothing but what they hold is committed in the source below it.
     :ivar level: who is ahead of it need not wait for long.
-    :ivar start: below it all was deleted in the source.
+    :ivar start: the source has deleted all records below this client offset.
     """
 
     mirror: str

@@ -35,7 +35,7 @@ def _guarded(http: Http, page: JsonPage) -> JsonPage:
     def guarded(asked: Asked) -> _Answer:
         if http.token is None:
             if http.on_loopback and asked.host and not on_loopback(asked.host):
-                # A page of another site in a browser here, whose name was made to lead to this machine (DNS rebinding).
+                # DNS rebinding: a browser on this machine shows a page of a site whose name now resolves to loopback.
                 return 403, {"error": f"Host {asked.host[:50]!r}: ask for this gateway by a loopback address"}
             if http.on_loopback:
                 return page(asked)

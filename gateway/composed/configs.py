@@ -67,7 +67,7 @@ def _alter(context: Context, request: Message, api_key: int) -> Handler:
         mover = None if document is None else document.fence or document.crossing
         if mover is None:
             return None
-        # What is changed in the origin from here on would not be carried over.
+        # The move would not carry over a change that the origin takes from here on.
         why = f"topic {key[1]} is being moved by operation {mover.operation}; try again when it has ended"
         return _error(*key, _AWAY, why)
 

@@ -1,8 +1,8 @@
 """DELETE_RECORDS: of moved topics extent by extent, up to the client offset.
 
-Copies of mirrors keep what is deleted in their source, so where a topic has one it is written down below which offsets
-all is deleted, before the client is told. A switch to the copy goes by that (`ha_core/plan/standby`), whether or not
-the source lives to tell its log's start.
+A mirror's copy keeps records that its source has deleted. So for a topic with a copy, the gateway writes down the
+offsets below which all records are deleted, before it acknowledges the deletion. A switch to the copy goes by these
+offsets (`ha_core/plan/standby`), also when the source is dead and cannot tell its log start offset.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
     plans = yield from rounds(context, {key: _plan(context, key[:2], wanted[key]["offset"]) for key in mapped})
     outcomes.update((yield from _delete(context, shape, plans, timeout)))
     if deleted := _to_keep(context, {key: outcomes[key] for key in plans}):
-        # A client that asks again deletes nothing more, and has it written down then.
+        # A client that retries deletes nothing more, and the retry writes the deletion down.
         for one, kept in zip(deleted, (yield KeepDeleted(deleted)), strict=True):
             if kept["error_code"]:
                 away = {Mention(one.topic.name, p): shape.said(p, ErrorCode.LEADER_NOT_AVAILABLE) for p in one.below}
@@ -59,8 +59,8 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
 
 
 def _to_keep(context: Context, outcomes: Mapping[Mention, Message]) -> tuple[DeletedBelow, ...]:
-    """What was deleted of partitions that a copy has as well, or that were led to one: where that is a forced switch,
-    the cluster that they came from has what is deleted in the copy."""
+    """Deletions in partitions that have a copy, or that were switched to one: after a forced switch, the old cluster
+    still has the records that clients delete in the copy."""
     done = {key: answer["low_watermark"] for key, answer in outcomes.items() if not answer["error_code"]}
     copied = grouped((key.topic, (key.partition, low)) for key, low in done.items() if _has_copy(context, key))
     return tuple(DeletedBelow(places.document(context, name), dict(below)) for name, below in copied.items())

@@ -1,5 +1,6 @@
-"""Administration of groups (describe, list, delete, and delete offsets), by one rule: in the cluster that bindings give
-a group, or, if that has no such group, where it is. The client that asks is not always one that uses the group."""
+"""Administration of groups (describe, list, delete, and delete offsets), by one rule: in the cluster that a group is
+bound to, or, if that cluster has no such group, in those that have it. An admin client need not be a member of the
+group."""
 
 from __future__ import annotations
 
@@ -141,11 +142,11 @@ def _where_listed(
     ask: Callable[[Iterable[_Where]], Asking[dict[_Where, Message]]],
     of_several: Callable[[list[Message]], Message],
 ) -> Asking[dict[str, Message]]:
-    """What becomes of groups where listings show them: in the cluster that each is bound to, or, if that has no such
-    group, in all others that have it. A broker that has none says GROUP_ID_NOT_FOUND and changes nothing.
+    """Changes groups in the clusters where listings show them: in the cluster that each is bound to, or, if that has no
+    such group, in all others that have it. A broker without the group answers GROUP_ID_NOT_FOUND and changes nothing.
 
     :param ask: changes groups at their coordinators.
-    :param of_several: the answer, where several clusters have the group, of what each says.
+    :param of_several: merges the answers of several clusters that have the group.
     """
     bound = {group: places.group_cluster(context, group) for group in groups}
     placed = yield from ask([(cluster, group) for group, cluster in bound.items() if cluster is not None])
@@ -154,7 +155,7 @@ def _where_listed(
     clusters = places.usable(context)
     others = yield from ask([(c, group) for group in nowhere for c in clusters if c != bound[group]])
     said = grouped((group, answer) for (_, group), answer in others.items())
-    # A cluster that is out of reach may have what no other one has, and listings will show it again.
+    # A cluster that is out of reach may have a group that no other has; listings will show it again.
     in_doubt = places.in_doubt(context)
     for group in nowhere:
         if found := [answer for answer in said.get(group, ()) if answer["error_code"] not in _NOT_FOUND]:
@@ -167,12 +168,12 @@ def _where_listed(
 
 
 def _of_several(answers: list[Message]) -> Message:
-    """The group is gone when all are gone."""
+    """The first error, or success if every cluster deleted its group."""
     return next((answer for answer in answers if answer["error_code"]), answers[0])
 
 
 def _of_several_logs(answers: list[Message]) -> Message:
-    """An offset is gone when it is gone in all clusters, but for those that do not know its topic."""
+    """An offset counts as deleted when every cluster that knows its topic has deleted it."""
     merged = _of_several(answers)
     if merged["error_code"] or len(answers) == 1:
         return merged

@@ -104,7 +104,7 @@ class DeleteMoved:
 
 
 class DeletedBelow(NamedTuple):
-    """:ivar topic: its document, by which the records were deleted.
+    """:ivar topic: the topic's document at the time of the deletion.
     :ivar below: partition → client offset."""
 
     topic: Topic
@@ -113,7 +113,7 @@ class DeletedBelow(NamedTuple):
 
 @dataclass(frozen=True)
 class KeepDeleted:
-    """Wants to have written down which records are deleted, before that is told; answered as `ChangeQuotas`."""
+    """Asks to write down which records are deleted, before the client is told; answered as `ChangeQuotas`."""
 
     topics: tuple[DeletedBelow, ...]
 
@@ -135,8 +135,8 @@ def handles(api_key: ApiKey) -> Callable[[Handles], Handles]:
 
 @dataclass(frozen=True)
 class Context:
-    """Everything that an answer may depend on; taken once per request, so that it cannot change half-way. What is
-    promised is looked at once more when it is done (`latest`)."""
+    """Everything that an answer may depend on; taken once per request, so that it cannot change half-way. Handlers
+    check `latest` before they acknowledge a change."""
 
     view: View
     topology: Topology
@@ -177,7 +177,7 @@ class Context:
     deny: Callable[[Sequence[Denied]], None] = lambda _: None
     """Is told what was denied; may be called beside the event loop."""
     latest: Callable[[], View] | None = None
-    """The state that the gateway follows by now; None: `view` still."""
+    """The newest state that the gateway follows; None: `view` is the newest."""
 
     def allows(self, operation: AclOperation, resource: ResourceType, name: str = CLUSTER_NAME) -> bool:
         return self.verdicts is None or self.verdicts.allows(operation, resource, name)

@@ -53,7 +53,7 @@ class Replica(NamedTuple):
 
 
 def know_much(context: Context, topics: Iterable[str]) -> bool:
-    """Whether an answer about these topics is long, also where no cluster tells of them and it is made from memory."""
+    """Whether an answer about these topics is long, also if no cluster answers and the gateway makes it from memory."""
     count = 0
     for topic in topics:
         held = (len(cluster.topics.get(topic, ())) for cluster in context.topology.clusters.values())
@@ -128,10 +128,10 @@ def document(context: Context, topic: str) -> Topic:
 
 
 def may_have_left(context: Context, topic: str) -> bool:
-    """Whether a move may have passed over what was changed for a request: where its topic was is read behind the fence,
-    maybe before the change, and whoever asked is to ask again.
+    """Whether a move may have missed a change that this request made: the move reads the topic after its fence, perhaps
+    before the change was made. The client must ask again then.
 
-    What was done before this gateway followed the fence was there when the move looked, since it looks behind it.
+    A move cannot miss a change that was made before this gateway followed the fence, because it reads after that.
     """
     if context.latest is None:
         return False

@@ -1,5 +1,5 @@
-"""What clients change with Kafka's own tools besides clusters: access rules on the platform, quotas, moved topics, and
-which of their records are deleted.
+"""Changes by clients with Kafka's own tools that are not made in clusters: access rules on the platform, quotas,
+deletions of moved topics, and the offsets below which clients deleted records.
 
 The platform is asked in threads of its own, a few at a time: one that hangs takes none that others wait for. An answer
 waits until what was changed is in force here, and with it at all gateways that agree, but not for long: it stands on
@@ -57,6 +57,7 @@ class Changing:
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._deleted.close()
 
     async def carry_out(self, wanted: Change) -> list[Message] | list[DeletedRules]:
         """What became of each."""

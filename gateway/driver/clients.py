@@ -49,7 +49,7 @@ class Clients:
         """Connections by the network that they come from: an address, of IPv6 its first half."""
         self.ended: Counter[str] = Counter()
         self.kept_bytes = 0
-        """Of answers that clients have not taken."""
+        """Bytes of answers that clients have not taken yet."""
         self.most = config.limits.max_connections
         self.logins = Logins[ClientConnection](config.limits.max_logins, config.limits.login_ms / 1000)
         self._shares = Shares()
@@ -104,10 +104,11 @@ class Clients:
             _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *said)
 
     def keeps(self, connection: ClientConnection, count: int) -> None:
-        """So many bytes of answers wait for a client to take them. Of too many the most go.
+        """Notes how many bytes of answers wait for a client. If all clients together exceed the limit, closes the
+        connections with the most.
 
-        A client that asks and does not read would have the gateway keep megabytes for each of its connections. Whoever
-        reads has little here, and is not the one with the most.
+        A client that sends requests and does not read answers makes the gateway keep megabytes for each of its
+        connections. Clients that read have few bytes here and stay connected.
         """
         self.kept_bytes += count - connection.kept_bytes
         connection.kept_bytes = count

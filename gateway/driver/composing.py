@@ -31,15 +31,16 @@ DESCRIBED: Mapping[int, str] = {
     ApiKey.DESCRIBE_GROUPS: "groups",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "group_ids",
 }
-"""What such a request names. An answer has some hundred times the bytes, and no client needs it to read or write."""
+"""API → the field that lists the names to describe. An answer has about 100 times the bytes of its request, and no
+client needs it to read or write."""
 FEW_DESCRIBED = 20
 MAX_LARGE_TOPICS = 16
-"""Requests of one user for the metadata of topics with many partitions that are worked on at a time: what clusters
-answer takes thirty times its bytes in memory until it has its turn. More than of others, since clients need it, and
-while a cluster hangs each takes seconds."""
+"""Concurrent requests of one user for metadata of topics with many partitions. A cluster's answer, once decoded, takes
+30 times its bytes of memory until its turn comes. The limit is above `MAX_DESCRIBING` because clients need metadata to
+work, and because each request takes seconds while a cluster hangs."""
 MAX_DESCRIBING = 2
-"""Requests of one user for descriptions of many, or for a list of groups, that are worked on at a time. What clusters
-answer waits in memory for the one thread that reads long answers, and what others ask for waits behind it."""
+"""Concurrent requests of one user that describe many groups or resources, or list groups. Clusters' answers wait in
+memory for the one thread that reads long answers, and other users' requests wait behind them."""
 MANY_RULES = 1000
 """To tell somebody that so many are gone takes milliseconds."""
 
@@ -218,13 +219,13 @@ class Composer:
 
 
 def _most_at_once(context: Context, command: Compose) -> int | None:
-    """How many of its kind a user may have under way, where its answer may be long although its request is not."""
+    """How many such requests a user may have under way at once; None: no limit, since the answer is short or shared."""
     key, request = command.api_key, command.request
     if key == ApiKey.LIST_GROUPS:
         return MAX_DESCRIBING
     if key == ApiKey.METADATA:
         if lists_all(command):
-            return None  # One list is made for all who would be told the same.
+            return None  # Clients whose answers are equal share one list.
         topics = None if isinstance(request, bytes) else request["topics"]
         large = topics is None or know_much(context, [topic["name"] or "" for topic in topics])
         return MAX_LARGE_TOPICS if large else None

@@ -21,7 +21,7 @@ class Connected:
     :ivar user: None: it has not said who it is.
     :ivar login: SASL mechanism, `certificate`, or None.
     :ivar client_id: of its newest request that was looked at.
-    :ivar instance: the client id without what the forms of its user's take away; None: it has not said who it is.
+    :ivar instance: the client id without the parts that its user's forms remove; None: it has not logged in.
     :ivar software: `NAME/VERSION`, as the client says (KIP-511); None: it is too old to say.
     :ivar cluster: behind the listener that it came by; None: the bootstrap listener.
     :ivar clusters: that it is connected to through the gateway now.

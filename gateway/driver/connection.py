@@ -98,7 +98,7 @@ class ClientConnection:
         self.partial: _Partial | None = None
         """The request that has begun to come."""
         self.kept_bytes = 0
-        """Of answers that the client has not taken, as its host counts them."""
+        """Bytes of answers that the client has not taken yet, as its host counts them."""
         self._wake: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._going_on = False
@@ -392,8 +392,11 @@ class ClientConnection:
         self.host.progressed(self)
 
     def cut_off(self, cause: Cause, detail: str) -> None:
-        """Tells the client nothing more, and keeps nothing for it."""
-        self._feed(self.session.cut_off, cause, detail)
+        """Disconnects the client and drops its unsent answers; writes in flight are still awaited."""
+        if isinstance(self.session.life, Over):
+            self.end(cause, detail)  # It stays for its client to take what it was told, and nothing is in flight.
+        else:
+            self._feed(self.session.cut_off, cause, detail)
 
     def end_if_late(self, frame_s: float, min_bytes_s: float) -> None:
         """Has the connection end where a request takes longer to come than `frame_s`.

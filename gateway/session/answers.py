@@ -116,11 +116,13 @@ def _next(upstream: Upstream) -> InFlight | Discarded | None:
 
 
 def lost(session: ConnectionState, upstream: Upstream) -> bool:
-    """What becomes of the requests in flight to a broker that is gone. False if the client has to ask again.
+    """Settles the requests in flight to a broker that is gone. False if the connection must close, so that the client
+    asks again.
 
-    A client whose coordinator is gone is told to look for it, and its connection stays. Brokers that are dead refuse
-    connections; a gateway that takes one and closes it at the first request is to franz-go a listener that wants a
-    login (`ErrFirstReadEOF`): it does not ask again, and calls its transactional producer fatal.
+    A client whose coordinator is gone gets an error that makes it look for the coordinator, and its connection stays.
+    A dead broker refuses connections. A gateway that accepts one and closes it at the first request looks to franz-go
+    like a listener that requires a login (`ErrFirstReadEOF`): it does not retry, and its transactional producer fails
+    for good.
     """
     awaited = [pending for pending in upstream.queue if not isinstance(pending, Discarded)]
     surviving = [pending for pending in awaited if isinstance(pending, Gathered) and pending.sent.survives_loss]
@@ -142,7 +144,7 @@ def lost(session: ConnectionState, upstream: Upstream) -> bool:
 
 
 def _asks_coordinator(session: ConnectionState, pending: Passed) -> bool:
-    """Whether an error of the whole answer says that the coordinator is another one."""
+    """Whether an error at the top of the answer can make the client look for its coordinator anew."""
     api = pending.request.api
     to_coordinator = api.route in (Route.GROUP, Route.TRANSACTION)
     return session.life.connected and to_coordinator and api.error is not None and not api.error.topics

@@ -33,9 +33,9 @@ from ha_core.wire.apis import Api
 
 
 def prepare(session: ConnectionState, request: Request, owned: bool) -> None:
-    """Has a request read and judged. It is handled when that is done; what its client sends behind it waits.
+    """Has a worker thread read and judge a request, which is handled after that; the client's later requests wait.
 
-    :param owned: its buffer is its own.
+    :param owned: no other request uses the buffer of this one.
     """
     if not streaming.hold(session, request.end - request.start):
         return
@@ -85,8 +85,8 @@ def ask(
 ) -> Generator[Beside | Send, Any, bytearray | None]:
     """Part of an exchange: sends a request with another body to a broker.
 
-    :returns: its answer; None: the request was not sent, because the lease was lost while it was written, or (with
-        `survives_loss`) the broker was.
+    :returns: its answer; None: the request was not sent because the lease was lost while it was encoded, or (with
+        `survives_loss`) the broker was lost before it answered.
     """
     if request.prepared is None:
         frame = request.rewritten(message)

@@ -185,7 +185,8 @@ class Cause(Enum):
     """The rest of a request did not come within `limits.frame_ms`; of a produce that is sent on as it comes, not at
     `limits.min_produce_bytes_s` either."""
     HELD_TOO_MUCH = "held_too_much"
-    """With its request, or with answers that it does not take, more is held of all clients than may be."""
+    """Its request, or answers that it does not take, bring the bytes held for all clients above
+    `limits.max_held_bytes`."""
     REFUSED_WITHOUT_ANSWER = "refused_without_answer"
     UPSTREAM_LOST = "upstream_lost"
     UPSTREAM_MALFORMED = "upstream_malformed"

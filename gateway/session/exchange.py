@@ -94,7 +94,7 @@ def _resume(session: ConnectionState, pending: Gathered, found: Any) -> None:
         streaming.forward(session, pending, step.frames)
     elif isinstance(step, Beside):
         if pending in session.line:
-            session.line.remove(pending)  # the next one need not wait for that
+            session.line.remove(pending)  # the next in line need not wait for this work
         session.emit(Work(pending, step.work, Cause.UPSTREAM_MALFORMED))
     elif isinstance(step, StandInLine):
         session.line.append(pending)

@@ -6,9 +6,9 @@ is not always who uses the group. Two questions to find that out are asked only 
 group that a move has carried, or that a binding of its own leads, is read there and nowhere else: what is left of it
 elsewhere is old.
 
-An offset counts in the log for which it was committed. Clusters may have a topic of one name each, and a group of one
-name each: the position in one topic would have a reader of the other skip records. So another cluster's offset is told
-only of a moved topic, which has one offset space everywhere, and of a topic that is served from that cluster.
+An offset is valid only in the log for which it was committed. Two clusters may each have a topic and a group of equal
+names: with an offset from one, a reader of the other would skip records. So the gateway passes on another cluster's
+offset only for a moved topic, which has one offset space everywhere, and for a topic that is served from that cluster.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _committed(session: ConnectionState, request: Request, asked: Message, frame
 def _of_logs_there(
     session: ConnectionState, request: Request, asked: Message, cluster: str, answer: Message
 ) -> Message:
-    """The answer of a cluster without the offsets of topics that whoever asks has from another one."""
+    """The cluster's answer without offsets of topics that another cluster serves to this client."""
     view, topology = session.snapshot.view, session.snapshot.topology
     identity = session.routes(request.client_id).identity
 

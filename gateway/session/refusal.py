@@ -16,8 +16,8 @@ BEGIN_ANEW = ErrorCode.UNKNOWN_PRODUCER_ID
 """Has a transactional producer abort its transaction and ask for a new id, in every library that knows KIP-360. Java
 since 4.0 takes INVALID_PRODUCER_ID_MAPPING for fatal (KIP-890, KIP-1050): docs/gateway.md has the table."""
 _KEEPS_ITS_ID = ("kafka-python/",)
-"""Software (KIP-511) whose transactional producers abort after `BEGIN_ANEW` and begin again with the same id, without
-end. INVALID_PRODUCER_ID_MAPPING is fatal there: it ends the producer, and its application makes another one."""
+"""Software (KIP-511) whose transactional producers abort on `BEGIN_ANEW`, keep their producer id, and abort again for
+ever. INVALID_PRODUCER_ID_MAPPING is fatal there: it ends the producer, and the application creates another one."""
 _Codes = Mapping[Route | ApiKey, ErrorCode]
 _LOOK_ANEW: _Codes = {
     Route.TOPIC: ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -104,9 +104,9 @@ class Refusal(Enum):
         self.hold_s = hold_s
 
     def code(self, api: Api, software: str | None = None) -> ErrorCode:
-        """What an answer says; NONE: the request is not held up.
+        """The error code of an answer; NONE: the request is not held up.
 
-        :param software: what the client says that it is, `name/version`.
+        :param software: the client's software name and version (KIP-511), `name/version`.
         """
         if self is Refusal.FENCE and api.fenced is not None:
             return api.fenced

@@ -33,7 +33,7 @@ def refuse(
 def refusal_frame(
     request: Request, message: Message, refusal: Refusal, amend: Callable[[Message], Message] | None
 ) -> bytes:
-    """The whole answer that refuses a request for a reason that is told alike to all software."""
+    """The whole answer that refuses a request for a reason whose code does not depend on the client's software."""
     return request.answer(_refusal(request, message, refusal, None, amend))
 
 

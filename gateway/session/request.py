@@ -44,7 +44,7 @@ class Prepared(NamedTuple):
     gate: Gate | None
     """None: nothing of it is judged by itself."""
     found: object = None
-    """Of a fetch or a produce, what is known of it (`LongFetch`, `LongProduce`)."""
+    """A fetch or produce request that was read already (`LongFetch`, `LongProduce`)."""
 
 
 OWN_CORRELATION_ID = 0x7FFF_FFFF
@@ -98,10 +98,10 @@ class Request:
         return one
 
     def kept(self, owned: bool = False) -> Request:
-        """The same with bytes of its own.
+        """This request with a buffer of its own.
 
-        :param owned: the buffer holds this frame alone, and is used for nothing else: a hundred megabytes are not
-            copied while others wait.
+        :param owned: the buffer holds this frame alone, and nothing else uses it, so it is not copied: copying 100 MB
+            would block other connections.
         """
         one = self.again(self.correlation_id)
         one.buf = self.buf if owned else bytearray(self.frame)

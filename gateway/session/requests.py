@@ -118,7 +118,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
 
     A login may have ended since its first bytes came, and brokers go by the time at which a request is whole.
 
-    :param owned: its buffer is its own.
+    :param owned: no other request uses the buffer of this one.
     """
     key, version = request.api_key, request.api_version
     if authentication.expired(session, key):

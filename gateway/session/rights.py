@@ -75,7 +75,7 @@ def tell(session: ConnectionState, request: Request, denied: Iterable[Denied]) -
 
 
 def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, object]) -> bool:
-    """Of the partitions of a produce or a fetch those that were denied; whether any were."""
+    """Audits the denied topics of a produce or fetch request. Returns whether there were any."""
     topics: dict[bytes | str, None] = {}
     for key, why in refused.items():
         if why is Refusal.DENIED:

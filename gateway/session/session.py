@@ -183,7 +183,7 @@ class Session(ConnectionState):
         return self._decided()
 
     def cut_off(self, cause: Cause, detail: str, now: float) -> list[Command]:
-        """The client is told nothing more, as if it had gone: what brokers may yet append is awaited."""
+        """Ends the session as if the client had disconnected: writes in flight to brokers are still awaited."""
         self.now = now
         if self.life.goes_on:
             self._cut_off(cause, detail)

@@ -35,8 +35,8 @@ class Fences(NamedTuple):
     deleted: frozenset[str] = frozenset()
     """Topics that are being deleted."""
     doubted: frozenset[str] = frozenset()
-    """Clusters that a topic has left by force, or is about to, or that were given up: a commit there may be of records
-    that nobody reads."""
+    """Clusters that a topic has left by force or is about to leave so, or whose records of a topic were given up: a
+    transaction that commits there may hold records that no reader gets."""
 
 
 def fences(view: View) -> Fences:

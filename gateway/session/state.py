@@ -49,9 +49,9 @@ MAX_BUFFERED_BYTES = 16 << 20
 MAX_GIVEN_BYTES = 256 << 10
 """Answers made here within one event: more are made when the client's socket has taken these."""
 MAX_READY_BYTES = 1 << 20
-"""Answers of one connection that are made, and wait for the answer before them: above it no more requests are taken. A
-broker works on one request of a connection at a time; here a hundred answers could wait behind a fetch that waits for
-records."""
+"""Bytes of finished answers of one connection that wait for an earlier answer: above it the gateway takes no more
+requests from it. A broker works on one request of a connection at a time; here 100 answers could wait behind a fetch
+that waits for records."""
 MAX_SEEN = 10_000
 """Topics and groups whose use is told, of one connection."""
 SEEN_AGAIN_S = SEEN_AGAIN.total_seconds()
@@ -158,7 +158,7 @@ class ConnectionState:
         self.given_bytes = 0
         """Answers in `out`."""
         self.ready_bytes = 0
-        """Answers in `queue`."""
+        """Bytes of the answers in `queue`."""
         self._waking = False
         self.transactions = OpenTransactions(shared.transactions, port.cluster)
         self.producer_order = shared.producer_orders.of(None)
@@ -370,17 +370,17 @@ class ConnectionState:
         self._readied(due_at)
 
     def line_up(self, ready: Ready) -> None:
-        """An answer takes its place behind those of earlier requests."""
+        """Queues an answer behind those to earlier requests."""
         self.ready_bytes += len(ready.frame)
         self.queue.append(ready)
 
     def stand_in(self, pending: Pending, ready: Ready) -> None:
-        """The answer takes the place of its request."""
+        """Replaces a pending request in the queue with its answer."""
         self.ready_bytes += len(ready.frame)
         self.queue[self.queue.index(pending)] = ready
 
     def drop_answers(self) -> None:
-        """Nobody is told what is ready."""
+        """Drops finished answers: the client is gone."""
         for pending in self.queue:
             if isinstance(pending, Ready):
                 pending.frame = b""

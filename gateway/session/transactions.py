@@ -197,8 +197,9 @@ class Transactional:
         return any(self._is_elsewhere(asked["name"], asked["partitions"]) for asked in self.message["topics"])
 
     def _is_elsewhere(self, name: str, partitions: list[int]) -> bool:
-        """A topic that was never moved is written where it is. The coordinator's brokers would call it unknown, which
-        has clients ask again for as long as they live: it was left behind by a move of its user."""
+        """Whether the topic's writer is in another cluster than the coordinator. A topic that never moved is written in
+        the cluster that has it. If a move of its user left it behind, the coordinator's brokers would answer
+        UNKNOWN_TOPIC_OR_PARTITION, and clients would retry for ever."""
         topic = self.session.snapshot.view.topics.get(name)
         if topic is not None and topic.mapped:
             return any(isinstance(self.routes.writer(topic, partition), Refusal) for partition in partitions)
@@ -311,7 +312,7 @@ class Transactional:
         request, session = self.request, self.session
         frame = yield from beside.ask(session, request, self.message, session.broker, survives_loss=True)
         if frame is None:
-            # A coordinator that is gone is looked for anew, and asked the same once more (`answers.lost`).
+            # The client looks for a coordinator that is gone, and sends its request again (`answers.lost`).
             refusal = Refusal.NO_LEADER if leased(session) else Refusal.LEASE
             session.count_refused((refusal,))
             amend = None if self.gate is None else self.gate.amend

@@ -200,7 +200,7 @@ class BrokerConnection:
         reads is asked once more where the broker closed the connection on an earlier question of another client.
 
         :param limit: of the caller; it is the broker's time, and what the answer takes to be read does not count.
-        :param ahead: before all that waits for its turn to be put.
+        :param ahead: do not wait for a slot behind other requests.
 
         :raises BrokerLostError: the connection was lost, or what came is not Kafka's protocol.
         :raises UnsupportedApiError: no common version. Dial errors pass through.

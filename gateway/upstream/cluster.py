@@ -366,7 +366,8 @@ class UpstreamCluster:
         await connection.connect()
         try:
             async with asyncio.timeout(_ANSWER_MS / 1000) as limit:
-                # Hundreds of clients' questions may wait here, of one client: a broker that answers is not away for it.
+                # Hundreds of requests of one client may wait for a slot. Behind them this one could time out, and a
+                # broker that does answer would be taken for dead.
                 return await connection.request(ApiKey.METADATA, ALL_TOPICS, limit, ahead=True)
         except TimeoutError:
             why = f"{address[0]}:{address[1]}: no answer within {_ANSWER_MS} ms"

@@ -64,8 +64,8 @@ class Pages:
                 ready += 1
         if now.all_have_served:
             return [] if ready else reasons
-        # One says on its page that it is ready a moment before its parent hears that it serves; if it died in between,
-        # the gateway would end as one that cannot start.
+        # A worker's page says ready a moment before the parent hears that the worker serves. If the worker died in
+        # between, the gateway would end as one that cannot start.
         return reasons or ["not every worker has said that it serves"]
 
     def metrics(self) -> bytes:

@@ -12,10 +12,11 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * A member of a group that subscribes by a pattern, which Kafka's VerifiableConsumer cannot, and commits what it got.
+ * A consumer in a group that subscribes by a pattern, which Kafka's VerifiableConsumer cannot, and commits after each
+ * poll.
  *
- * It is compiled when it is run, by the compiler among Spark's jars, which knows neither generics nor lambdas well. Each
- * event is a line, fields separated by tabs.
+ * Janino, a compiler among Spark's jars, compiles it at each run; its support for generics and lambdas is poor. The
+ * program prints each event as a line of fields separated by tabs.
  */
 public class JavaPatternReader {
     private static volatile boolean ends = false;

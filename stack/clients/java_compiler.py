@@ -1,4 +1,4 @@
-"""The compiler among Spark's jars, which runs a Java source file: Java's own is in no package that is installed."""
+"""Janino, the compiler among Spark's jars, compiles and runs a Java source file: no installed package has javac."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from stack.errors import StackError
 
 COMPILER = "org.codehaus.janino.SimpleCompiler"
-"""Its arguments are a source file, the class in it, and what the class is told."""
+"""Takes as arguments a source file, the name of its class, and the arguments of that class."""
 
 
 def compiler_jars() -> list[Path]:

@@ -1,4 +1,4 @@
-"""Kafka's own consumer, subscribed by a pattern: `JavaPatternReader` beside this file, compiled when it is run."""
+"""Kafka's Java consumer, subscribed by a pattern: runs `JavaPatternReader` in this folder, compiled at each run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(options: Options) -> int:
 
 
 class _Lines:
-    """The program's lines as events."""
+    """Turns the program's lines into events."""
 
     def __init__(self, options: Options) -> None:
         self._client, self._group = options.client, options.group

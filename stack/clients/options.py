@@ -56,7 +56,7 @@ class Options:
     group: str = field(default="", metadata={"help": "group.id; none with --seek"})
     pattern: str = field(
         default="",
-        metadata={"help": "^REGEX: subscribe to what it means instead, which is what `topic` names (not kafkajs)"},
+        metadata={"help": "^REGEX: subscribe by it; `topic` lists the topics that it matches (not kafkajs)"},
     )
     instance_id: str = field(default="", metadata={"help": "group.instance.id (static membership)"})
     reset: str = field(default="earliest", metadata={"help": "auto.offset.reset: earliest | latest"})

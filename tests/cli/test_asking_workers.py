@@ -88,7 +88,7 @@ def test_a_connection_that_a_client_has_left_idle_is_shown_apart_from_where_the_
     assert [(row["led_to"], row["idle_to"]) for row in rows][:3] == [(["east"], []), ([], ["west"]), ([], [])]
 
 
-def test_a_client_id_that_is_in_use_in_two_places_is_named_with_both() -> None:
+def test_a_client_id_in_use_at_two_addresses_is_shown_with_both() -> None:
     shared = [{"user": "shop", "client_id": "app", "addresses": ["10.0.0.1", "10.0.0.2"]}]
 
     assert document("connections")["shared_ids"] == shared
@@ -97,19 +97,19 @@ def test_a_client_id_that_is_in_use_in_two_places_is_named_with_both() -> None:
 
 
 @pytest.mark.parametrize("bound", [True, False])
-def test_status_notices_shared_ids_and_ids_made_anew_of_users_whose_instances_are_bound(
+def test_status_notices_shared_and_changing_client_ids_of_users_with_bound_instances(
     bound: bool, store: MemoryStore
 ) -> None:
-    # Given a user whose client id is used in two places, and others are made at each start
+    # Given a user with one client id in use at two addresses, and with other ids that change at each start
     last = "2020-01-01T00:00:00Z"
     seen = [Use(instance=f"job-{number}", how="fetch", since=last, last=last) for number in range(6)]
     store.client().record_usage("shop", [Sighting("topic", "orders", use) for use in seen])
     instances = {"app": "east"} if bound else {}
     bindings = UserBindings(user="shop", cluster="east", instances=instances)
     store.commit(Change(change_id="bound", puts=(bindings,), expected={key_of(bindings): None}))
-    # When somebody looks
+    # When an operator asks for the status
     said = [notice["text"] for notice in document("status")["notices"]]
-    # Then both are said where a binding goes by client ids
+    # Then notices name both if a binding goes by client ids
     assert [any(word in text for text in said) for word in ("client id app", "job-*")] == [bound, bound]
 
 

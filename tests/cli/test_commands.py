@@ -237,8 +237,8 @@ def test_a_super_user_that_is_led_away_by_the_default_cluster_is_told_by_the_sta
 
 
 @pytest.mark.usefixtures("healthy")
-def test_the_status_names_a_run_that_waits_for_approval_until_its_time_is_over(store: MemoryStore) -> None:
-    # Given a run that waits, and one that was marked as failed in the middle of a question asked long ago
+def test_status_names_a_run_that_waits_for_approval_until_the_wait_expires(store: MemoryStore) -> None:
+    # Given a run that waits, and one that was marked failed while it waited, long ago
     for run_id, since, answer_by in (
         ("old", "2020-01-01T00:00:00+00:00", "2020-01-02T00:00:00+00:00"),
         ("new", "2020-01-01T06:00:00+00:00", "2999-01-01T00:00:00+00:00"),
@@ -255,7 +255,7 @@ def test_the_status_names_a_run_that_waits_for_approval_until_its_time_is_over(s
     assert re.fullmatch("alice asked for it .* ago: drill. Airflow rejects it in .*", notice["text"])
 
 
-def test_a_new_question_removes_the_records_of_questions_whose_time_is_over(store: MemoryStore) -> None:
+def test_a_new_approval_request_removes_the_records_of_expired_ones(store: MemoryStore) -> None:
     for run_id, since, answer_by in (("a", "2020-01-01", "2020-01-02"), ("b", "2020-01-03", "2020-01-04")):
         store.await_approval(WaitingApproval(run=run_id, by="", since=since, answer_by=answer_by))
 

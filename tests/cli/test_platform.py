@@ -42,7 +42,7 @@ def test_a_user_is_made_granted_limited_revoked_and_deleted() -> None:
     assert "a test" in shown("platform", "history", "users", "alice")
 
 
-def test_a_client_id_is_issued_and_what_it_uses_is_declared_where_zookeeper_is_named(
+def test_issuing_a_client_id_declares_its_topics_if_zookeeper_is_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     document("users", "create", "alice", *WHY)

@@ -222,7 +222,7 @@ def test_metrics_are_rendered_for_one_caller_at_a_time() -> None:
     assert most == 1
 
 
-def test_a_page_is_told_by_which_name_it_is_asked() -> None:
+def test_a_page_gets_the_host_name_of_the_request() -> None:
     server = HttpServer("127.0.0.1", 0, bytes, list, "http.port", {"/asked": lambda asked: (200, {"host": asked.host})})
     url = f"http://127.0.0.1:{server.start()}/asked"
     try:

@@ -45,8 +45,8 @@ def test_on_loopback_no_token_is_needed() -> None:
 @pytest.mark.parametrize(
     ("host", "status"), [("127.0.0.1", 200), ("localhost", 200), ("::1", 200), ("rebound.example", 403)]
 )
-def test_on_loopback_a_name_of_another_site_is_told_nothing(host: str, status: int) -> None:
-    # A browser sends the name of the site whose page asks, wherever its address leads
+def test_on_loopback_a_request_with_a_foreign_host_name_is_refused(host: str, status: int) -> None:
+    # With DNS rebinding a browser sends the foreign site's name as Host, although it resolves to loopback
     assert ask(Http(), "/connections", host=host)[0] == status
 
 

@@ -81,7 +81,7 @@ def delete(base: Settings, topic: str, before: int) -> None:
 
 
 def old_enough(east: Admin, west: Admin, topic: str) -> dict[str, bool]:
-    """Whether the source may delete what its copy has deleted, if it keeps records so long."""
+    """By retention time, whether the source may delete the records that its copy has deleted."""
     key, now_ms = (topic, 0), int(time.time() * 1000) + 60_000
     both = {key: (east.ends([key])[key], west.ends([key])[key])}
     kept = {"a moment": 1_000, "an hour": 3_600_000, "for ever": None}
@@ -98,7 +98,7 @@ def old_enough(east: Admin, west: Admin, topic: str) -> dict[str, bool]:
         ({}, {}, None),
     ],
 )
-def test_a_source_keeps_records_as_long_as_its_brokers_go_by(
+def test_a_source_retains_records_by_its_brokers_settings(
     config: dict[str, str], defaults: dict[str, str], kept: int | None
 ) -> None:
     assert kept_ms(TopicSpec("t", 1, 1, config, defaults=defaults)) == kept
@@ -191,7 +191,7 @@ def test_what_was_deleted_on_either_side_is_counted(
     # When records are deleted in the source of one, and in the other
     for base, name in ((here, names[0]), (there, names[1])):
         delete(base, name, 300)
-    # Then they are no difference, and what only the source has is lacking
+    # Then they are no difference, and records that only the source has are lacking
     ((at_source, found),) = verify(east, west, names[0])
     assert (at_source.gone_in_source, sum(one.compared for one in found)) == (300, 700)
     ((in_copy, found_too),) = verify(east, west, names[1])
@@ -199,12 +199,12 @@ def test_what_was_deleted_on_either_side_is_counted(
     assert sum(one.compared for one in found_too) == 701
     assert not any(one.first or one.lacking for one in [*found, *found_too])
     assert old_enough(east, west, names[1]) == {"a moment": True, "an hour": False, "for ever": False}
-    # When the whole copy is deleted, whose copier has noted how far it is
+    # When all records of the copy are deleted, whose copier has noted its position
     with copying(east, west, [copy_of(names[1])]) as job:
         wait_until(lambda: caught_up(job, {(names[1], 0): 1000}), job.standing)
     end = west.ends([(names[1], 0)])[names[1], 0].log_end
     delete(there, names[1], end)
-    # Then all of it is lacking, also for a sample
+    # Then all its records are lacking, also in a sample
     for share in (1.0, 0.01):
         (nothing,) = plan(east, west, mirror_of(names[1]), Coverage(share))
         assert (nothing.known.lacking, nothing.of) == (1000, 0)

@@ -1,4 +1,4 @@
-"""What of a client id is the instance, and what libraries have added to it."""
+"""Client ids are split into the instance and the parts that libraries add."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ FORMS = st.sampled_from([NAMED, NUMBERED, ("x-{instance}",), ("{instance}.{uuid}
         ("", ""),
     ],
 )
-def test_of_streams_and_connect_the_name_stays_that_an_operator_has_given(client_id: str, instance: str) -> None:
+def test_the_name_that_an_operator_gave_to_streams_or_connect_is_the_instance(client_id: str, instance: str) -> None:
     assert instance_of(client_id, NAMED) == instance
 
 
-def test_without_a_form_and_beyond_255_characters_a_client_id_is_the_instance_as_it_is() -> None:
+def test_a_client_id_without_a_form_or_above_255_characters_is_its_own_instance() -> None:
     long = "a" * MAX_LENGTH + "-1"
 
     assert instance_of("pod-1", ()) == "pod-1"
@@ -50,12 +50,12 @@ def test_without_a_form_and_beyond_255_characters_a_client_id_is_the_instance_as
     assert instance_of(long[2:], NUMBERED) == "a" * (MAX_LENGTH - 2)
 
 
-def test_a_form_that_this_version_does_not_know_takes_nothing_away() -> None:
+def test_a_form_that_this_version_does_not_know_removes_nothing() -> None:
     assert instance_of("pod-1", ("of-a-newer-version", *NUMBERED)) == "pod"
 
 
 @given(text=st.text(alphabet="a1-x.", max_size=60), forms=FORMS)
-def test_from_an_instance_nothing_more_is_taken_away(text: str, forms: tuple[str, ...]) -> None:
+def test_forms_remove_nothing_from_an_instance(text: str, forms: tuple[str, ...]) -> None:
     instance = instance_of(text, forms)
 
     assert instance_of(instance, forms) == instance
@@ -70,12 +70,12 @@ def test_from_an_instance_nothing_more_is_taken_away(text: str, forms: tuple[str
         "{instance}-{instance}", "{instance}-" + "x" * MAX_LENGTH, "",
     ],
 )  # fmt: skip
-def test_what_is_no_form_or_could_be_read_in_two_ways_is_refused(form: str) -> None:
+def test_malformed_and_ambiguous_forms_are_refused(form: str) -> None:
     with pytest.raises(FormError):
         read_forms(form)
 
 
-def test_no_client_id_takes_longer_than_its_length() -> None:
+def test_matching_a_client_id_takes_time_linear_in_its_length() -> None:
     begun = time.process_time()
     for client_id in ("-1" * (MAX_LENGTH // 2), "1" * MAX_LENGTH, "-0_" * (MAX_LENGTH // 3), "-" * 32_000):
         for _ in range(20):
@@ -83,7 +83,7 @@ def test_no_client_id_takes_longer_than_its_length() -> None:
     assert time.process_time() - begun < 2.0
 
 
-def test_the_forms_of_a_user_are_for_the_client_ids_of_that_user_alone() -> None:
+def test_the_forms_of_a_user_apply_to_the_client_ids_of_that_user_only() -> None:
     view = View(bindings={"ann": UserBindings(user="ann", client_ids=NUMBERED), "bo": UserBindings(user="bo")})
 
     assert view.identify("ann", "pod-1").instance == "pod"
@@ -92,7 +92,7 @@ def test_the_forms_of_a_user_are_for_the_client_ids_of_that_user_alone() -> None
     assert view.identify("ann", None).instance == ""
 
 
-def test_the_topic_in_an_ha_client_id_is_found_without_what_was_added() -> None:
+def test_the_topic_in_an_ha_client_id_is_found_after_forms_are_applied() -> None:
     view = View(bindings={"ann": UserBindings(user="ann", client_ids=NAMED)})
 
     found = view.identify(None, "HA#ann#orders-StreamThread-1-consumer")

@@ -1,4 +1,4 @@
-"""What of a source lies in a copy, by its runs."""
+"""Which source records a copy has, by its runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _runs(draw: st.DrawFn) -> list[Run]:
 
 
 @given(runs=_runs(), low=st.integers(0, 50), high=st.integers(0, 50), start=st.integers(0, 60))
-def test_what_a_copy_has_from_its_start_on_is_what_was_copied_from_where_it_begins(
+def test_runs_tell_how_many_records_were_copied_and_where_the_copy_begins(
     runs: list[Run], low: int, high: int, start: int
 ) -> None:
     copied = {run.source + n: run.target + n for run in runs for n in range(run.records)}

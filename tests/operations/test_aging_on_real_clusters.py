@@ -275,7 +275,7 @@ def test_surplus_of_a_crossing_does_not_block_aging_but_later_writes_to_the_orig
     produce(stack, "east", topic, 1, idempotent=True)
     # Then that does
     assert reasons(age(environment, [topic], dry_run=True)) == [["written"]] * PARTITIONS
-    # But not where it is the copy of a mirror, whose copier passes the gateways
+    # But not if the log is the copy of a mirror, whose copier writes past the gateways
     mirror = Mirror.of(topic, "west", "east", f"link-{topic}", "2026-11-23T02:00:00Z", "test")
     key: tuple[type[Document], str] = (Mirror, mirror.key)
     environment.store.commit(Change(change_id=f"link {topic}", puts=(mirror,), expected={key: None}))

@@ -176,7 +176,7 @@ def test_a_cluster_that_does_not_answer_ends_the_comparison_at_once(
         (Compared(gone_in_source=9), {"of": 1}, 1, "nothing-there", True),
     ],
 )
-def test_a_copy_that_lacks_records_or_of_which_nothing_was_compared_is_not_equal(
+def test_a_copy_that_lacks_records_or_was_not_compared_is_not_equal(
     found: Compared, plan: dict[str, int], looked: int, state: str, equal: bool
 ) -> None:
     one = PartitionCompared(MIRROR, PartitionRanges("orders", 0, **plan), found, looked)  # type: ignore[arg-type]
@@ -188,11 +188,11 @@ def test_a_copy_that_lacks_records_or_of_which_nothing_was_compared_is_not_equal
     assert ("lacks records" in str(list(compared_page(every)))) == (state == "lacks")
 
 
-def test_what_a_copy_has_deleted_is_not_lacking_where_its_source_may_delete_it_too() -> None:
+def test_records_that_a_copy_has_deleted_are_not_lacking_if_its_source_may_delete_them_too() -> None:
     plan = PartitionRanges("orders", 0, deleted=7)
     assert plan.known == Compared(gone_in_copy=7, lacking=7)
     assert replace(plan, outlived=True).known == Compared(gone_in_copy=7)
-    # And of a compacted topic it is counted record by record
+    # And those of a compacted topic are counted record by record
     assert replace(plan, compacted=Compacted(source=True, copy=False)).known == Compared()
 
 

@@ -88,7 +88,7 @@ def test_kinds_that_no_gateway_reads_are_said_to_be_so(store: MemoryStore) -> No
 @pytest.mark.parametrize(
     ("platform_us", "said"), [(CHANGED_US, "in force at 2 of 2 gateways."), (None, "not in force.")]
 )
-def test_a_cluster_of_the_platform_is_in_force_where_it_is_registered_by_that_change(
+def test_a_cluster_of_the_platform_is_in_force_once_its_change_is_registered(
     store: MemoryStore, platform_us: int | None, said: str
 ) -> None:
     cluster = Cluster(name="east", bootstrap="here:1", platform_us=platform_us)

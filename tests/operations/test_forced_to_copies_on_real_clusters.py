@@ -216,7 +216,7 @@ def test_a_topic_that_grew_with_its_copy_since_its_cluster_was_last_seen_goes_on
     assert (last.base, last.start > 3_000_000_000) == (1, True)
 
 
-def test_what_a_copy_has_deleted_and_its_dead_source_had_is_counted_before_and_waits_for_the_source(
+def test_records_that_a_copy_deleted_and_its_dead_source_had_are_counted_and_wait_for_the_source(
     dead: Dead, environment: Environment
 ) -> None:
     # Given a copy that begins five records later than its dead source did
@@ -226,10 +226,10 @@ def test_what_a_copy_has_deleted_and_its_dead_source_had_is_counted_before_and_w
     request = make_request(
         [f"topic:{LATER}"], "east", "west", reason="rack fire", mode="forced", unread="wait", include_other_users=True
     )
-    # When a forced switch is proposed, and done
+    # When a forced switch is proposed, and carried out
     proposal = plan(environment, request)
     report = engine.resume(environment, engine.start(environment, proposal).id)
-    # Then what cannot be read was counted before, and waits for the source
+    # Then the proposal counts the records that cannot be read, and they wait for the source
     (found,) = (one for one in proposal.verdicts if one.code == "copy-begins-later")
     assert (found.level, found.number) == ("warning", 5)
     assert "at most 5 records were deleted there that east had" in found.text

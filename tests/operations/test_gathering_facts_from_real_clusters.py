@@ -67,7 +67,7 @@ def test_a_group_whose_coordinator_is_paused_is_shown_as_last_seen(stack: Stack,
     assert "west" in found.unasked
 
 
-def test_both_clusters_say_what_their_brokers_allow(stack: Stack, environment: Environment) -> None:
+def test_the_limits_of_brokers_are_read_from_both_clusters(stack: Stack, environment: Environment) -> None:
     view = environment.store.load()
     for name in ("east", "west"):
         found = gather(environment, view, [name], MoveSet(groups=("billing",))).clusters[name]

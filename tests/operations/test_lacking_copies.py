@@ -1,4 +1,4 @@
-"""Which copies are looked at for what they have deleted and their sources have not."""
+"""Which copies are checked for records that they have deleted and their sources still have."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MIRROR = Mirror.of("orders", "east", "west", "link-1", "2026-11-23T10:00:00Z", "
         ((Run(0, 1, 100),), 60, 20, False),
         ((Run(0, 1, 100),), 59, 61, True),
         ((Run(0, 1, 100),), 0, 102, True),
-        # What lies below the newest runs only the copy log says
+        # Only the copy's log tells which records lie below the newest runs
         ((Run(50, 51, 50),), 10, 40, True),
         ((Run(50, 51, 50),), 60, 40, False),
         ((), 60, 61, True),
     ],
 )
-def test_brokers_are_asked_where_the_last_look_and_the_newest_runs_do_not_say_that_nothing_is_lacking(
+def test_brokers_are_asked_unless_known_log_starts_and_runs_show_that_no_record_is_lacking(
     store: MemoryStore,
     environment: Environment,
     runs: tuple[Run, ...],
@@ -35,7 +35,7 @@ def test_brokers_are_asked_where_the_last_look_and_the_newest_runs_do_not_say_th
     copy_start: int,
     looked_at: bool,
 ) -> None:
-    # Given a mirror, where both logs started when they were last seen, and what copiers tell of the copy
+    # Given a mirror, the last known log starts of source and copy, and the runs that copiers report
     store.commit(Change(change_id="link", puts=(MIRROR,), expected={(Mirror, MIRROR.key): None}))
     for cluster, start in (("east", source_start), ("west", copy_start)):
         starts = {0: start} if start else {}
@@ -46,5 +46,5 @@ def test_brokers_are_asked_where_the_last_look_and_the_newest_runs_do_not_say_th
     part = CopiedPartition.of(100, True, runs)
     told = CopiedMirror(mirror=MIRROR.key, link="link-1", partitions={0: part})
     store.client().register(MirrorCopies(slot=0, job="j", mirrors=(told,)))
-    # Then it is asked for where it may lack something
+    # Then brokers are asked if the copy may lack records
     assert list(_candidates(environment, environment.store.load())) == ([MIRROR] if looked_at else [])

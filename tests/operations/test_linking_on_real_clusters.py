@@ -185,18 +185,18 @@ def test_who_still_copies_a_mirror_that_was_ended_is_refused(
     assert len(content(at(stack, "west"), topic)) == 50
 
 
-def test_a_log_that_has_what_is_said_to_be_deleted_is_believed_when_its_topic_is_linked_anew(
+def test_linking_anew_corrects_noted_deletions_by_the_sources_log(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
-    # Given a topic that had a mirror, and records of it that are said to be deleted: truly of one partition, while the
-    # log of the other one is newer than that, and a third partition is not there any more
+    # Given a topic that had a mirror, and noted deletions in three partitions: the first one's records are deleted, the
+    # second one's log was created later, and the third no longer exists
     linked(environment, topic)
     assert unlink(environment, [topic], "west", "to be made anew", delete_copy=True)[0].result == "succeeded"
     where, admin = TopicPartition(topic, 0, 30), AdminClient({**at(stack, "east")})
     admin.delete_records([where])[where].result(30)
     store = environment.store
     store.keep_deleted(store.load().topics[topic], {0: 30, 1: 12, 5: 9})
-    # When it is linked anew
+    # When the topic is linked anew
     linked(environment, topic)
     # Then a forced switch hides no record that the source has
     assert store.deleted_records([topic]) == {(topic, 0): 30, (topic, 1): 0, (topic, 5): 0}

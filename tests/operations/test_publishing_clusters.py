@@ -1,4 +1,4 @@
-"""A cluster that is registered on the platform comes into force, if it is what it is said to be."""
+"""A cluster on the platform comes into force if it answers and is the cluster that it claims to be."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def registry(tmp_path: Path) -> Iterator[Registry]:
 
 @pytest.fixture
 def opens() -> Callable[[], Environment]:
-    """Environments on one state, without any cluster."""
+    """Opens environments that share one state, which has no clusters."""
     store = MemoryStore()
     return lambda: Environment(store=store.client(), by="test:platform", session_timeout_s=0.5)
 
@@ -66,33 +66,33 @@ def test_a_cluster_of_the_platform_is_registered_while_it_is_served_and_follows_
     publishing.start()
     try:
         register(registry, "east", east)
-        soon(lambda: in_force(environment) == {"east": (east, None)}, "it is registered")
+        soon(lambda: in_force(environment) == {"east": (east, None)}, "the cluster is registered")
         register(registry, "east", east, zone="hall-1")
-        soon(lambda: in_force(environment) == {"east": (east, "hall-1")}, "its zone is")
+        soon(lambda: in_force(environment) == {"east": (east, "hall-1")}, "its zone is registered")
     finally:
         publishing.close()
     assert said == []
     assert [operation.kind for operation in environment.store.operations(10)] == ["add-cluster"] * 2
 
 
-def test_one_that_does_not_answer_or_is_another_cluster_does_not_come_into_force(
+def test_a_cluster_that_does_not_answer_or_is_another_one_does_not_come_into_force(
     registry: Registry, environment: Environment, publisher: ClusterPublisher, stack: Stack
 ) -> None:
     # Given east, as an operator has registered it
     east, west = bootstrap(stack, "east"), bootstrap(stack, "west")
     add_cluster(environment, "east", east)
     before = environment.store.load()
-    # When the platform has one that is away, another name for east, and the address of west for east
+    # When the platform registers an unreachable cluster, a second name for east, and west's address as east's
     register(registry, "lost", NOWHERE)
     register(registry, "twin", east)
     register(registry, "east", west)
-    # Then nothing of it is in force, and it is said why
+    # Then none of these is in force, and `problems` says why
     assert publisher.look(environment) == []
     assert environment.store.load() == before
     assert "the platform's entry for cluster lost is not in force" in publisher.problems["lost"]
     assert "is the cluster east" in publisher.problems["twin"]
     assert f"{west} is another cluster" in publisher.problems["east"]
-    # And when the platform takes them back, nothing is left of that
+    # And when the platform takes them back, no problem remains
     register(registry, "east", east)
     registry.delete("clusters", "lost", 1, "somebody", "test")
     registry.delete("clusters", "twin", 1, "somebody", "test")
@@ -100,7 +100,7 @@ def test_one_that_does_not_answer_or_is_another_cluster_does_not_come_into_force
     assert publisher.problems == {}
 
 
-def test_a_change_comes_into_force_once_and_what_an_operator_says_later_stays_until_there_is_a_newer_one(
+def test_an_operators_later_change_stays_until_the_platform_has_a_newer_one(
     registry: Registry, environment: Environment, publisher: ClusterPublisher, stack: Stack
 ) -> None:
     # Given a cluster of the platform that an operator has changed since
@@ -110,14 +110,14 @@ def test_a_change_comes_into_force_once_and_what_an_operator_says_later_stays_un
     add_cluster(environment, "east", east, zone="hall-2")
     # When the service looks again, or another one does
     another = ClusterPublisher(registry.source("clusters"))
-    # Then the operator's word stands
+    # Then the operator's change stays
     assert publisher.look(environment) + another.look(environment) == []
     assert in_force(environment) == {"east": (east, "hall-2")}
-    # And a newer one of the platform comes into force
+    # And a newer change on the platform comes into force
     register(registry, "east", east, zone="hall-3")
     assert another.look(environment) == ["east"]
     assert in_force(environment) == {"east": (east, "hall-3")}
-    # And one that is deleted there stays registered, and is named
+    # And a cluster that is deleted on the platform stays registered, and `problems` names it
     registry.delete("clusters", "east", 2, "somebody", "test")
     register(registry, "other", NOWHERE)
     assert publisher.look(environment) == []
@@ -125,7 +125,7 @@ def test_a_change_comes_into_force_once_and_what_an_operator_says_later_stays_un
     assert in_force(environment) == {"east": (east, "hall-3")}
 
 
-def test_one_that_did_not_answer_is_tried_again_later(
+def test_a_cluster_that_did_not_answer_is_tried_again_later(
     registry: Registry,
     environment: Environment,
     publisher: ClusterPublisher,

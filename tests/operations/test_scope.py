@@ -27,16 +27,16 @@ def test_an_instance_may_itself_be_an_ha_client_id() -> None:
     assert parse_scope(["user:alice+HA#alice#orders"]).instances == (("alice", "HA#alice#orders"),)
 
 
-def test_for_a_topics_sake_the_instances_of_a_user_that_use_it_are_named_and_it_is_said_why(
+def test_a_topic_in_the_scope_is_resolved_to_the_instances_that_use_it_with_the_reason(
     environment: Environment,
 ) -> None:
-    # Given an instance that uses a topic, and another topic that nobody is known to use
+    # Given an instance that uses a topic, and another topic without known users
     registry.declare_usage(environment, "a+b", ("orders",), (), "till#1")
     said: list[str] = []
     environment.progress = said.append
     # When an operator names both topics beside other entries
     entries = chosen_scope(environment, ["user:bob", "user:a%2Bb+#orders", " user:a%2Bb+#audit"])
-    # Then the one stands for its instance, the other for the user
+    # Then the first is resolved to its instance, the second to the whole user
     assert parse_scope(entries) == Scope(users=("bob", "a+b"), instances=(("a+b", "till#1"),))
     assert [line.partition(":")[0] for line in said] == ["user", "user"]
     assert "a+b+till#1" in said[0]
@@ -44,7 +44,7 @@ def test_for_a_topics_sake_the_instances_of_a_user_that_use_it_are_named_and_it_
 
 
 @pytest.mark.parametrize("entry", ["user:alice+#orders", "user:alice+#%23"])
-def test_where_no_switch_looks_it_up_instances_of_a_topic_have_to_be_named(entry: str) -> None:
+def test_operations_other_than_a_switch_need_instances_by_name(entry: str) -> None:
     with pytest.raises(RefusedError, match=r"user:NAME\+INSTANCE"):
         parse_scope([entry])
 

@@ -311,15 +311,15 @@ def test_declared_usage_is_kept_with_its_instance(environment: Environment) -> N
     assert usage.groups["billing"][0].how == "declared"
 
 
-def test_forms_of_client_ids_are_one_more_thing_of_a_user(environment: Environment) -> None:
+def test_forms_of_client_ids_are_set_and_removed_with_a_users_bindings(environment: Environment) -> None:
     # Given a user whose client ids have forms
     apply_bindings(environment, plan_bindings(environment, with_client_ids(View(), "user:alice", ("streams",))))
     stored = environment.store.load().bindings["alice"]
     assert stored == UserBindings(user="alice", client_ids=("streams",))
-    # When they are taken back
+    # When the forms are removed
     view = View(bindings={"alice": stored})
     apply_bindings(environment, plan_bindings(environment, with_client_ids(view, "user:alice", ())))
-    # Then nothing is left of the user
+    # Then the user has no bindings left
     assert "alice" not in environment.store.load().bindings
     with pytest.raises(RefusedError, match="No forms are set"):
         with_client_ids(View(), "user:alice", ())
@@ -335,7 +335,7 @@ def test_forms_of_client_ids_are_one_more_thing_of_a_user(environment: Environme
         ("{client_ids: ['{instance}-{number}'], instances: {till-1: west}}", "Bind alice[+]till there"),
     ],
 )
-def test_a_form_that_is_none_or_leaves_a_binding_without_clients_is_refused(
+def test_malformed_forms_and_forms_that_leave_a_binding_without_clients_are_refused(
     environment: Environment, bindings: str, why: str
 ) -> None:
     with pytest.raises(RefusedError, match=why):

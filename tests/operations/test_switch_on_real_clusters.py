@@ -453,15 +453,15 @@ def retention(environment: Environment, cluster: str, topic: str) -> str | None:
 
 
 @pytest.mark.parametrize("when", ["between tasks", "right before the fence"])
-def test_a_setting_that_is_changed_after_the_topic_was_made_is_in_force_behind_the_cut(
+def test_a_setting_that_changed_after_the_target_topic_was_created_applies_after_the_cut(
     environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    # Given a switch that has made its topic in the target
+    # Given a switch that has created its topic in the target
     operation_id = begin(environment, work)
     engine.run_task(environment, operation_id, "prepare")
     engine.run_task(environment, operation_id, "adopt")
     assert retention(environment, "west", work.topic) == "3600000"
-    # When its records are to be kept for ever, and it is told that they will be
+    # When a client sets unlimited retention, and gets an acknowledgement
     east, drained = admin_of(environment, "east"), SwitchSteps.drain
 
     def keep_for_ever() -> None:
@@ -476,14 +476,14 @@ def test_a_setting_that_is_changed_after_the_topic_was_made_is_in_force_behind_t
     else:
         monkeypatch.setattr(SwitchSteps, "drain", late)
     assert engine.resume(environment, operation_id).result == "succeeded"
-    # Then they are
+    # Then the target has that retention
     assert retention(environment, "west", work.topic) == "-1"
 
 
-def test_nothing_goes_back_where_a_transaction_of_before_is_open_that_would_commit_what_nobody_reads(
+def test_a_topic_does_not_go_back_while_an_old_transaction_there_could_commit_skipped_records(
     stack: Stack, environment: Environment
 ) -> None:
-    # Given a topic that has left the west by force, whose readers skip what lies there, and a transaction that is open
+    # Given a topic that was forced out of west, whose readers skip its records there, and a transaction that is open
     name = f"left-{uuid.uuid4().hex[:8]}"
     for cluster in ("east", "west"):
         create_topic(bootstrap(stack, cluster), name, 1)
@@ -498,12 +498,12 @@ def test_nothing_goes_back_where_a_transaction_of_before_is_open_that_would_comm
         Topic(name=name, writer="east", partitions={0: extents}),
         LastSequences(name=name, left_by_force={"west": {0: {}}}),
     )
-    # When it is to go home
+    # When a switch back is tried
     request = make_request(
         [f"topic:{name}"], "east", "west", reason="home", include_other_users=True, drain_timeout_s=1.0
     )
     report = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
-    # Then that is undone, with the way out, and it may when the transaction has ended
+    # Then the switch is undone and names the way out; it succeeds after the transaction has ended
     assert report.result == "undone"
     assert f"a transaction is open in {name}-0 (producer" in report.error
     producer.abort_transaction(20)

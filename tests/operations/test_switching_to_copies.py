@@ -271,19 +271,19 @@ def test_a_switch_that_died_behind_its_cut_is_brought_to_its_end(
     assert_equal(environment, topic, "east")
 
 
-def test_a_copy_has_the_settings_of_its_source_from_the_cut_on_and_keeps_what_is_set_there_since(
+def test_a_copy_takes_its_sources_settings_at_the_cut_and_keeps_later_changes(
     environment: Environment, topic: str, copiers: Copiers
 ) -> None:
-    # Given a mirrored topic whose source stamps records, and the task of a run that cuts
+    # Given a mirrored topic whose source uses LogAppendTime, and the task that cuts
     east, west = (admin_of(environment, name) for name in ("east", "west"))
     assert east.alter_settings({topic: {"message.timestamp.type": "LogAppendTime"}}, lambda: None) == {}
     await_copies(copiers, topic, "west")
     operation = begun(environment, topic)
     for task in ("compare", "prepare", "adopt", "cut_over"):
         engine.run_task(environment, operation.id, task)
-    # Then it stamps them where it is written now, although the next task has not begun
+    # Then the target uses LogAppendTime, although the next task has not begun
     assert west.settings([topic])[topic]["message.timestamp.type"].value == "LogAppendTime"
-    # And what a client sets there before that task is not undone by it
+    # And that task does not undo a client's later setting
     assert west.alter_settings({topic: {"retention.ms": "7200000"}}, lambda: None) == {}
     for task in ("verify", "record"):
         engine.run_task(environment, operation.id, task)

@@ -33,7 +33,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
-    """The state that the task's connection leads to."""
+    """The store that the task's connection opens."""
     found = MemoryStore()
     monkeypatch.setattr(SwitchyardHook, "get_conn", lambda _self, by: nullcontext(Environment(found, by=by)))
     return found
@@ -88,7 +88,7 @@ def test_a_run_is_recorded_as_waiting_from_its_question_to_the_answer(store: Mem
 
 
 @pytest.mark.usefixtures("asked")
-def test_a_run_waits_on_while_an_answer_does_not_count(store: MemoryStore) -> None:
+def test_a_run_waits_on_after_an_answer_that_does_not_count(store: MemoryStore) -> None:
     question("somebody else").execute(context("somebody else"))
 
     respond("somebody else", "alice", "Approve")
@@ -106,7 +106,7 @@ def test_a_run_that_asks_no_question_is_not_recorded_as_waiting(
     assert (store.waiting_approvals(), asked) == ([], [])
 
 
-def test_the_question_is_asked_although_zookeeper_is_away(monkeypatch: pytest.MonkeyPatch, asked: list[str]) -> None:
+def test_approval_is_asked_for_while_zookeeper_is_away(monkeypatch: pytest.MonkeyPatch, asked: list[str]) -> None:
     def away(_self: SwitchyardHook, _by: str) -> Environment:
         raise StoreUnavailableError("no ZooKeeper answers")
 

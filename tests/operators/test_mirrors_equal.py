@@ -73,7 +73,7 @@ def test_a_difference_and_what_could_not_be_compared_fail_the_run(
     assert str(refused.value) == (f"{differing} of 4 partitions differ, {failed} could not be compared. {why}")
 
 
-def test_a_copy_that_lacks_what_its_source_has_and_one_of_which_nothing_was_compared_fail_the_run(
+def test_a_copy_that_lacks_records_or_was_not_compared_fails_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from airflow.sdk.exceptions import AirflowFailException

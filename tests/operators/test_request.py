@@ -66,7 +66,7 @@ def test_the_scope_of_the_form_is_that_of_the_command_line() -> None:
     )
 
 
-def test_a_scope_of_a_topics_users_is_looked_up_in_a_dag_as_well() -> None:
+def test_a_dag_resolves_a_topic_in_the_scope_to_its_users() -> None:
     assert request_of({**FORM, "scope": ["user:alice+#orders"]}).scope == Scope(users=("alice",))
 
 

@@ -549,7 +549,9 @@ class World:
         last = {p: some[-2:] for p, some in self.view.topics[TOPIC].partitions.items() if len(some) > 1}
         holes = {p: now.start - one.known_end for p, (one, now) in last.items() if one.known_end is not None}
         if {p: hole for p, hole in holes.items() if hole} != self.operation.evidence.holes.get(TOPIC, {}):
-            raise BrokenError(f"{holes} offsets have no record, and {self.operation.evidence.holes} is told")
+            raise BrokenError(
+                f"{holes} offsets have no record, and the operation notes {self.operation.evidence.holes}"
+            )
 
     def bring_origin_back(self) -> None:
         """Its extents are closed where they truly end."""

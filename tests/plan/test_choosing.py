@@ -1,4 +1,4 @@
-"""For a topic's sake an instance of a user is switched where its binding will hold, else the whole user."""
+"""To switch a topic, its user's instance moves if a binding of the instance would hold, else the whole user moves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def of_alice(*uses: Use, **others: tuple[Use, ...]) -> dict[str, Usage]:
     return {"alice": Usage(user="alice", topics={"orders": uses, **others}), "bob": Usage(user="bob")}
 
 
-def test_the_instance_that_uses_the_topic_is_chosen_and_no_other_one_of_the_user() -> None:
+def test_only_the_instance_that_uses_the_topic_is_chosen() -> None:
     usage = of_alice(use("till"), use("till", "fetch"), audit=(use("books"),))
 
     chosen = choose(BINDINGS, "orders", usage, NOW)
@@ -47,20 +47,20 @@ def test_all_instances_that_use_the_topic_are_chosen_because_it_has_one_writer()
     ],
     ids=["unknown user", "another topic", "without a client id", "declared for the user", "ids made anew"],
 )
-def test_the_whole_user_is_chosen_where_no_binding_of_an_instance_would_hold(usage: dict[str, Usage], why: str) -> None:
+def test_the_whole_user_is_chosen_if_no_binding_of_an_instance_would_hold(usage: dict[str, Usage], why: str) -> None:
     chosen = choose(BINDINGS, "orders", usage, NOW)
 
     assert chosen.scope == ALICE
     assert why in chosen.reason
 
 
-def test_a_pool_of_instances_with_numbers_that_stay_is_chosen_one_by_one() -> None:
+def test_all_numbered_instances_of_a_stable_pool_are_chosen() -> None:
     chosen = choose(BINDINGS, "orders", of_alice(*(use(f"pod-{n}") for n in range(8))), NOW)
 
     assert [instance for _, instance in chosen.scope.instances] == [f"pod-{n}" for n in range(8)]
 
 
-def test_client_ids_whose_form_is_known_are_one_instance_whatever_each_start_adds() -> None:
+def test_client_ids_of_a_known_form_are_one_instance_across_restarts() -> None:
     starts = [f"till-0b5fa0f2-2b6e-4a5c-8a0e-3f0c5b8f2d1{n}-StreamThread-{n}-producer" for n in range(8)]
     usage = of_alice(*(use(one, last=LAST_WEEK) for one in starts))
 

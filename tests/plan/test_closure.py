@@ -175,7 +175,7 @@ def test_the_closure_keeps_who_uses_each_topic_and_group() -> None:
     assert found.identities("topic:nothing") == ()
 
 
-def test_an_instance_takes_along_what_was_seen_of_it_before_its_client_ids_had_a_form() -> None:
+def test_an_instance_takes_along_topics_seen_before_its_client_ids_had_a_form() -> None:
     used = usage_of("alice", {"orders": [use("till-1"), use("till")], "audit": [use("books-1")]})
     forms = UserBindings(user="alice", client_ids=("{instance}-{number}",))
 

@@ -123,16 +123,16 @@ TWO_STAYS = (
         (TWO_STAYS, (Run(0, 1, 8), Run(9, 11, 15)), 13, 13),
     ],
 )
-def test_what_a_client_was_told_is_deleted_does_not_come_back_whatever_was_seen_of_its_dead_source(
+def test_acknowledged_deletions_hold_after_the_source_dies_without_a_known_log_start(
     before: Extents, runs: tuple[Run, ...], deleted: int, begins: int
 ) -> None:
-    # Given a copy that has all of a source of which nobody has seen where its log starts
+    # Given a copy that has all records of a source whose log start was never observed
     topic = Topic(name="t", writer="east", partitions={0: before})
     copies = {("t", 0): CopyFacts(24, runs, whole=True)}
     told = replace(SEEN, deleted_below=deleted)
-    # When its dead cluster is done without
+    # When a forced switch leaves the dead cluster
     documents = cut_change(operation(), view(topic), {("t", 0): told}, {}, {}, copies=copies)
-    # Then what is read of the copy begins there, and means what it did
+    # Then reads from the copy begin at the deletion's offset, and offsets keep their meaning
     after = one(documents, Topic).partitions[0]
     copied = [extent for extent in after if extent.copied]
     assert min((extent.start for extent in copied), default=100) == begins
@@ -144,12 +144,12 @@ def test_what_a_client_was_told_is_deleted_does_not_come_back_whatever_was_seen_
         assert now.physical == there[was.physical]
 
 
-def test_what_is_left_to_a_dead_source_is_without_what_a_client_was_told_is_deleted() -> None:
-    # Given a copy that begins later than its source, so that the first records are read in the source when it is back
+def test_records_left_to_a_dead_source_exclude_acknowledged_deletions() -> None:
+    # Given a copy that begins above its source, so that the first records are read in the source when it is back
     copies = {("t", 0): CopyFacts(24, (Run(0, 1, 24),), whole=True)}
     told = replace(SEEN, target_start=15, deleted_below=6)
     documents = cut_change(operation(), view(), {("t", 0): told}, {}, {}, copies=copies)
-    # Then those are not that were deleted, which the source may have forgotten by then
+    # Then these exclude the deleted ones, even if the source forgets its log start
     first, second, _ = one(documents, Topic).partitions[0]
     assert (first.cluster, first.start, first.end, first.base) == ("east", 6, 14, 6)
     assert (second.cluster, second.start, second.base) == ("west", 14, 15)
@@ -157,8 +157,8 @@ def test_what_is_left_to_a_dead_source_is_without_what_a_client_was_told_is_dele
     assert noted.evidence.gone_from_copies == {"t": 8}
 
 
-def test_a_planned_switch_goes_by_it_as_well_where_the_source_has_forgotten_its_start() -> None:
-    # Given a broker that was killed before it wrote down where its log starts, and tells an earlier start
+def test_acknowledged_deletions_hold_in_a_planned_switch_after_the_source_lost_its_log_start() -> None:
+    # Given a broker that was killed before its log start was checkpointed, and that reports a lower one
     planned = operation().changed(request=operation().request.changed(mode="planned", unread=None))
     copies = {("t", 0): CopyFacts(24, (Run(0, 1, 24),), whole=True)}
     ends = {("t", 0): PartitionEnds(target=40, origin=24, origin_start=0, deleted_below=10)}
@@ -166,12 +166,12 @@ def test_a_planned_switch_goes_by_it_as_well_where_the_source_has_forgotten_its_
     assert one(documents, Topic).partitions[0][0].start == 10
 
 
-def test_the_offsets_below_a_forced_cut_that_no_record_has_are_noted() -> None:
+def test_offsets_without_records_below_a_forced_cut_are_noted() -> None:
     # Given a copy that ends at 24
     documents = cut(CopyFacts(24, (Run(0, 1, 24),), whole=True))
     (noted,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
     at = live(one(documents, Topic).partitions[0]).start
-    # Then the hole reaches from there to the cut, and the result says so
+    # Then the hole reaches from 24 to the cut, and the result says so
     assert noted.evidence.holes == {"t": {0: at - 24}}
     assert f"{at - 24:,} offsets have no record, below the cut" in over_holes(noted)
     assert over_holes(noted.noting(holes={})) == ""
@@ -259,25 +259,25 @@ def test_a_copy_with_too_many_gaps_leaves_its_old_part_in_the_dead_cluster() -> 
 
 
 @pytest.mark.parametrize("unread", ["wait", "skip"])
-def test_what_a_copy_had_deleted_waits_for_the_dead_cluster_or_is_skipped_and_is_counted(unread: UnreadPolicy) -> None:
-    # Given a copy whose log starts at 15, of a source that was seen to start at 4 and ended somewhere above 24
+def test_records_that_a_copy_had_deleted_wait_for_the_dead_cluster_or_are_skipped(unread: UnreadPolicy) -> None:
+    # Given a copy whose log starts at 15, of a source whose log started at 4 and ended somewhere above 24
     copy, seen = CopyFacts(24, (Run(0, 1, 24),), whole=True), replace(SEEN, origin_start=4, target_start=15)
-    # When its dead cluster is done without
+    # When a forced switch leaves the dead cluster
     documents = cut_change(operation(unread), view(), {("t", 0): seen}, {}, {}, copies={("t", 0): copy})
-    # Then the map leads below the copy's start to the dead cluster, and ends there
+    # Then the map leads to the dead cluster below the copy's start only
     first, second, last = one(documents, Topic).partitions[0]
     assert (first.cluster, first.start, first.end, first.known_end, first.ignored) == (
         ("east", 0, 14, None, unread == "skip")
     )
     assert (second.cluster, second.start, second.end, second.base, last.cluster) == ("west", 14, 24, 15, "west")
-    # And the ten records that it may have are told, and none is said to have found no room
+    # And the result counts the ten records that it may have, and none as left out for lack of room
     (entered,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
     assert (entered.evidence.gone_from_copies, entered.evidence.left_to_origin) == ({"t": 10}, {})
     words = "readers skip them" if unread == "skip" else "cannot be read until it is back"
     assert "west had deleted at most 10 records of t that east had" in gone(entered)
     assert words in gone(entered)
     assert gone(operation()) == ""
-    # And where the dead cluster is gone back to, all that was mirrored is read there again
+    # And after a switch back to that cluster, all mirrored records are read there again
     tail = one(documents, LostTail)
     again = regained((first, second, last), tail, 0, 24)
     assert [(e.cluster, e.start, e.end, e.ignored) for e in again[:-1]] == [("east", 0, 24, False)]

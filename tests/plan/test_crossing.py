@@ -390,27 +390,27 @@ def test_first_sequences_in_the_target_tell_the_last_ones_below_the_cut() -> Non
 @pytest.mark.parametrize(
     ("end", "target", "kept", "found"),
     [
-        (60, 7, (), ()),  # it has not reached its cut yet
+        (60, 7, (), ()),  # the log has not reached its cut yet
         (100, 8, (), ()),
-        (99, 8, (), (0,)),  # what is in the target came to lie above the cut first
+        (99, 8, (), (0,)),  # a record in the target shows that the log had reached its cut
         (99, 7, (0,), (0,)),
         (100, 7, (0,), ()),
     ],
 )
-def test_a_log_went_back_where_it_ends_below_a_cut_that_it_had_reached(
+def test_a_log_end_below_a_reached_cut_means_that_the_log_lost_records(
     end: int, target: int, kept: tuple[int, ...], found: tuple[int, ...]
 ) -> None:
     _, view = opened()
     assert went_back(view.topics["orders"], ends(end, target), kept) == found
 
 
-def test_a_crossing_whose_log_went_back_ends_at_its_cut_and_the_loss_is_counted() -> None:
-    # Given an open crossing that has reached its cut, fenced since its log is below it again
+def test_a_crossing_whose_log_lost_records_ends_at_its_cut_and_counts_the_loss() -> None:
+    # Given an open crossing that had reached its cut, and is fenced because its log ends below the cut again
     operation, view = opened()
     operation, view = written(hold_change(operation, view, ["orders"], "open"), view)
-    # When it is ended there
+    # When the crossing is ended at the cut
     operation, view = written(end_change(operation, view, ["orders"], ends(80, 9), {}, "wait"), view)
-    # Then the target is the writer from the cut on, and readers below it wait for what is missing
+    # Then the target is the writer from the cut on, and readers below it wait for the missing records
     assert operation.state == "cut"
     assert shape(view) == [("east", 0, 100, 0, 0), ("west", 100, None, 7, 1)]
     ((name, partition, extent),) = unconfirmed(view)

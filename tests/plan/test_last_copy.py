@@ -61,7 +61,7 @@ def forced(
     copy: CopyFacts | None,
     **known: int,
 ) -> Behind:
-    """:param known: further fields of what is known of the log in `origin`."""
+    """:param known: further fields of `PartitionEnds` for the log in `origin`."""
     request = MoveRequest(
         scope=Scope(topics=("orders",)), origin=origin, target=target, mode="forced", reason="it is dead", unread="wait"
     )
@@ -141,14 +141,14 @@ def test_a_topic_whose_copy_dies_goes_on_in_its_returned_cluster(before: Extents
     assert [one.cluster for one in after if one.start > tail.partitions[0].client] == ["west", "east"]
 
 
-def test_what_was_deleted_in_the_copy_stays_deleted_in_the_returned_cluster_which_has_it_still() -> None:
-    # Given a topic that has gone on at its copy, in which a client has deleted some of it
+def test_records_deleted_in_the_copy_stay_deleted_in_the_returned_cluster_that_still_has_them() -> None:
+    # Given a topic that was switched to its copy, in which a client has deleted records
     topic, tail = died_first(WHOLE)
     copied = [one for one in topic.partitions[0] if one.copied]
     below = copied[0].start + 5
-    # When the copy's cluster dies too, and the topic goes on in the cluster that is back
+    # When the copy's cluster dies too, and the topic is switched to the cluster that is back
     after = forced("west", "east", topic, (tail,), None, deleted_below=below).topic.partitions[0]
-    # Then it begins there
+    # Then the topic begins at the offset of the deletion
     assert after[0].cluster == "east"
     assert after[0].start == below
     assert locate(after, below) == locate(WHOLE, below)._replace(extent=after[0])

@@ -1,4 +1,4 @@
-"""What brokers of the target allow clients less than those of the origin do is told before anything moves."""
+"""The pre-flight check warns if a limit of the target's brokers is narrower than the origin's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_limit_that_allows_less_is_narrower_and_one_that_allows_more_is_not(ke
 
 
 @pytest.mark.parametrize(("here", "there"), [({}, EAST), (EAST, {})])
-def test_of_limits_that_nobody_may_read_nothing_is_said(here: dict[str, str], there: dict[str, str]) -> None:
+def test_unreadable_limits_cause_no_warning(here: dict[str, str], there: dict[str, str]) -> None:
     assert list(narrower(here, there)) == []
 
 

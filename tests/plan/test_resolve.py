@@ -137,7 +137,7 @@ def test_nothing_resolves_without_a_binding_and_a_default_cluster() -> None:
     assert cluster_for_user(undecided, ALICE) is None
 
 
-def test_a_binding_of_an_instance_holds_for_every_client_id_of_it() -> None:
+def test_a_binding_of_an_instance_holds_for_each_of_its_client_ids() -> None:
     bound = UserBindings(user="alice", cluster="east", instances={"till": "west"}, client_ids=("streams",))
     started = Identity("alice", "till-0b5fa0f2-2b6e-4a5c-8a0e-3f0c5b8f2d11-StreamThread-1-consumer")
 

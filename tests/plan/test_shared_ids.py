@@ -1,4 +1,4 @@
-"""One client id in several places at once is noticed; what only was there is not."""
+"""A client id in use at several addresses at once is reported; idle connections do not count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def row(user: str | None, client_id: str | None, address: str, **more: int) -> d
     return {"user": user, "client_id": client_id, "address": address, "idle_ms": 0, "in_flight": 0, **more}
 
 
-def test_a_client_id_that_two_addresses_use_is_shared_and_one_per_address_or_user_is_not() -> None:
+def test_a_client_id_is_shared_if_one_user_uses_it_at_two_addresses() -> None:
     rows = [
         row("ann", "till", "10.0.0.2"),
         row("ann", "till", "10.0.0.1"),

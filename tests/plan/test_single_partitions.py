@@ -204,7 +204,7 @@ SEEN = {("orders", p): PartitionEnds(target=7, seen=10 * (p + 1), seen_age_s=60.
 
 
 @given(partition=st.integers(0, 2), grown=st.integers(0, 60 * FASTEST_PER_S), rate=st.sampled_from([None, 1_000]))
-def test_a_partition_that_leaves_by_force_is_cut_above_what_it_can_have_given_out_and_the_others_stay(
+def test_a_forced_partition_is_cut_above_any_offset_it_can_have_assigned_and_the_others_stay(
     partition: int, grown: int, rate: int | None
 ) -> None:
     topic = moved(by_force(partition, max_rate=rate), None, SEEN)
@@ -218,7 +218,7 @@ def test_a_partition_that_leaves_by_force_is_cut_above_what_it_can_have_given_ou
     assert all(topic.partitions[other] == identity("east") for other in range(3) if other != partition)
 
 
-def test_a_partition_of_which_nobody_knows_where_it_ended_has_an_unknown_loss_and_not_none() -> None:
+def test_a_partition_without_a_known_end_has_an_unknown_loss_and_not_zero() -> None:
     ends = {key: PartitionEnds(target=7) for key in SEEN}
 
     topic = moved(by_force(1), None, ends)
@@ -228,24 +228,24 @@ def test_a_partition_of_which_nobody_knows_where_it_ended_has_an_unknown_loss_an
     assert list(unconfirmed(View(topics={"orders": topic}))) == [("orders", 1, topic.partitions[1][0])]
 
 
-def test_a_partition_whose_broker_is_back_is_read_up_to_its_true_end_and_can_go_back() -> None:
+def test_a_partition_is_read_to_its_true_end_and_can_move_back_after_its_broker_returns() -> None:
     # Given a partition that has left by force
     topic = moved(by_force(1), None, SEEN)
-    # When its broker is back with more than was known
+    # When its broker is back with more records than were known
     ((name, partition, extent),) = unconfirmed(View(topics={"orders": topic}))
     found = look_at(name, partition, extent, 26)
     topic = topic.changed(partitions={**topic.partitions, partition: confirmed(topic.partitions[partition], found)})
-    # Then the rest is read in its place, and the cut stays
+    # Then these records are read at their offsets, and the cut stays
     assert (found.outcome, found.beyond) == ("whole", 6)
     east, west = topic.partitions[1]
     assert (east.end, east.known_end, west.start) == (26, None, extent.end)
-    # And it goes back as any other
+    # And the partition can move back as any other
     ends = {("orders", p): PartitionEnds(target=26, origin=9) for p in range(3)}
     back = moved(asked(1, origin="west", target="east"), topic, ends)
     assert [one.cluster for one in back.partitions[1]] == ["east", "west", "east"]
 
 
-def test_what_one_partition_waits_for_is_given_up_while_the_others_are_written_there() -> None:
+def test_unread_records_of_one_partition_are_given_up_while_the_origin_writes_the_others() -> None:
     topic = moved(by_force(1), None, SEEN)
 
     after = without(topic, "east", (1,))
@@ -258,17 +258,17 @@ def test_what_one_partition_waits_for_is_given_up_while_the_others_are_written_t
 
 
 LOST_ONE = replace(HERE, ends={0: 10}, starts={0: 0}, leaderless={1: 20}, leaderless_age_s=90.0)
-"""Of two partitions the second has no leader."""
+"""A topic of two partitions, the second without a leader."""
 
 
 def alone(case: Case) -> Verdict:
-    """What is said of partitions that leave by force, where nothing speaks against it."""
+    """The `moves-alone` verdict of a forced move of single partitions; asserts that there is no error."""
     assert errors(case) == ""
     (found,) = (verdict for verdict in case.judge() if verdict.code == "moves-alone")
     return found
 
 
-def test_partitions_of_a_dead_cluster_move_by_force_and_what_is_known_of_each_is_said() -> None:
+def test_partitions_of_a_dead_cluster_move_by_force_with_the_last_known_end_of_each() -> None:
     seen = named(1).forced.with_topic("east", replace(HERE, age_s=6.0)).asking(unread="wait")
     assert "Partition 1 moves alone; 1 ended at 20 when it was last seen, 6 s ago." in alone(seen).text
     assert "Partition 0 waits for east, and cannot be written." in alone(seen).text
@@ -306,20 +306,20 @@ def test_a_planned_move_of_a_partition_without_a_leader_names_the_way_out() -> N
     assert "switchyard migrate-from-fault orders:1 --from east --to west" in found.remedy
 
 
-def test_other_partitions_than_one_without_a_leader_move_behind_a_fence_and_not_by_a_cut_ahead() -> None:
+def test_partitions_beside_a_leaderless_one_move_under_a_fence_but_not_by_a_cut_ahead() -> None:
     case = named(0).with_topic("east", LOST_ONE)
     assert errors(case) == ""
     assert "Partition 1 has no leader" in errors(case.asking(cut="predicted"))
 
 
-def test_no_partition_leaves_by_force_while_its_topic_crosses_over() -> None:
+def test_a_forced_move_of_a_partition_is_refused_while_its_topic_crosses_over() -> None:
     _, view = written(propose_change(asked(), View(), ["orders"], ENDS, CUTS))
     case = named(1, topic=view.topics["orders"], mode="forced", unread="wait").with_topic("east", LOST_ONE)
     assert "is crossing over in operation" in errors(case)
     assert "resume migrate-1 --without-origin" in " ".join(verdict.remedy for verdict in case.judge())
 
 
-def test_a_log_that_was_left_by_force_is_gone_back_to_as_a_whole() -> None:
+def test_a_topic_left_by_force_goes_back_as_a_whole_and_not_by_partition() -> None:
     tail = LostTail(
         key="k",
         topic="orders",

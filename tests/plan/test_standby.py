@@ -64,11 +64,11 @@ def test_records_that_the_source_has_deleted_are_not_read_from_its_copy(
 def test_records_that_the_copy_has_deleted_are_read_from_the_source_and_counted(
     logs: tuple[Extents, list[Run], int, int], deleted: int, gone: int, most: int
 ) -> None:
-    # Given a copy whose log starts above some of the records that its source has, or all of them
+    # Given a copy whose log starts above some or all of the records that its source has
     extents, runs, end, base = logs
     start, copy_start = min(deleted, end), min(gone, base)
     cut = extents[-1].to_client(end)
-    # When its writer changes to the copy
+    # When the topic is switched to the copy
     after = switched(extents, "a", "b", runs, cut, base, most, whole=True, source_start=start, copy_start=copy_start)
     # Then the map is sound, and leads to no record that the copy has deleted
     assert check(after) == []
@@ -78,13 +78,13 @@ def test_records_that_the_copy_has_deleted_are_read_from_the_source_and_counted(
     for offset in range(cut):
         was, now = locate(extents, offset), locate(after, offset)
         if isinstance(was, Place) and was.physical in copies and was.physical >= start:
-            # Then each record that the source has is read, in the copy or in the source
+            # And each record that the source has is read, in the copy or in the source
             assert isinstance(now, Place)
             at_home = now.extent.cluster == "a"
             assert now.physical == (was.physical if at_home else copies[was.physical])
             if at_home:
                 in_source.add(was.physical)
-    # Then what is read in the source is what the copy has deleted, or what the map had no room for
+    # And records are read in the source only if the copy has deleted them, or the map had no room for them
     lacking = {offset for offset in in_source if copies[offset] < copy_start}
     there = {offset for offset, target in copies.items() if offset >= start and target < copy_start}
     mapped = {offset for offset in there if any(one.holds(offset) for one in extents)}
@@ -215,15 +215,13 @@ def test_what_the_map_has_no_room_for_is_read_from_the_origin() -> None:
         (102, [("a", 0, 100, 0), ("b", 100, None, 102)]),
     ],
 )
-def test_of_a_copy_that_begins_later_than_its_source_the_beginning_stays_with_the_origin(
-    copy_start: int, expected: list[Any]
-) -> None:
+def test_records_below_the_start_of_a_copy_stay_with_the_origin(copy_start: int, expected: list[Any]) -> None:
     after = switched(identity("a"), "a", "b", [Run(0, 1, 100)], 100, 102, whole=True, copy_start=copy_start)
 
     assert [(one.cluster, one.start, one.end, one.base) for one in after] == expected
 
 
-def test_behind_a_forced_cut_of_an_emptied_copy_nothing_beyond_what_was_mirrored_is_read_in_the_origin() -> None:
+def test_a_forced_cut_of_an_emptied_copy_leaves_only_mirrored_records_to_the_origin() -> None:
     after = switched(identity("a"), "a", "b", [Run(0, 1, 100)], 3_000_000, 102, whole=True, copy_start=102)
 
     assert [(one.cluster, one.start, one.end) for one in after] == [("a", 0, 100), ("b", 3_000_000, None)]

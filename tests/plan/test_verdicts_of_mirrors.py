@@ -288,7 +288,7 @@ def test_records_of_a_copy_that_a_map_has_no_room_for_are_counted_before_the_swi
         ({"mode": "forced", "unread": "skip"}, "at most 6 records were deleted there that east had. Readers skip them"),
     ],
 )
-def test_records_that_a_copy_has_deleted_and_its_source_has_not_are_counted_before_the_switch(
+def test_records_that_a_copy_has_deleted_and_its_source_still_has_are_counted_before_the_switch(
     request_: dict[str, Any], words: str
 ) -> None:
     # Given a copy of 20 records that begins at the tenth, and a source that begins at the fourth
@@ -298,17 +298,17 @@ def test_records_that_a_copy_has_deleted_and_its_source_has_not_are_counted_befo
     forced = bool(request_)
     case = replace(mirrored(LEVEL, LEVEL, forced=forced), copies=copies, noted={("orders", p): 20 for p in (0, 1)})
     case = case.asking(**request_).with_topic("west", there).with_topic("east", here)
-    # When the switch is judged
+    # When the pre-flight check judges the switch
     found = of(case, "copy-begins-later")
-    # Then they are counted, and it is said what becomes of them
+    # Then a warning counts these records, and says what readers get
     assert (found.level, found.number, found.unit) == ("warning", 6, "records")
     assert words in found.text
-    # And where nobody could read what was copied, that is said in place of nothing
+    # And if the runs are unreadable, the warning says that their number is unknown
     for unread in (replace(case, copies={}, noted={}), replace(case, copies={}, later=(("orders", 1),))):
         unknown = of(unread, "copy-begins-later")
         assert (unknown.level, unknown.number) == ("warning", None)
         assert "how many of them east still has is unknown" in unknown.text
-    # And nothing where the copy begins with its source, or below it
+    # And there is no warning if the copy begins with its source, or below it
     for start in (0, 5):
         level = replace(there, starts={0: 0, 1: start})
         assert "copy-begins-later" not in codes(case.with_topic("west", level))

@@ -47,7 +47,7 @@ def test_a_report_shows_what_took_the_operation_back() -> None:
     assert report.to_json()["verdicts"][0]["number"] == 4210
 
 
-def test_a_report_says_which_offsets_no_record_has_and_how_a_group_gets_over_them() -> None:
+def test_a_report_names_offsets_without_records_and_how_a_group_skips_them() -> None:
     cuts = (PartitionCut("orders", 0, 3_001_000_024, "east", "west", 3_001_000_000),)
     report = Report("switch-1", "succeeded", 7, partitions=(*cuts, PartitionCut("paid", 0, 9, "east", "west")))
 

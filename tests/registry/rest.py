@@ -1,4 +1,4 @@
-"""The REST API, called with and without a network: by an operator, a gateway, or nobody that is known."""
+"""Clients of the REST API, with and without a network: an operator, a gateway, and one without a known token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def client_with(registry: Registry, token: str | None) -> TestClient:
 
 @contextmanager
 def served(url: str) -> Iterator[int]:
-    """The service over a database, at a port of loopback."""
+    """Serves a database on a loopback port."""
     with Registry.open(url) as registry, socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(512)

@@ -134,7 +134,7 @@ def test_a_user_that_rules_name_stays_until_they_are_gone(registry: Registry) ->
     assert [registry.read.page(kind).stored for kind in ("users", "rules", "quotas")] == [(), (), ()]
 
 
-def test_a_client_id_is_issued_once_to_one_user_for_the_topics_that_it_is_to_use(registry: Registry) -> None:
+def test_an_issued_client_id_is_unique_and_belongs_to_one_user_and_its_topics(registry: Registry) -> None:
     # Given client ids of alice
     with pytest.raises(InvalidError, match="alice"):
         registry.create(registry.new_instance("alice", ["orders"]), BY, WHY)
@@ -143,23 +143,23 @@ def test_a_client_id_is_issued_once_to_one_user_for_the_topics_that_it_is_to_use
     names = [one.key for one in issued]
     assert len(set(names)) == 2
     assert [entry.topics for one in issued if isinstance(entry := one.entry, Instance)] == [("orders",), ("a", "b")]
-    # When one of them is asked for by another user
+    # When another user requests one of them
     with pytest.raises(StaleVersionError):
         registry.create(Instance(name=names[0], user="bob", topics=("orders",)), BY, WHY)
-    # Then it stays alice's, is found by its topic, and goes with her
+    # Then it stays alice's, is found by its topic, and is deleted with her
     assert [one.key for one in registry.read.page("instances", mentioned={"topic": "orders"}).stored] == names[:1]
     registry.delete_user("alice", 1, BY, WHY)
     assert registry.read.page("instances").stored == ()
 
 
 @pytest.mark.parametrize("topics", [(), ("no topic",), tuple(f"t{n}" for n in range(MAX_TOPICS + 1))])
-def test_no_client_id_is_issued_for_no_topic_or_what_is_none(registry: Registry, topics: tuple[str, ...]) -> None:
+def test_a_client_id_is_not_issued_without_valid_topics(registry: Registry, topics: tuple[str, ...]) -> None:
     with pytest.raises(InvalidError, match="instances: topics"):
         registry.new_instance("alice", topics)
 
 
 @pytest.mark.parametrize("user", ["alice", "HA#x#y", "ü", "CN=till,OU=shops", "x" * 255])
-def test_an_issued_client_id_is_no_form_of_another_one(user: str) -> None:
+def test_forms_do_not_change_an_issued_client_id(user: str) -> None:
     name = new_name(user)
 
     assert name.isascii()

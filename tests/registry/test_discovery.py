@@ -118,7 +118,7 @@ def test_a_version_of_thousands_of_zeros_is_the_first_one(gateway: TestClient) -
 
 
 class Follower:
-    """A client of discovery that has nothing but its address and a token: it keeps versions, and asks by them."""
+    """A discovery client that has only an address and a token: it keeps versions, and polls with them."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}{AT}"
@@ -126,7 +126,7 @@ class Follower:
         self.known: dict[str, dict[str, Any]] = {}
 
     def poll(self) -> set[str]:
-        """The parts that were told."""
+        """Polls once; returns the names of the parts that changed."""
         asked = Request(f"{self.url}?{urlencode(self.versions)}", headers={"Authorization": f"Bearer {GATEWAY}"})
         with build_opener(ProxyHandler({})).open(asked, timeout=20) as answer:
             said = json.load(answer)
@@ -136,8 +136,8 @@ class Follower:
         return set(said["changed"])
 
 
-def test_a_client_that_polls_over_http_follows_each_change_and_deletion_also_over_a_restart(tmp_path: Path) -> None:
-    # Given the service, an operator, and a client of another make that has polled once
+def test_a_client_that_polls_over_http_follows_changes_and_deletions_across_a_restart(tmp_path: Path) -> None:
+    # Given the service, an operator, and a third-party client that has polled once
     database = f"sqlite:///{tmp_path}/platform.db"
     with (
         served(database) as port,
@@ -153,7 +153,7 @@ def test_a_client_that_polls_over_http_follows_each_change_and_deletion_also_ove
         follower = Follower(port)
         assert follower.poll() == set(NOTHING)
         assert follower.poll() == set()
-        # When a cluster and settings are made, then each poll tells what has changed since the one before
+        # When a cluster and settings are created, then each poll returns the changes since the last one
         make("clusters", name="east", bootstrap="e-1:9092,e-2:9092")
         rate = make("settings", type="user_rate", name="alice", value=200)
         assert follower.poll() == {"addresses", "user_rate"}
@@ -165,7 +165,7 @@ def test_a_client_that_polls_over_http_follows_each_change_and_deletion_also_ove
         before = dict(follower.versions)
         assert follower.poll() == {"user_rate"}
         assert follower.versions["user_rate"] > before["user_rate"]
-    # When the service has been started anew, then versions go on, and nothing is told again
+    # When the service restarts, then versions continue, and no change is sent twice
     with served(database) as port:
         follower.url = f"http://127.0.0.1:{port}{AT}"
         assert follower.poll() == set()
@@ -175,7 +175,7 @@ def test_a_client_that_polls_over_http_follows_each_change_and_deletion_also_ove
             "address_rate": {},
             "queued_requests": {"east": 5},
         }
-        # And a client that knows nothing is told as much
+        # And a new client gets as much
         fresh = Follower(port)
         fresh.poll()
         assert (fresh.versions, fresh.known) == (follower.versions, follower.known)

@@ -84,7 +84,7 @@ def test_who_has_no_token_learns_nothing(opened: Registry, token: str | None) ->
 
 
 @pytest.mark.parametrize("body", [b"{", b"[" * 1000, b"[" + b"{}," * 300_000 + b"{}]", b"x" * (2 << 20)])
-def test_nothing_is_read_of_a_body_whose_sender_has_no_token(opened: Registry, body: bytes) -> None:
+def test_the_body_of_a_request_without_a_token_is_not_read(opened: Registry, body: bytes) -> None:
     client = client_with(opened, None)
     for path in ("/v1/users", "/v1/gateway/rules", "/v1/nowhere"):
         assert failed(client.post(path, content=body)) == (401, "no_token")
@@ -350,7 +350,7 @@ def test_a_password_that_the_platform_makes_up_is_told_once(operator: TestClient
     assert failed(operator.post("/v1/passwords/generated", json={**body, "user": "bob"})) == (404, "not_there")
 
 
-def test_client_ids_are_issued_and_each_is_another_one(operator: TestClient) -> None:
+def test_each_issued_client_id_is_different(operator: TestClient) -> None:
     operator.post("/v1/users", json=user("alice"))
     body = {"user": "alice", "topics": ["orders", "bills"], "reason": "two tills"}
 

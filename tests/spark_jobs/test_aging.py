@@ -190,7 +190,7 @@ def test_a_map_of_several_stays_gives_one_row_for_each_closed_extent() -> None:
     ]
 
 
-def test_a_log_that_is_a_copy_is_not_asked_who_writes_to_it_past_the_gateways() -> None:
+def test_writers_past_the_gateways_are_not_looked_for_in_a_copy() -> None:
     topic = moved("t", "east", "west")
     assert [one.mapped_end for one in closed_extents([topic], {}, {"t@west"})] == [100]
     assert [one.mapped_end for one in closed_extents([topic], {}, {"t@east"})] == [None]

@@ -120,7 +120,7 @@ def test_a_sample_of_mirrors_that_are_equal_and_a_cluster_that_is_away(
 
 @pytest.fixture
 def command(clusters: dict[str, Cluster], mirrors: list[Mirror], monkeypatch: pytest.MonkeyPatch) -> None:
-    """`switchyard` knows the clusters and mirrors."""
+    """Has `switchyard` use a store with these clusters and mirrors."""
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
     expected |= {(Cluster, name): None for name in clusters}
     store = MemoryStore()
@@ -129,7 +129,7 @@ def command(clusters: dict[str, Cluster], mirrors: list[Mirror], monkeypatch: py
 
 
 @pytest.mark.usefixtures("command")
-def test_the_command_says_the_same() -> None:
+def test_the_command_reports_the_same_comparison() -> None:
     # When mirrors are compared
     code, document = run("mirror", "verify", "orders", "empty")
     # Then they are equal
@@ -147,18 +147,18 @@ def test_the_command_says_the_same() -> None:
 
 
 @pytest.mark.usefixtures("command")
-def test_a_copy_that_has_deleted_what_its_source_has_is_not_equal(
+def test_a_copy_that_has_deleted_records_of_its_source_is_not_equal(
     spark: SparkSession, clusters: dict[str, Cluster], mirrors: list[Mirror], tmp_path: Path
 ) -> None:
-    # Given a copy of which the first hundred records were deleted, behind the marker of its copier
+    # Given a copy whose first 100 records, after its copier's marker, were deleted
     admin = AdminClient({"bootstrap.servers": clusters["west"].bootstrap})
     for deleted in admin.delete_records([TopicPartition("orders", 0, 101)]).values():
         deleted.result(30)
-    # When all of it is compared, or a sample
+    # When the whole copy is compared, or a sample
     orders = [mirror for mirror in mirrors if mirror.topic == "orders"]
     found = outcome(spark, clusters, orders, tmp_path, Coverage(0.25, 7, 20))
     code, document = run("mirror", "verify", "orders")
-    # Then both say how many records it lacks
+    # Then both report how many records it lacks
     summary = found.summary
     assert (summary["equal"], summary["incomplete"], summary["differing"], summary["lacking"]) == (False, 1, 0, 100)
     assert "0 different, 0 could not be compared, 1 lack records of their sources" in found.text

@@ -1,4 +1,4 @@
-"""Which records clients have deleted, as gateways write it down before they tell them, and moves read it."""
+"""Deletions of records, which gateways write down before they acknowledge them, and which moves read."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ def commit(session: Session, topic: Topic, version: int | None) -> None:
     session.store.commit(Change(change_id=f"c{version}", puts=(topic,), expected={key_of(topic): version}))
 
 
-def test_what_is_deleted_never_moves_back_and_is_no_revision(session: Session, other: Session) -> None:
-    # Given what one gateway has written down
+def test_noted_deletions_never_decrease_and_make_no_revision(session: Session, other: Session) -> None:
+    # Given deletions that one gateway has written down
     commit(session, MAPPED, None)
     before = session.store.load().revision
     session.store.keep_deleted(MAPPED, {0: 100})
-    # When another one writes down less of one partition, and something of another
+    # When another gateway writes a lower offset for one partition, and an offset for another
     other.store.keep_deleted(MAPPED, {0: 60, 1: 7})
-    # Then the most counts
+    # Then the highest offset of each partition counts
     assert session.store.deleted_records(["orders", "other"]) == {("orders", 0): 100, ("orders", 1): 7}
     assert session.store.load().revision == before
 
 
-def test_behind_a_fence_nothing_is_written_down_that_its_move_may_not_have_read(
+def test_deletions_are_not_written_down_after_a_fence_whose_move_may_have_read_already(
     session: Session, other: Session
 ) -> None:
-    # Given a topic that a move has fenced, as a gateway that is late does not know yet
+    # Given a topic that a move has fenced, and a gateway that does not know of the fence yet
     commit(session, MAPPED, None)
     commit(session, MAPPED.changed(fence=Fence(operation="op")), 0)
-    # When it writes down what it has deleted
+    # When it writes down a deletion
     with pytest.raises(ConflictError):
         other.store.keep_deleted(MAPPED, {0: 100})
-    # Then its client is told to ask again, and the move has missed nothing
+    # Then its client gets a retriable error, and the move has missed no deletion
     assert session.store.deleted_records(["orders"]) == {}
 
 
-def test_a_topic_that_is_deleted_as_a_whole_has_nothing_written_down(session: Session) -> None:
+def test_noted_deletions_are_forgotten_with_their_topic(session: Session) -> None:
     commit(session, MAPPED, None)
     session.store.keep_deleted(MAPPED, {0: 100})
     session.store.forget_deleted(["orders", "other"])
@@ -52,7 +52,7 @@ def test_a_topic_that_is_deleted_as_a_whole_has_nothing_written_down(session: Se
         session.store.keep_deleted(MAPPED.changed(name="gone"), {0: 100})
 
 
-def test_what_is_deleted_is_lowered_only_where_nobody_has_deleted_more_meanwhile(session: Session) -> None:
+def test_a_noted_deletion_is_lowered_only_if_it_has_not_grown_meanwhile(session: Session) -> None:
     commit(session, MAPPED, None)
     session.store.keep_deleted(MAPPED, {0: 100, 1: 100})
     known = {partition: below for (_, partition), below in session.store.deleted_records(["orders"]).items()}
@@ -62,7 +62,7 @@ def test_what_is_deleted_is_lowered_only_where_nobody_has_deleted_more_meanwhile
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_lost_reply_loses_nothing_of_it(session: Session, made: bool) -> None:
+def test_noted_deletions_survive_a_lost_reply(session: Session, made: bool) -> None:
     commit(session, MAPPED, None)
     session.lose_next_reply(made)
     session.store.keep_deleted(MAPPED, {0: 100})

@@ -1,4 +1,4 @@
-"""A client that is to notice nothing of what becomes of others: it counts what its library had to do about trouble."""
+"""A client that other clients' moves must not disturb: it counts its library's retries, errors and reconnects."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from stack.clients.process import PATIENCE_S
 
 _PAUSE_S = 0.01
 _TROUBLES = ("txretries", "rxerrs", "txerrs", "req_timeouts", "connects", "disconnects")
-"""Counters of each broker, in librdkafka's statistics. A refused batch is sent again (`txretries`)."""
+"""librdkafka's statistics for each broker. A refused batch is sent again and counts in `txretries`."""
 
 
 class Troubles(NamedTuple):
-    """:ivar rebalances: of the consumer's group."""
+    """:ivar of_requests: sums of librdkafka's counters, by name.
+    :ivar rebalances: of the consumer's group.
+    """
 
     of_requests: Mapping[str, int]
     rebalances: int
 
 
 class Neighbour:
-    """An idempotent producer and a group of one, in this process, with one client id, on one topic."""
+    """An idempotent producer and a group of one consumer, in this process, with one client id, on one topic."""
 
     def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
         self.topic = topic
@@ -59,7 +61,7 @@ class Neighbour:
         self._consumer.close()
 
     def wait_for_more(self, records: int) -> None:
-        """Until so many more were written, and read."""
+        """Waits until this many more records were read."""
         wanted = len(self.read) + records
         deadline = time.monotonic() + PATIENCE_S
         while len(self.read) < wanted:
@@ -67,8 +69,8 @@ class Neighbour:
             time.sleep(_PAUSE_S)
 
     def troubles(self) -> Troubles:
-        """So far."""
-        time.sleep(0.5)  # until the statistics have told of what was before
+        """Counts the troubles so far."""
+        time.sleep(0.5)  # until the statistics include everything up to now
         known = [*self._statistics.values()]
         brokers = [broker for told in known for broker in told["brokers"].values()]
         counts = {name: sum(broker[name] for broker in brokers) for name in _TROUBLES}

@@ -1,4 +1,4 @@
-"""A client of raw sockets: it comes from an address of its own, logs in, and stops in the middle of requests."""
+"""A raw socket client: it connects from an address of its choice, logs in, and can stop in the middle of a request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ha_core.wire import ApiKey, decode, encode, encode_request, response_body_a
 from stack.clients.halting_sender import batch
 
 HANDSHAKE, AUTHENTICATE, PRODUCE = 1, 1, 7
-"""Versions. None is flexible: the records of a single partition are the end of the request."""
+"""API versions, none of them flexible, so that a produce request of one partition ends with its records."""
 PATIENCE_S = 30.0
 
 
@@ -23,7 +23,7 @@ class ClosedError(Exception):
 
 class RawClient:
     def __init__(self, port: int, address: str = "127.0.0.1") -> None:
-        """:param address: of loopback, from which it comes."""
+        """:param address: the loopback address from which it connects."""
         self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S, (address, 0))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -41,7 +41,7 @@ class RawClient:
             raise ClosedError from error
 
     def answer(self, api_key: int, version: int) -> dict[str, Any]:
-        """:raises ClosedError: there is none."""
+        """:raises ClosedError: the gateway closed the connection first."""
         (size,) = struct.unpack(">i", self._read(4))
         frame = self._read(size)
         at = response_body_at(api_key, version, frame, 0)
@@ -52,7 +52,7 @@ class RawClient:
         return self.answer(api_key, version)
 
     def closes(self) -> bool:
-        """Whether the gateway ends the connection without another word."""
+        """Whether the gateway closes the connection without sending another byte."""
         try:
             return self._socket.recv(1) == b""
         except ConnectionError:
@@ -65,21 +65,21 @@ class RawClient:
         return self.log_in("PLAIN", f"\0{user}\0{password}".encode())
 
     def log_in(self, mechanism: str, token: bytes) -> Self:
-        """:raises ClosedError: it was ended without a word. :raises PermissionError: it was refused."""
+        """:raises ClosedError: the gateway closed without an answer. :raises PermissionError: it refused the login."""
         self.call(ApiKey.SASL_HANDSHAKE, HANDSHAKE, mechanism=mechanism)
-        if self.prove(token):  # what is wrong with it, which is to be acknowledged before it is refused (RFC 7628)
+        if self.prove(token):  # an error, which the client must acknowledge before the gateway refuses it (RFC 7628)
             self.prove(b"\1")
         return self
 
     def prove(self, token: bytes) -> bytes:
-        """One step of a login: what the gateway says to it."""
+        """Sends one step of a login; returns the gateway's answer."""
         answer = self.call(ApiKey.SASL_AUTHENTICATE, AUTHENTICATE, auth_bytes=token)
         if answer["error_code"]:
             raise PermissionError(answer["error_code"])
         return bytes(answer["auth_bytes"])
 
     def guess(self, user: str) -> list[str]:
-        """A login by SCRAM with a wrong proof: what it is told, step by step."""
+        """Tries a SCRAM login with a wrong proof; returns the gateway's answers, step by step."""
         told = []
         try:
             self.call(ApiKey.SASL_HANDSHAKE, HANDSHAKE, mechanism="SCRAM-SHA-256")
@@ -112,7 +112,7 @@ def frame(api_key: int, version: int, **body: Any) -> bytes:
 
 
 def record(topic: str, value: bytes = b"x", partition: int = 0) -> bytes:
-    """A produce of one record."""
+    """A produce request of one record."""
     entry = {"index": partition, "records": batch(value, int(time.time() * 1000))}
     topics = [{"name": topic, "partition_data": [entry]}]
     return frame(ApiKey.PRODUCE, PRODUCE, transactional_id=None, acks=-1, timeout_ms=5000, topic_data=topics)
@@ -123,6 +123,6 @@ def halves(data: bytes) -> tuple[bytes, bytes]:
 
 
 def error_of(answer: dict[str, Any]) -> int:
-    """What is said of the one partition of a produce."""
+    """The error code of the one partition in a produce answer."""
     (entry,) = answer["responses"][0]["partition_responses"]
     return int(entry["error_code"])

@@ -1,4 +1,4 @@
-"""A copy that has deleted records which its source has: all of them are read behind a switch to it."""
+"""A copy that has deleted records of its source: readers still get all records after a switch to the copy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def environment(stack: Stack) -> Iterator[Environment]:
 
 @pytest.fixture
 def topic(stack: Stack, environment: Environment, name: str) -> str:
-    """Of a user at east, mirrored to west, where the first records of the copy were deleted."""
+    """A topic of a user at east, mirrored to west, where the first records of the copy were deleted."""
     create_topic(bootstrap(stack, "east"), name, 1)
     bind(stack, name, "east")
     produce({"bootstrap.servers": bootstrap(stack, "east")}, name, RECORDS)
@@ -59,7 +59,7 @@ def delete(stack: Stack, cluster: str, topic: str, before: int) -> None:
 
 
 def read_all(stack: Stack, user: str, topic: str) -> list[int]:
-    """The offsets of what a new reader from the beginning gets until it is at the end."""
+    """The offsets that a new reader gets from the beginning to the end."""
     found = list[int]()
     reader = Consumer(
         {
@@ -82,17 +82,17 @@ def read_all(stack: Stack, user: str, topic: str) -> list[int]:
                 found.append(place_of(message)[2])
     finally:
         reader.close()
-    raise AssertionError(f"it is not at the end: {found}")
+    raise AssertionError(f"the reader did not reach the end: {found}")
 
 
 @pytest.mark.parametrize("kind", ["topic", "user"])
-def test_a_switch_to_a_copy_that_begins_later_leaves_to_the_old_cluster_what_only_that_has(
+def test_a_switch_to_a_copy_that_begins_later_leaves_the_missing_records_to_the_old_cluster(
     stack: Stack, environment: Environment, topic: str, kind: str
 ) -> None:
-    # Given a user of a topic whose copy has deleted 60 of 100 records, and has been seen since
+    # Given a user of a topic whose copy has deleted 60 of 100 records, and facts recorded since
     assert read_all(stack, topic, topic) == list(range(RECORDS))
     assert not any(look.error for look in record(environment))
-    # Then a comparison and the alarm say how many they are
+    # Then a comparison and the alarm report their number
     (compared,) = compare_mirrors(environment, [topic], "west", 1.0, 0).partitions
     assert (compared.state, compared.found.lacking, compared.found.compared) == ("lacks", GONE, RECORDS - GONE)
     told = {one.about: (one.code, one.number) for one in lacking(environment, environment.store.load())}
@@ -102,10 +102,10 @@ def test_a_switch_to_a_copy_that_begins_later_leaves_to_the_old_cluster_what_onl
     proposal = plan(environment, asked)
     (verdict,) = [one for one in proposal.verdicts if one.code == "copy-begins-later"]
     assert (verdict.level, verdict.number, verdict.unit) == ("warning", GONE, "records")
-    # When it is switched
+    # When the topic is switched
     moved = engine.start(environment, proposal)
     assert engine.resume(environment, moved.id).result == "succeeded"
-    # Then a reader from the beginning gets all of them, at their offsets
+    # Then a reader from the beginning gets all records, at their offsets
     assert read_all(stack, topic, topic) == list(range(RECORDS))
     extents = environment.store.load().topics[topic].partitions[0]
     assert [(one.cluster, one.start) for one in extents] == [("east", 0), ("west", GONE), ("west", RECORDS)]
@@ -113,7 +113,7 @@ def test_a_switch_to_a_copy_that_begins_later_leaves_to_the_old_cluster_what_onl
     assert isinstance(ended, SwitchOperation)
     assert ended.evidence.gone_from_copies == {topic: GONE}
     assert f"west had deleted {GONE} records of {topic} that east has" in ended.result
-    # And when the topic is back, where all of it always was
+    # And again after the topic is switched back
     back = make_request([f"{kind}:{topic}"], "west", "east", reason="drill", include_other_users=True)
     returned = engine.start(environment, plan(environment, back))
     assert engine.resume(environment, returned.id).result == "succeeded"

@@ -132,11 +132,11 @@ def test_single_partitions_of_a_dead_cluster_go_on_elsewhere_and_the_others_wait
     # Given clients at work, whose cluster dies
     producer, member, reader = at_work(run, name)
     stack.kill("cluster/east")
-    # When one of three partitions gets a new home
+    # When one of three partitions is moved by force
     document = migrate(run, f"{name}:1", "wait")
     assert document["result"] == "succeeded"
     cut = cuts(run, name)
-    # Then it alone is written there
+    # Then the target gets writes for that partition only
     assert set(cut) == {1}
 
     def written() -> int:
@@ -148,7 +148,7 @@ def test_single_partitions_of_a_dead_cluster_go_on_elsewhere_and_the_others_wait
     assert cuts(run, name) == {**cuts(run, name), **cut}
     stack.restart("cluster/east")
     checked = switchyard(stack, "origins", "check", name)
-    # Then all of it is read, each record in its place
+    # Then all records are read, each at its offset
     assert {partition["partition"]: partition["outcome"] for partition in checked["returned"]} == dict.fromkeys(
         range(PARTITIONS), "whole"
     )

@@ -250,16 +250,14 @@ def test_a_quota_of_a_user_for_one_topic_throttles_its_producer_there_and_nowher
     assert throttled(topic) > 0
 
 
-def test_a_cluster_of_the_platform_is_registered_as_it_says_and_gateways_follow_it(
-    stack: Stack, platform: Platform, store: Store
-) -> None:
+def test_gateways_follow_a_change_of_a_cluster_on_the_platform(stack: Stack, platform: Platform, store: Store) -> None:
     # Given a cluster that an operator has registered
     before = store.clusters()["east"]
-    # When the platform says in which zone it is
+    # When the platform sets its zone
     value = {"name": "east", "bootstrap": before.bootstrap, "zone": "hall-1"}
     made = platform.call("POST", "/v1/clusters", {"value": value, "reason": "test"})
-    # Then it is there for all, and the rest of it stays
-    soon(lambda: store.clusters()["east"].zone == "hall-1", "it is in its zone")
+    # Then all gateways have the zone, and the other fields stay
+    soon(lambda: store.clusters()["east"].zone == "hall-1", "the cluster has its zone")
     after = store.clusters()["east"]
     assert after.changed(zone=before.zone, platform_us=None) == before
     assert after.platform_us == made["changed_us"]

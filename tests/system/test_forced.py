@@ -131,10 +131,10 @@ def test_a_topic_that_never_moved_is_read_after_its_leader_has_changed(stack: St
     # Given records of a topic without a map
     producer = run.start("confluent-producer", "w", name, count=100, rate=0)
     producer.wait()
-    # When its brokers start again, which raises its leader epoch above 0
+    # When its brokers restart, which raises its leader epoch above 0
     stack.kill("cluster/east")
     stack.restart("cluster/east")
-    # Then readers that begin now get them
+    # Then new readers get these records
     beginning = dict.fromkeys(range(3), 0)
     assert len(read_from(run, name, beginning, 100)) == 100
 

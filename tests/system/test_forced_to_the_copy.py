@@ -269,7 +269,7 @@ def both_live_afterwards(stack: Stack) -> Iterator[None]:
 
 
 class Administrator:
-    """Of partition 0, through the gateways."""
+    """Deletes records of partition 0 through the gateways."""
 
     def __init__(self, stack: Stack, user: str, topic: str) -> None:
         settings: dict[str, str | int | float | bool] = {
@@ -289,7 +289,7 @@ class Administrator:
         assert not any(failed)
 
     def delete_below(self, offset: int) -> int:
-        """The low watermark that is told when it is done."""
+        """Returns the low watermark of the answer."""
         where = TopicPartition(self._where.topic, 0, offset)
         return _patiently(lambda: int(self._admin.delete_records([where])[where].result(30).low_watermark))
 
@@ -308,28 +308,28 @@ def _patiently(ask: Callable[[], int]) -> int:
             time.sleep(0.1)
 
 
-def test_records_whose_deletion_was_acknowledged_right_before_the_cluster_died_do_not_come_back(
+def test_records_deleted_right_before_the_cluster_died_do_not_come_back(
     run: Run, stack: Stack, store: Store, name: str, both_live_afterwards: None
 ) -> None:
-    # Given a mirrored topic, and an administrator who deletes some of it
+    # Given a mirrored topic, and an administrator who deletes some of its records
     by_hand = Administrator(stack, name, name)
     first = [f"w-{number}" for number in range(100)]
     by_hand.write(first)
     until(lambda: any(one.partition == 0 and one.has(100) for one in reports(store, name)), "it is mirrored", 120)
     assert by_hand.delete_below(40) == 40
-    # When its cluster is killed before anybody has looked, and the topic goes on at its copy, which has all of it
+    # When its cluster is killed before its log start was recorded, and the topic is switched to its complete copy
     stack.kill("cluster/east")
     assert run.switch("east", "west", mode="forced", unread="wait")["result"] == "succeeded"
-    # Then they are not there
+    # Then readers do not get the deleted records
     assert by_hand.earliest() == 40
     assert values_of(run, stack, name, first[40:]) == first[40:]
-    # When the first cluster is back, which has no memory of it by then, and more is deleted in the copy, which dies too
+    # When the first cluster is back without its log start, and more is deleted in the copy, whose cluster dies too
     stack.restart("cluster/east")
     by_hand.write(["there"])
     assert by_hand.delete_below(70) == 70
     stack.kill("cluster/west")
     assert run.switch("west", "east", mode="forced", unread="wait")["result"] == "succeeded"
-    # Then the topic goes on in the first cluster without any of it
+    # Then the topic goes on in the first cluster without any deleted record
     assert by_hand.earliest() == 70
     by_hand.write(["back"])
     stack.restart("cluster/west")

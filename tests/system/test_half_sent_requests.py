@@ -1,4 +1,4 @@
-"""Clients that stop in the middle of a request, or guess at logins, hold nobody up and get nothing by it."""
+"""Clients that stop in the middle of a request, or guess logins, neither hold up others nor gain anything."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ pytestmark = [
 ]
 PASSWORD = "p-secret"
 TRICKLE_S = 0.4
-"""Between two bytes."""
+"""Pause between two bytes."""
 MOST_S = 6.0
-"""That a writer may be held up by a move. An operation that waits for half of a request in vain takes 10 s."""
+"""Longest time that a move may hold up a writer. An operation that waits for half a request in vain takes 10 s."""
 BORNE = 20
-"""Failures of an address (`failures_per_address`)."""
+"""Allowed failures of an address (`failures_per_address`)."""
 
 
 def rules(*users: str) -> str:
-    """These may do everything with all topics."""
+    """Rules that allow these users all operations on all topics."""
     may = [
         {"principal": f"User:{user}", "resource_type": "topic", "name": "*", "operation": "all", "effect": "allow"}
         for user in users
@@ -51,7 +51,7 @@ def rules(*users: str) -> str:
 
 @pytest.fixture(scope="module")
 def gateway(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnGateway]:
-    """One where clients log in; none of the stack's own clients is led there, as none of them runs."""
+    """A gateway that requires logins. No client of the stack is led to it, because none runs."""
     folder = tmp_path_factory.mktemp("gateway")
     (folder / "keys.json").write_bytes(key_set())
     (folder / "phantoms").write_text("nobody-is-to-see-this-secret")
@@ -79,7 +79,7 @@ def topic(stack: Stack, name: str) -> str:
 
 
 class Way:
-    """To the leader of a topic's partition, by the one gateway."""
+    """The way to the leader of a topic's one partition, through this gateway."""
 
     def __init__(self, gateway: OwnGateway, store: Store, topic: str) -> None:
         self._gateway, self._store, self.topic = gateway, store, topic
@@ -104,7 +104,7 @@ def way(gateway: OwnGateway, store: Store, topic: str) -> Way:
 
 
 def written(stack: Stack, topic: str) -> int:
-    """Records of the topic in both clusters."""
+    """The number of the topic's records in both clusters."""
     count = 0
     for cluster in ("east", "west"):
         admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 0})
@@ -119,7 +119,7 @@ def ended(gateway: OwnGateway, cause: str) -> int:
 
 
 class Neighbour(threading.Thread):
-    """Writes one record after the other, and notes when each is taken."""
+    """Writes one record after the other, and notes when each is acknowledged."""
 
     def __init__(self, way: Way) -> None:
         super().__init__(daemon=True)
@@ -147,7 +147,7 @@ class Neighbour(threading.Thread):
 
 
 class Trickle(threading.Thread):
-    """Sends the rest of a request a byte at a time, for as long as it is taken."""
+    """Sends the rest of a request a byte at a time, until the gateway closes the connection."""
 
     def __init__(self, client: RawClient, rest: bytes) -> None:
         super().__init__(daemon=True)
@@ -167,7 +167,7 @@ class Trickle(threading.Thread):
 def test_a_request_that_comes_byte_by_byte_stops_neither_a_move_of_its_topic_nor_its_other_writers(
     stack: Stack, gateway: OwnGateway, way: Way
 ) -> None:
-    # Given a writer whose records are taken, and another one who is in the middle of a request, and stays there
+    # Given a writer whose records are acknowledged, and another one that never completes a request
     neighbour, stalled = Neighbour(way), ended(gateway, "stalled")
     neighbour.start()
     with way.client("writer") as client:
@@ -175,26 +175,26 @@ def test_a_request_that_comes_byte_by_byte_stops_neither_a_move_of_its_topic_nor
         client.send(first)
         trickle = Trickle(client, rest)
         trickle.start()
-        until(lambda: len(neighbour.taken_at) > 20, "records are taken")
+        until(lambda: len(neighbour.taken_at) > 20, "records are acknowledged")
         # When the topic moves
         moved = switch(stack, f"topic:{way.topic}", origin="east", target="west", include_other_users="")
         at = len(neighbour.taken_at)
-        until(lambda: len(neighbour.taken_at) > at + 20, "records are taken in the target")
+        until(lambda: len(neighbour.taken_at) > at + 20, "records are acknowledged in the target")
         neighbour.stopping.set()
         neighbour.join(30)
-        # Then it did at the first try, and the writer hardly stood still
+        # Then the move succeeds at the first try, and the writer is held up for less than 6 s
         assert moved["result"] == "succeeded"
         assert neighbour.stood_s() < MOST_S
-        # And the request was given up, and is in no log
+        # And the gateway ended the half-sent request, and no log has it
         assert trickle.ended.wait(5)
         assert ended(gateway, "stalled") == stalled + 1
     assert written(stack, way.topic) == len(neighbour.taken_at)
 
 
-def test_a_right_that_is_taken_away_is_not_used_by_a_request_that_was_begun_before(
+def test_a_half_sent_request_is_not_completed_after_its_right_was_revoked(
     stack: Stack, gateway: OwnGateway, way: Way
 ) -> None:
-    # Given halves of requests of one who may write
+    # Given half-sent requests of a user who may write
     lost = ended(gateway, "right_lost")
     first, rest = halves(record(way.topic, b"chosen afterwards" * 500))
     clients = [way.client("writer") for _ in range(3)]
@@ -202,26 +202,26 @@ def test_a_right_that_is_taken_away_is_not_used_by_a_request_that_was_begun_befo
         client.send(first)
     with way.client("neighbour") as other:
         other.send(first)
-        # When the right is taken away
+        # When the right is revoked
         (gateway.file.parent / "rules.yaml").write_text(rules("neighbour", "late"))
-        until(lambda: ended(gateway, "right_lost") == lost + len(clients), "they have ended", 20)
-        # Then their rests are not taken
+        until(lambda: ended(gateway, "right_lost") == lost + len(clients), "their connections have ended", 20)
+        # Then the gateway does not take the rest of them
         for client in clients:
             with client:
                 with suppress(ClosedError):
                     client.send(rest)
                 assert client.closes()
-        # And those of whoever may still write are
+        # And it takes the rest from a user who may still write
         other.send(rest)
         assert error_of(other.answer(ApiKey.PRODUCE, 7)) == 0
     assert written(stack, way.topic) == 1
     (gateway.file.parent / "rules.yaml").write_text(rules("writer", "neighbour", "late"))
 
 
-def test_a_login_that_ends_in_the_middle_of_a_request_writes_nothing_and_makes_no_topic(
+def test_a_request_whose_login_expires_half_way_writes_no_record_and_creates_no_topic(
     stack: Stack, gateway: OwnGateway, way: Way
 ) -> None:
-    # Given requests that were begun with a token that is good for a moment
+    # Given half-sent requests of clients whose token expires in 4 s
     expired = ended(gateway, "session_expired")
     made = f"{way.topic}-made"
     create = frame(
@@ -236,11 +236,11 @@ def test_a_login_that_ends_in_the_middle_of_a_request_writes_nothing_and_makes_n
     clients = [way.client("late", exp=ends_at) for _ in begun]
     for client, (first, _) in zip(clients, begun, strict=True):
         client.send(first)
-    # When their rests come behind its end
+    # When the rest arrives after the token has expired
     time.sleep(ends_at + 0.5 - time.time())
     for client, (_, rest) in zip(clients, begun, strict=True):
         client.send(rest)
-    # Then their connections end
+    # Then the gateway closes their connections
     for client in clients:
         with client:
             assert client.closes()
@@ -248,7 +248,7 @@ def test_a_login_that_ends_in_the_middle_of_a_request_writes_nothing_and_makes_n
     assert written(stack, way.topic) == 0
     east = AdminClient({"bootstrap.servers": bootstrap(stack, "east"), "log_level": 0})
     assert made not in east.list_topics(timeout=20).topics
-    # And with a login that is good both are done
+    # And with a valid login both requests succeed
     for (first, rest), (key, version) in zip(begun, ((ApiKey.PRODUCE, 7), (ApiKey.CREATE_TOPICS, 4)), strict=True):
         with way.client("late") as client:
             client.send(first + rest)
@@ -257,10 +257,10 @@ def test_a_login_that_ends_in_the_middle_of_a_request_writes_nothing_and_makes_n
     assert made in east.list_topics(timeout=20).topics
 
 
-def test_forged_tokens_are_not_looked_at_after_a_while_and_right_ones_of_their_address_are(
+def test_forged_tokens_are_braked_by_address_and_known_users_still_log_in_from_there(
     gateway: OwnGateway,
 ) -> None:
-    # Given a user who has been in from an address
+    # Given a user who has logged in from an address
     address, braked = "127.0.0.50", gateway.metric("logins_braked")
     RawClient(gateway.port, address).by_token(token(sub="regular")).__exit__(None, None, None)
     forged = [token(rsa_key("another"), sub=f"anybody-{number}") for number in range(50)]
@@ -278,10 +278,10 @@ def test_forged_tokens_are_not_looked_at_after_a_while_and_right_ones_of_their_a
     # When many forged tokens come from there
     with ThreadPoolExecutor(5) as pool:
         outcomes = list(pool.map(tried, forged))
-        # Then no more of them are looked at than wrong passwords would be
+        # Then the gateway stops verifying them, as it does for wrong passwords
         assert {*outcomes} == {"refused", "closed"}
         assert gateway.metric("logins_braked") - braked >= 10
-        # And while they go on, the user comes in from there, and everybody from elsewhere
+        # And meanwhile the user can log in from there, and new users from other addresses
         storm = pool.map(tried, forged)
         assert [tried(token(sub="regular")) for _ in range(5)] == 5 * ["let in"]
         with RawClient(gateway.port, "127.0.0.51").by_token(token(sub="newcomer")):
@@ -289,33 +289,33 @@ def test_forged_tokens_are_not_looked_at_after_a_while_and_right_ones_of_their_a
         assert "let in" not in list(storm)
 
 
-def test_an_address_whose_logins_are_not_looked_at_is_not_told_who_exists_nor_who_has_been_there(
+def test_a_braked_address_cannot_find_out_which_users_exist_or_have_logged_in_from_it(
     gateway: OwnGateway,
 ) -> None:
-    # Given a user who has been in from an address, and one who never was
+    # Given a user who has logged in from an address, and one who has not
     address, delay_s = "127.0.0.60", 0.1
     with RawClient(gateway.port, address).by_password("been", PASSWORD):
         pass
-    # And so many failures from there that nothing is looked at any more
+    # And so many failed logins from there that the gateway verifies no more
     braked = gateway.metric("logins_braked")
 
     def guessed(user: str) -> list[str]:
         since = time.monotonic()
         with RawClient(gateway.port, address) as client:
             told = client.guess(user)
-        assert time.monotonic() - since >= delay_s  # whatever was wrong
+        assert time.monotonic() - since >= delay_s  # whatever the reason
         return told
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(guessed, (f"nobody-{number}" for number in range(3 * BORNE))))
-        # (One of them is forgiven each second. Those of the user who is looked at still count for the address as well.)
+        # (One failure is forgiven each second. Failures of a user who is still verified count for the address as well.)
         list(pool.map(guessed, 10 * ["been"]))
     assert gateway.metric("logins_braked") - braked >= BORNE
-    # When names are tried there
+    # When logins are tried from there
     told = {user: guessed(user) for user in ("been", "new", "nobody-at-all")}
-    # Then all of them are told the same
+    # Then all get the same answers
     assert told["been"] == told["new"] == told["nobody-at-all"]
     assert told["been"][-1] == "closed"
-    # And the one who has been there comes in still
+    # And the user who has logged in from there still can
     with RawClient(gateway.port, address).by_password("been", PASSWORD):
         pass

@@ -1,4 +1,4 @@
-"""Brokers of a living cluster are lost: a partition has no leader, or one that lacks what was acknowledged."""
+"""Brokers of a living cluster are lost: a partition has no leader, or one that lacks acknowledged records."""
 
 from __future__ import annotations
 
@@ -44,10 +44,13 @@ def east_is_whole_again(stack: Stack) -> Iterator[None]:
 
 
 def place(stack: Stack, topic: str, brokers: list[list[int]], **config: str) -> None:
-    """Create a topic of east whose partitions have these replicas, the preferred leader first."""
+    """Creates a topic in east whose partitions have these replicas, the preferred leader first."""
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east"), "log_level": 3})
     admin.create_topics([NewTopic(topic, len(brokers), replica_assignment=brokers, config=config)])[topic].result(60)
-    until(lambda: leaders(stack, "east", topic) == {p: some[0] for p, some in enumerate(brokers)}, "it has its leaders")
+    until(
+        lambda: leaders(stack, "east", topic) == {p: some[0] for p, some in enumerate(brokers)},
+        "all partitions have leaders",
+    )
     bind(stack, topic, "east")
 
 
@@ -60,7 +63,7 @@ def refused(match: str, *command: str) -> Callable[[Stack], None]:
 
 
 def checked(stack: Stack, name: str) -> list[dict[str, Any]]:
-    """What came back, once a leader answers for it."""
+    """Checks partitions that came back, once a leader answers for them."""
     found: list[dict[str, Any]] = []
 
     def answered() -> bool:
@@ -72,7 +75,7 @@ def checked(stack: Stack, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("east_is_whole_again")
-def test_a_partition_whose_only_broker_is_dead_is_written_elsewhere_and_the_others_stay_where_they_are(
+def test_a_partition_whose_only_broker_is_dead_moves_by_force_and_the_others_stay(
     stack: Stack, make_run: MakeRun, name: str
 ) -> None:
     # Given clients at work on three partitions, each on a broker of its own
@@ -82,13 +85,13 @@ def test_a_partition_whose_only_broker_is_dead_is_written_elsewhere_and_the_othe
     member = run.start("confluent-consumer", "m", name, group=name, commit="batch")
     reader = run.start("confluent-consumer", "r", name, seek="beginning")
     producer.wait_for(100, "acknowledged")
-    for _ in range(2):  # how fast it grows is known from two looks
+    for _ in range(2):  # two records of facts give the growth rate
         switchyard(stack, "facts", "record")
         producer.wait_for(producer.count("acknowledged") + 150, "acknowledged")
-    # When one of these brokers dies
+    # When one broker dies
     stack.kill("cluster/east/3")
     until(lambda: leaders(stack, "east", name)[LOST] == -1, "a partition has no leader")
-    # Then its partition moves by force, and by nothing else
+    # Then only a forced move of that partition alone succeeds
     forced = ("migrate-from-fault", *ROUTE, "--unread", "wait", "--max-rate-records-s", "10000")
     refused(f"switchyard migrate-from-fault {name}:{LOST} --from east", "migrate", f"{name}:{LOST}", *ROUTE)(stack)
     refused(f"answers, and leads {name}-0", *forced, f"{name}:0,{LOST}", "--yes")(stack)
@@ -102,7 +105,7 @@ def test_a_partition_whose_only_broker_is_dead_is_written_elsewhere_and_the_othe
     (cut,) = run.cuts([name])
     assert cut.partition == LOST
 
-    # And producers go on in all three, and readers in those that can be read
+    # And producers go on in all three partitions, and readers in those that can be read
     def written(partition: int) -> int:
         return sum(
             ack.partition == partition and (partition != LOST or ack.offset >= cut.cut) for ack in acked(producer)
@@ -114,12 +117,12 @@ def test_a_partition_whose_only_broker_is_dead_is_written_elsewhere_and_the_othe
     assert leaders(stack, "east", name)[LOST] == -1
     reachable = {ack.value for ack in acked(producer) if ack.partition != LOST}
     for consumer in (reader, member):
-        until(lambda c=consumer: {record.value for record in given(c)} >= reachable, "what is reachable is read")  # type: ignore[misc]
+        until(lambda c=consumer: {record.value for record in given(c)} >= reachable, "all reachable records are read")  # type: ignore[misc]
         assert all(record.offset < cut.cut for record in given(consumer) if record.partition == LOST)
-    # When its broker is back
+    # When the broker is back
     stack.restart("cluster/east/3")
     (returned,) = checked(stack, name)
-    # Then its records are read below the cut, which stays, and the partition can go home
+    # Then its records are read below the cut, which stays, and the partition can move back
     assert (returned["partition"], returned["outcome"]) == (LOST, "whole")
     assert returned["beyond"] > 0
     assert [one.cut for one in run.cuts([name])] == [cut.cut]
@@ -140,7 +143,7 @@ def test_a_partition_whose_only_broker_is_dead_is_written_elsewhere_and_the_othe
 
 
 class Writer:
-    """Writes to one partition, and knows where each record was said to be."""
+    """Writes to one partition, and keeps the acknowledged offsets."""
 
     def __init__(self, stack: Stack, topic: str) -> None:
         self._topic = topic
@@ -160,10 +163,10 @@ class Writer:
 
 
 @pytest.mark.usefixtures("east_is_whole_again")
-def test_a_log_that_goes_back_below_a_cut_that_it_had_reached_ends_the_crossing_there(
+def test_a_log_that_loses_records_below_a_reached_cut_ends_the_crossing_at_the_cut(
     stack: Stack, make_run: MakeRun, name: str
 ) -> None:
-    # Given a topic that may elect who was not in sync, whose first partition has reached its cut
+    # Given a topic that allows unclean elections, whose first partition has reached its cut
     place(stack, name, [[1, 2], [3, 2]], **{"min.insync.replicas": "1", "unclean.leader.election.enable": "true"})
     run, writer = make_run(stack, user=name), Writer(stack, name)
     writer.write(100)
@@ -171,20 +174,20 @@ def test_a_log_that_goes_back_below_a_cut_that_it_had_reached_ends_the_crossing_
     (batch,) = switchyard(stack, "migrate", name, *ROUTE, *ahead, "--yes")["batches"]
     assert batch["result"] == "crossing", batch
     stack.kill("cluster/east/2")
-    for count in (30, 100):  # as soon as the other replica has left the set of those in sync
+    for count in (30, 100):  # the first waits until the dead replica has left the ISR
         writer.write(count)
     assert writer.offsets == [*range(130), *range(150, 250)]
-    # When its leader dies, and who was not in sync is elected
+    # When its leader dies, and an out-of-sync replica is elected
     stack.kill("cluster/east/1")
     stack.restart("cluster/east/2")
     until(lambda: leaders(stack, "east", name)[0] == 2, "an unclean leader is elected")
-    # Then whoever looks ends the crossing at its cut, and fails
+    # Then `settle` ends the crossing at its cut, and fails
     with pytest.raises(CommandFailedError, match="had reached its cut and ends below it now"):
         switchyard(stack, "settle", batch["operation"])
     writer.write(10)
     assert writer.offsets[-10:] == [*range(250, 260)]
     assert led_from(stack, name) == {"west"}
-    # And what is missing is told, and waited for until somebody does without
+    # And `origins check` reports the missing records; readers wait until an operator accepts the loss
     found: dict[int, tuple[str, int]] = {}
     codes: list[int] = []
 

@@ -172,7 +172,7 @@ def test_unmodified_clients_at_a_quota_never_time_out(stack: Stack, store: Store
 
 
 class Pair:
-    """A producer and a consumer of one user that go as fast as they are let."""
+    """A producer and a consumer of one user that go as fast as quotas allow."""
 
     def __init__(self, stack: Stack, topic: str, user: str) -> None:
         self.topic, self.wrong, self.told, self.waits_s = topic, list[Any](), list[Any](), list[float]()
@@ -189,7 +189,7 @@ class Pair:
         self.reader.subscribe([topic])
 
     def work(self, seconds: float) -> tuple[int, int]:
-        """Bytes that were written and read."""
+        """Returns the bytes that were written and read."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             with suppress(BufferError):
@@ -200,7 +200,7 @@ class Pair:
         return len(self.told) * 10_000, self.read * 10_000
 
     def finish(self, records: Callable[[], int]) -> None:
-        """Write what is left, and read all."""
+        """Flushes the producer, and reads until the end."""
         assert self.producer.flush(60) == 0
         until = time.monotonic() + 60
         while self.read < records() and time.monotonic() < until:
@@ -214,25 +214,25 @@ class Pair:
 
 
 @pytest.mark.long("gateway/session/throttling.py", "gateway/session/fast_path.py", "gateway/session/fetch/handle.py")
-def test_a_brokers_quota_for_the_gateways_account_caps_their_clients_together_and_none_times_out(
+def test_a_brokers_quota_for_the_gateways_account_caps_all_clients_together_without_timeouts(
     stack: Stack, topic: str
 ) -> None:
-    # Given a broker that lets the account of gateways, which do not log in here, use 300 kB a second
+    # Given a broker quota of 300 kB/s for the gateways' account (anonymous, as they do not log in here)
     place, rate, seconds = brokers_place(stack), 300_000.0, 25.0
     account: dict[str, str | None] = {"user": "ANONYMOUS"}
     (said,) = limit(place, account, producer_byte_rate=rate, consumer_byte_rate=rate)
     assert said["error_code"] == 0
     pairs = [Pair(stack, topic, user) for user in ("capped-1", "capped-2")]
     with ThreadPoolExecutor(len(pairs)) as pool:
-        # When clients of two users write and read as fast as they are let
+        # When clients of two users write and read as fast as the quota allows
         used = list(pool.map(lambda pair: pair.work(seconds), pairs))
         limit(place, account, producer_byte_rate=None, consumer_byte_rate=None)
         list(pool.map(lambda pair: pair.finish(lambda: sum(one.sent for one in pairs)), pairs))
-    # Then all of them together have stayed below it, and were told to wait
+    # Then all of them together stay below it, and are throttled
     assert sum(written for written, _ in used) < rate * (10 + seconds) * 1.1, used
     assert sum(read for _, read in used) < rate * (10 + seconds) * 1.1, used
     assert all(sum(pair.waits_s) > 0 for pair in pairs)
-    # And nothing has gone wrong or is missing
+    # And no request fails, and no record is missing
     for pair, (written, _) in zip(pairs, used, strict=True):
         assert written > rate
         assert not pair.wrong, pair.wrong

@@ -1,4 +1,4 @@
-"""Users that several applications share: an instance, topic or group of one moves, and its others notice nothing."""
+"""Users that several applications share: an instance, topic or group moves, and the others are not disturbed."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def neighbour_of(stack: Stack, client_id: str, topic: str) -> Neighbour:
 
 
 def connections(stack: Stack, client_id: str) -> set[tuple[Any, ...]]:
-    """Each open one of this client: the gateway, since when, and the broker behind it."""
+    """The open connections of this client: gateway, start, and the broker behind it."""
     rows = switchyard(stack, "connections", "--client-id", client_id)["connections"]
     return {(row["gateway"], row["since"], row["cluster"], row["broker"]) for row in rows}
 
 
 def at_work(run: Run, topic: str, login: dict[str, str], readers: tuple[str, ...]) -> tuple[list[Client], list[Client]]:
-    """Producers with and without idempotence, and a group for each kind of reader, past their first records."""
+    """Starts producers with and without idempotence, and a group per kind of reader; waits for their first records."""
     consumers = [run.start(kind, f"r-{kind}", topic, group=f"{topic}-{kind}", **login) for kind in readers]
     producers = [
         run.start("confluent-producer", "w-idempotent", topic, rate=RATE, idempotence="on", **login),
@@ -95,7 +95,7 @@ def go_on(producers: list[Client], consumers: list[Client], records: int = 40) -
 
 
 def clusters_of(run: Run, topic: str) -> set[str]:
-    """Where records of the topic lie."""
+    """The clusters that have records of the topic."""
     return {dump.cluster for dump in run.dumps(topic) if dump.records}
 
 
@@ -115,21 +115,21 @@ def test_one_of_two_instances_moves_there_and_back_and_the_other_is_not_touched(
         producers, consumers = at_work(run, moves, login(stack, moves), readers)
         neighbour.wait_for_more(50)
         troubles, connected = neighbour.troubles(), connections(stack, stays)
-        # When one of them is moved there and back
+        # When one of them is moved to west and back
         for origin, target in (CLUSTERS, CLUSTERS[::-1]):
             document = switch(stack, f"user:{USER}+{moves}", origin=origin, target=target)
             assert document["result"] == "succeeded"
             assert bindings(stack)["instances"] == {moves: target}
             go_on(producers, consumers)
             neighbour.wait_for_more(50)
-        # Then the other has met no refusal, no broken connection and no rebalance, and is where it was
+        # Then the other has seen no retry, no reconnect and no rebalance, and stays in its cluster
         assert neighbour.troubles() == troubles
         assert connections(stack, stays) == connected
     assert neighbour.failed == []
     assert len(set(neighbour.read)) == len(neighbour.read)
     assert run.cuts([stays]) == ()
     assert clusters_of(run, stays) == {"east"}
-    # And the one that moved has every record once
+    # And the moved instance has every record once
     run.finish(producers, consumers)
     result = run.verdict(moves, complete=[f"{moves}-{kind}" for kind in readers])
     assert result.sound, str(result)
@@ -139,7 +139,7 @@ def test_one_of_two_instances_moves_there_and_back_and_the_other_is_not_touched(
 
 
 def test_one_topic_of_a_user_moves_and_then_one_group(stack: Stack, make_run: MakeRun, name: str) -> None:
-    # Given a group that reads two topics of its user, and producers of which one says its topic in its client id
+    # Given a group that reads two topics of its user, and producers, one of which names its topic in its client id
     one, other, group = f"{name}-one", f"{name}-other", f"{name}-group"
     create(stack, "east", one, other)
     run = make_run(stack)
@@ -159,11 +159,11 @@ def test_one_topic_of_a_user_moves_and_then_one_group(stack: Stack, make_run: Ma
     # When one topic moves
     assert switch(stack, f"user:{USER}#{one}", origin="east", target="west")["result"] == "succeeded"
     go_on(producers, readers)
-    # Then the other one stays, and so do the groups
+    # Then the other topic stays, and so do the groups
     assert bindings(stack)["topics"] == {one: "west"}
     assert run.cuts([other]) == ()
     assert {clusters_led_to(stack, group, kind) for kind in ("confluent-consumer", "kafka-python-consumer")} == {"east"}
-    # And when its other topic and one of its groups follow
+    # And when the other topic and one of the groups follow
     assert switch(stack, f"user:{USER}#{other}", origin="east", target="west")["result"] == "succeeded"
     moved = f"{group}-confluent-consumer"
     assert switch(stack, f"user:{USER}##{moved}", origin="east", target="west")["result"] == "succeeded"
@@ -181,13 +181,13 @@ def test_one_topic_of_a_user_moves_and_then_one_group(stack: Stack, make_run: Ma
 
 
 def clusters_led_to(stack: Stack, group: str, kind: str) -> str:
-    """Where gateways lead the members of a group."""
+    """The cluster to which gateways lead the members of a group."""
     asked = ("explain", USER, f"{group}-members", f"group:{group}-{kind}")
     until(lambda: bool(switchyard(stack, *asked)["agree"]), "all gateways lead there")
     return str(switchyard(stack, *asked)["explanations"][0]["leading"]["cluster"])
 
 
-def test_for_a_topics_sake_the_instance_that_uses_it_moves_or_else_the_whole_user(
+def test_switching_a_topic_moves_the_instance_that_uses_it_or_else_the_whole_user(
     stack: Stack, make_run: MakeRun, name: str
 ) -> None:
     # Given two instances of one user, each at work on a topic of its own
@@ -198,14 +198,14 @@ def test_for_a_topics_sake_the_instance_that_uses_it_moves_or_else_the_whole_use
     producers, consumers = at_work(run, mine, login(stack, mine, user), readers)
     more = run.start("confluent-producer", "w-other", other, rate=RATE, idempotence="on", **login(stack, other, user))
     more.wait_for(20, "acknowledged")
-    # When one of the topics is to be switched
+    # When one of the topics is switched
     assert switch(stack, f"user:{user}+#{mine}", origin="east", target="west")["result"] == "succeeded"
     go_on([*producers, more], consumers)
-    # Then the instance that uses it has moved, and the other not
+    # Then only the instance that uses it has moved
     assert bindings(stack, user)["instances"] == {mine: "west"}
     assert bindings(stack, user)["cluster"] == "east"
     assert run.cuts([other]) == ()
-    # And when the other topic is declared for the user, without an instance, the whole of him moves for its sake
+    # And when the other topic is declared for the user without an instance, the whole user moves
     switchyard(stack, "usage", "declare", user, "--topic", other)
     assert switch(stack, f"user:{user}+#{other}", origin="east", target="west")["result"] == "succeeded"
     go_on([*producers, more], consumers)
@@ -219,7 +219,7 @@ def test_for_a_topics_sake_the_instance_that_uses_it_moves_or_else_the_whole_use
 def test_readers_by_pattern_get_every_record_once_while_one_of_their_topics_moves(
     stack: Stack, make_run: MakeRun, name: str
 ) -> None:
-    # Given topics of which one has moved to west, and readers who subscribe by a pattern
+    # Given topics, one of which has moved to west, and readers that subscribe by a pattern
     user, topics = "payments-app", [f"{name}-{number}" for number in range(3)]
     create(stack, "east", *topics)
     run = make_run(stack)
@@ -242,7 +242,7 @@ def test_readers_by_pattern_get_every_record_once_while_one_of_their_topics_move
     ]  # fmt: skip
     for reader in readers:
         reader.wait_for(60, "delivered")
-    # When another one moves
+    # When another topic moves
     assert switch(stack, f"user:{user}#{topics[1]}", origin="east", target="west")["result"] == "succeeded"
     go_on(producers, readers, 100)
     run.finish(producers, readers)
@@ -253,10 +253,10 @@ def test_readers_by_pattern_get_every_record_once_while_one_of_their_topics_move
     assert_no_client_has_failed([*producers, *readers])
 
 
-def test_the_binding_of_an_application_holds_for_the_client_ids_that_its_library_makes_at_each_start(
+def test_a_binding_of_an_application_holds_for_client_ids_that_its_library_makes_at_each_start(
     stack: Stack, make_run: MakeRun, name: str
 ) -> None:
-    # Given an application whose client ids are those of Kafka Streams and Connect
+    # Given an application with client ids as Kafka Streams and Connect make them
     user = "payments-app"
     create(stack, "east", name)
     forms = ("--client-ids", "streams", "--client-ids", "connect")
@@ -273,19 +273,19 @@ def test_the_binding_of_an_application_holds_for_the_client_ids_that_its_library
         return writers, [reader]
 
     producers, consumers = started(1)
-    # When the application is moved by its name, and started again
+    # When the application is moved by its name, and restarted
     assert switch(stack, f"user:{user}+{name}", origin="east", target="west")["result"] == "succeeded"
     go_on(producers, consumers)
     run.finish(producers, consumers)
     producers, consumers = started(2)
-    # Then it is where it was moved to, by one binding
+    # Then it is in the target, by one binding
     assert bindings(stack, user)["instances"] == {name: "west"}
     rows = switchyard(stack, "connections", "--instance", name)["connections"]
     ids = {row["client_id"] for row in rows if row["led_to"]}
     assert len(ids) == 3
     led = [switchyard(stack, "explain", user, one, f"group:{name}")["explanations"][0]["leading"] for one in ids]
     assert {(one["cluster"], one["by"]) for one in led} == {("west", "user+instance")}
-    # And has every record once, and what it uses is known by its name
+    # And it has every record once, and its usage is recorded under its name
     run.finish(producers, consumers)
     result = run.verdict(name, complete=[name])
     assert result.sound, str(result)
@@ -312,14 +312,14 @@ def test_one_of_two_instances_is_forced_out_of_its_dead_cluster_and_the_other_is
         neighbour.wait_for_more(50)
         switchyard(stack, "facts", "record")
         troubles, connected = neighbour.troubles(), connections(stack, stays)
-        # When east dies, and the one that was there is moved by force
+        # When east dies, and the instance there is moved by force
         stack.kill("cluster/east")
         try:
             document = switch(stack, f"user:{USER}+{moves}", origin="east", target="west", mode="forced", unread="wait")
             assert document["result"] == "succeeded"
             writer.wait_for(writer.count("acknowledged") + 100, "acknowledged")
             neighbour.wait_for_more(50)
-            # Then the other has met no refusal, no broken connection and no rebalance, and is where it was
+            # Then the other has seen no retry, no reconnect and no rebalance, and stays in its cluster
             assert neighbour.troubles() == troubles
             assert connections(stack, stays) == connected
         finally:
@@ -327,13 +327,13 @@ def test_one_of_two_instances_is_forced_out_of_its_dead_cluster_and_the_other_is
     assert neighbour.failed == []
     assert len(set(neighbour.read)) == len(neighbour.read)
     assert clusters_of(run, stays) == {"west"}
-    # And when it is known where the logs of east end, the one that moved is given all that was acknowledged
+    # And after the log ends of east are known, the moved instance gets all acknowledged records
     writer.stop()
     switchyard(stack, "origins", "check")
     promised = {ack.value for ack in acked(writer)}
-    until(lambda: promised <= {record.value for record in given(reader)}, "all that was acknowledged is read")
+    until(lambda: promised <= {record.value for record in given(reader)}, "all acknowledged records are read")
     reader.stop()
-    # (Its group goes on where it was last seen, so what it read since comes again, in its place.)
+    # (Its group resumes at its last known offsets, so later records come again, at their offsets.)
     places = {(record.partition, record.offset): record.value for record in given(reader)}
     assert {((one.partition, one.offset), one.value) for one in given(reader)} == set(places.items())
     assert clusters_of(run, moves) == set(CLUSTERS)

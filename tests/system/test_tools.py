@@ -83,7 +83,7 @@ def test_groups_of_both_protocols_are_described_as_by_their_brokers(
 def test_a_group_of_another_cluster_is_deleted_where_it_is_listed(
     stack: Stack, groups: dict[str, str], version: str
 ) -> None:
-    # Given a group that has committed past the gateways, in a cluster that whoever asks is not bound to
+    # Given a group that committed past the gateways, in a cluster that the admin client is not bound to
     name, west = f"tools-left-{version}", bootstrap(stack, "west")
     consumer = Consumer({"bootstrap.servers": west, "group.id": name})
     consumer.commit(offsets=[TopicPartition("tools-in-west", number, 5) for number in (0, 1)], asynchronous=False)
@@ -92,11 +92,11 @@ def test_a_group_of_another_cluster_is_deleted_where_it_is_listed(
     # When its offset of a partition is deleted through the gateways
     which = ("--group", name)
     offset = tool(version, tools.GROUPS, stack.bootstrap, "--delete-offsets", *which, "--topic", "tools-in-west:0")
-    # Then it is gone, and no other one
+    # Then only that offset is gone
     assert offset.exit_code == 0, offset.out + offset.err
     asked = directly.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])[name].result(30)
     assert [one.partition for one in asked.topic_partitions] == [1]
-    # And when the group is deleted, it is gone, and told to be unknown from then on
+    # And after the group is deleted, gateways call it unknown
     deleted = tool(version, tools.GROUPS, stack.bootstrap, "--delete", *which)
     assert "was successful" in deleted.out, deleted.out + deleted.err
     assert name not in [found.id for found in directly.list_groups(timeout=30)]

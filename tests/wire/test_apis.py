@@ -228,7 +228,7 @@ def test_advertised_versions_are_common_to_the_table_and_all_clusters() -> None:
 
 
 def test_metadata_is_advertised_below_the_version_at_which_clients_rely_on_leader_epochs() -> None:
-    # librdkafka would send epoch 0 with each fetch, where gateways tell it none
+    # From 9 on librdkafka would send epoch 0 with each fetch, since gateways tell it no epoch
     assert offered(EVERYTHING)[ApiKey.METADATA] == (0, 8)
 
 

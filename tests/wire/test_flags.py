@@ -208,7 +208,7 @@ def _promises(row: Api, said: Said) -> Iterator[str]:
     """What is recorded of a group or a log, which an operation takes along, and what has to hold for it."""
     names_group = said.subject in ("groupId", "transactionalId") or (row.changes and said.about("groupId"))
     if row.vouched != (names_group or row.key is ApiKey.PRODUCE or row.by_map):
-        yield "an answer of a coordinator, of the log that was written, or of what goes by the map counts under a lease"
+        yield "answers of coordinators, of the written log, or by the topic map count only under a lease"
     if row.by_map != (row.route is Route.COMPOSED and row.changes and AUTHORIZED[row.key][1] != "Cluster"):
         yield "goes by the map where it changes a topic or a group of one cluster, and only there"
     # A member that never commits is seen to be still there by its heartbeats.

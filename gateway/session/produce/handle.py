@@ -108,7 +108,7 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
 
 
 def _scan(request: Request) -> ProduceScan | None:
-    """:raises TooManyElementsError: it names more than is judged at once."""
+    """:raises TooManyElementsError: it names more partitions than are judged at once."""
     start, end, version, body_at = request.start, request.end, request.api_version, request.body_at
     return scan_produce(request.buf, start, end, version, body_at, end + request.missing, PARTITIONS_AT_ONCE)
 

@@ -1,4 +1,4 @@
-"""Produces that name very many partitions: read and cut into parts beside the event loop (`beside`, `parts`)."""
+"""Produce requests of very many partitions: a worker thread reads them and cuts them into parts (`beside`, `parts`)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ha_core.wire.produce import Entry, ProduceScan, scan_produce
 from ha_core.wire.records import IN_TRANSACTION
 
 PARTITIONS_OF_A_PART = 200
-"""They are judged and sent, and their answer is read, in one turn of the loop: some milliseconds."""
+"""One turn of the event loop judges and sends this many, or reads their answer, in some milliseconds."""
 
 
 class Part(NamedTuple):
-    """Some partitions of a long produce, as a request of their own."""
+    """Some partitions of a long produce request, as a request of their own."""
 
     request: Request
     scan: ProduceScan
@@ -25,14 +25,14 @@ class Part(NamedTuple):
 
 
 class LongProduce:
-    """:ivar acks: that its client wants.
-    :ivar in_transaction: whether a batch says that it is of a transaction.
-    :ivar topics: all that it names.
-    :ivar left: parts that were not taken yet.
+    """:ivar acks: as the client set it.
+    :ivar in_transaction: whether a batch has the transactional flag.
+    :ivar topics: all topics of the request.
+    :ivar left: how many parts were not taken yet.
     """
 
     def __init__(self, request: Request) -> None:
-        """:raises RemoteProtocolError: it is not what it should be. Nothing of it was sent anywhere by then."""
+        """:raises RemoteProtocolError: it is malformed. Nothing of it has been sent by then."""
         self._request, self._buf = request, request.buf
         self._scan = scan = _scanned(request)
         batches = batch_of_each(request, scan)
@@ -62,7 +62,7 @@ class LongProduce:
         return self._scan.transactional_id
 
     def next_part(self) -> Part:
-        """To be called beside the event loop: it copies the records."""
+        """Call this in a worker thread: it copies the records."""
         whole, entries = self._request, self._entries.pop()
         records = memoryview(self._buf)
         topics = [
@@ -78,7 +78,7 @@ class LongProduce:
         scan, transactional_id = self._scan, self.transactional_id
         body = {
             "transactional_id": None if transactional_id is None else transactional_id.decode(),
-            # One that wants no answer is told of a refusal by the end of its connection, and brokers tell of theirs.
+            # With acks=0 the gateway closes the client's connection on an error, so it needs the broker's answer.
             "acks": scan.acks or 1,
             "timeout_ms": scan.timeout_ms,
             "topic_data": topics,

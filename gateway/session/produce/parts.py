@@ -1,9 +1,9 @@
-"""Produces that name very many partitions: judged, sent and answered part by part, as one request.
+"""Produce requests of very many partitions: judged and sent part by part, and answered as one request.
 
-To judge a partition takes what all connections share, so it is done on the event loop, and others have their turn after
+Judging a partition uses state that all connections share, so the event loop does it, and serves other connections after
 each part. Each part is judged by the newest state when it is sent. The client's next request waits until the last part
-has been sent, and an operation until all are answered: for both it is one request. So that an operation does not wait
-for many answers, what was not sent when its fence came is refused.
+has been sent, and an operation waits until all parts are answered: for both it is one request. Parts that were not sent
+when an operation fenced a topic of the request are refused, so that the operation does not wait for many answers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gateway.session.state import ConnectionState
 
 
 def begin(session: ConnectionState, request: Request, long: LongProduce) -> None:
-    """Handles a long produce that was read."""
+    """Handles a long produce request that was read."""
     work = _InParts(session, request, long)
     session.preparing = request
     session.hold(request.end - request.start)
@@ -35,31 +35,31 @@ def begin(session: ConnectionState, request: Request, long: LongProduce) -> None
 
 
 class _InParts:
-    """:ivar refused: batches that have to come again before later ones of their producers."""
+    """:ivar refused: batches that their producers must send again before later ones."""
 
     def __init__(self, session: ConnectionState, request: Request, long: LongProduce) -> None:
         self._session, self._request, self._long = session, request, long
         self._topics = frozenset(long.topics)
         self._revision = session.snapshot.view.revision
-        """On which it began."""
+        """The revision at which the request began."""
         self._until = decided_by(session, long.timeout_ms)
         self.refused: list[Refused] = []
         self._said: dict[str, list[Message]] = {}
-        """What the answer says so far, by topic."""
+        """The answer so far: topic → partition responses."""
         self._throttle_time_ms = 0
         self._refusals: set[Refusal] = set()
         self._first: tuple[Key, ...] = ()
-        """The partitions of the first part that was refused as a whole."""
+        """Partitions of the first part that was refused as a whole."""
         self._audited = False
         self._sent = self._written = self._failed = False
-        """Whether anything of it was."""
+        """Whether any partition was sent, was written, or failed."""
 
     def go(self) -> Exchange:
         session, long = self._session, self._long
         while long.left:
             part: Part = yield Beside(long.next_part)
             if not long.left:
-                session.preparing = None  # what its client sends next goes behind this part
+                session.preparing = None  # the client's next request is sent after this part
                 session.let_go()
             self._take_over((yield from self._handle(part)))
         hold_s = self._hold_s()
@@ -71,7 +71,7 @@ class _InParts:
         return Answer(frame, hold_s, promises=self._written)
 
     def _handle(self, part: Part) -> Generator[Send | Beside | StandInLine | Wait, Any, Message]:
-        """Sends what of a part is not refused here. Returns the answer to it."""
+        """Sends the batches of a part that are not refused here. Returns the part's answer."""
         session, request = self._session, self._request
         routes, transactional = session.routes(request.client_id), self._long.transactional_id is not None
         verdict = Judgement(session, part.request, part.batches, refused=self.refused)
@@ -97,20 +97,20 @@ class _InParts:
         return verdict.merged(frames[session.broker])
 
     def _holds_up_a_fence(self) -> bool:
-        """Whether an operation that came later waits for it."""
+        """Whether an operation that began after the request waits for it."""
         seen = self._session.snapshot
         return seen.view.revision > self._revision and any(
             not scope.topics.isdisjoint(self._topics) for scope in seen.fences.scopes.values()
         )
 
     def _hold_s(self) -> float:
-        """One that is refused as a whole is held back as a short one is."""
+        """The gateway delays the answer to a long request refused as a whole as it does for a short one."""
         if self._sent or not self._refusals:
             return 0.0
         return max(why.hold_s for why in self._refusals) or self._session.damping.refused(self._first)
 
     def _denied(self) -> bool:
-        """Whether its user lacks the right to the transactional id under which all of it is written."""
+        """Whether the user lacks the right to write with the request's transactional id."""
         session, long, verdicts = self._session, self._long, self._session.verdicts
         if long.transactional_id is None or not long.in_transaction or verdicts is None:
             return False
@@ -131,7 +131,7 @@ class _InParts:
 
 
 def _frame(request: Request, said: dict[str, list[Message]], throttle_time_ms: int) -> bytes:
-    """The whole answer. Beside the event loop, where what it was made of is freed, too."""
+    """Encodes the whole answer. Called in a worker thread, which also frees the parts that it was made of."""
     responses: list[Message] = [{"name": name, "partition_responses": entries} for name, entries in said.items()]
     said.clear()
     frame = request.answer({"throttle_time_ms": throttle_time_ms, "responses": responses})

@@ -70,7 +70,7 @@ def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, route
 
 
 def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
-    """Answers a request of which something crosses."""
+    """Answers a request with batches for partitions whose cut lies ahead."""
     session, request = verdict.session, verdict.request
     answer = yield from write_across(verdict, scan.timeout_ms, crossing, decided_by(session, scan.timeout_ms))
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
@@ -79,17 +79,17 @@ def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatc
 
 
 def decided_by(session: ConnectionState, timeout_ms: int) -> float:
-    """Until when a request that came now waits for the state to decide on a cut."""
+    """The time until which a request that arrives now waits for the state to decide on a cut."""
     return session.now + min(PROPOSED_HOLD_S, max(0, timeout_ms) / 2000)
 
 
 def write_across(
     verdict: Judgement, timeout_ms: int, crossing: Mapping[Key, SentBatch], until: float
 ) -> Generator[Send | Beside | StandInLine | Wait, Any, Message]:
-    """Sends to the port's broker what is not answered here, and to the targets what turns out to belong there. Returns
-    the answer.
+    """Sends batches that are not answered here to the port's broker, and those that turn out to belong to a target to
+    that target. Returns the answer.
 
-    :param until: what the state has not decided by then is refused.
+    :param until: batches on which the state has not decided by this time are refused.
     """
     session, request = verdict.session, verdict.request
     order = session.producer_order

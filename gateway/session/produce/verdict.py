@@ -49,7 +49,10 @@ def batch_of_each(request: Request, scan: ProduceScan) -> Batches:
 
 
 def notice(session: ConnectionState, request: Request, scan: ProduceScan, local: Collection[Key] = ()) -> None:
-    """All but what is answered here is forwarded, and so used."""
+    """Notes the use of topics whose batches are forwarded.
+
+    :param local: partitions that the gateway answers itself.
+    """
     for topic, partition, _, _ in scan.partitions:
         if (topic, partition) not in local:
             session.notice(request, "topic", topic, "produce")
@@ -118,7 +121,7 @@ class Judgement:
 
         Without the lease nothing is.
 
-        :param refusal: why nothing is in any case.
+        :param refusal: a reason to refuse every batch.
         """
         refusal_of_all = refusal if leased(self.session) else Refusal.LEASE
         for key, batch in self.batches.items():

@@ -252,7 +252,7 @@ def test_offsets_are_deleted_in_the_groups_cluster() -> None:
 
 
 def has(errors: Mapping[str, int], partitions: Mapping[str, list[int]] | None = None) -> Any:
-    """A cluster's coordinators. `errors`: what they say of groups that they have."""
+    """A cluster's coordinators. `errors`: group → the error code that they answer."""
 
     def answer(ask: Ask) -> dict[str, Any]:
         unknown = int(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -277,7 +277,7 @@ NON_EMPTY, NOT_FOUND = int(ErrorCode.NON_EMPTY_GROUP), int(ErrorCode.GROUP_ID_NO
 
 
 def test_groups_are_deleted_where_listings_show_them() -> None:
-    # Given a user of the west who deletes groups of the west, of the east, of both, and of nobody
+    # Given a user bound to west who deletes groups of west, of east, of both, and of no cluster
     context = world(east=COORDINATORS, west=COORDINATORS, bindings=(BOUND,))
     asked: list[tuple[str, str]] = []
 
@@ -291,12 +291,12 @@ def test_groups_are_deleted_where_listings_show_them() -> None:
 
     clusters = {"east": seen(has({"old": 0, "both": 0, "used": NON_EMPTY})), "west": seen(has({"own": 0, "both": 0}))}
     codes = told(context, ["own", "old", "both", "used", "none"], clusters)
-    # Then the east's are deleted there, and one of both where its user is bound only: listings show that one
+    # Then east deletes its own; a group of both is deleted in west alone, since listings show that one
     assert codes == {"own": 0, "old": 0, "both": 0, "used": NON_EMPTY, "none": NOT_FOUND}
     assert sorted(name for cluster, name in asked if cluster == "east") == ["none", "old", "used"]
 
 
-def test_a_group_that_may_be_in_a_cluster_that_is_away_is_not_said_to_be_unknown() -> None:
+def test_a_group_that_an_unreachable_cluster_may_have_is_not_called_unknown() -> None:
     down = world(east=COORDINATORS, west=COORDINATORS, bindings=(BOUND,), down="east")
     masked = world(east=COORDINATORS, west=COORDINATORS, bindings=(BOUND,), masked="east")
     up = world(east=COORDINATORS, west=COORDINATORS, bindings=(BOUND,))
@@ -304,11 +304,11 @@ def test_a_group_that_may_be_in_a_cluster_that_is_away_is_not_said_to_be_unknown
     assert told(down, ["old"], {"west": has({})}) == {"old": NOT_AVAILABLE}
     assert told(up, ["old"], {"west": has({}), "east": away("east")}) == {"old": NOT_AVAILABLE}
     assert told(masked, ["old"], {"west": has({})}) == {"old": NOT_FOUND}
-    # Nor is it looked for elsewhere while the cluster does not answer that counts for it
+    # Nor do others delete it while the cluster that it is bound to does not answer
     assert told(up, ["old"], {"west": away("west")}) == {"old": NOT_AVAILABLE}
 
 
-def test_a_group_of_two_other_clusters_is_gone_when_it_is_gone_in_both() -> None:
+def test_deleting_a_group_of_two_other_clusters_succeeds_when_both_have_deleted_it() -> None:
     unbound = world(east=COORDINATORS, west=COORDINATORS, bindings=(UserBindings(user="alice", cluster="north"),))
     clusters = {"east": has({"g": 0}), "west": has({"g": NON_EMPTY})}
 
@@ -338,7 +338,7 @@ def test_offsets_are_deleted_where_listings_show_the_group(east: int, west: int,
     assert (said or answer["error_code"]) == codes
 
 
-def test_an_offset_in_two_clusters_is_gone_when_it_is_gone_in_both_that_know_its_topic() -> None:
+def test_deleting_an_offset_succeeds_when_every_cluster_that_knows_its_topic_has_deleted_it() -> None:
     subscribed, unknown = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC), 3
     topics = [{"name": "t", "partitions": [{"partition_index": number} for number in range(4)]}]
     request = requested(ApiKey.OFFSET_DELETE, 0, group_id="g", topics=topics)

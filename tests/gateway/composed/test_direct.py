@@ -84,7 +84,7 @@ def test_while_the_cluster_does_not_answer_what_was_last_known_is_told_with_its_
     assert [(p["leader_id"], p["error_code"]) for p in found["topics"][0]["partitions"]] == [(2, 0), (-1, NO_LEADER)]
 
 
-def test_a_long_answer_is_made_beside_the_event_loop_whoever_tells_of_the_topics() -> None:
+def test_a_long_answer_is_made_beside_the_event_loop_whether_topics_are_listed_or_named() -> None:
     for names in (("many",), None):
         request = everything() if names is None else ask(*names)
         play = Playbook(metadata(direct(east={"many": dict.fromkeys(range(500), 1)}), 9, request))

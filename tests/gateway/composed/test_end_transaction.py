@@ -170,7 +170,7 @@ def test_a_commit_of_what_readers_skip_is_aborted() -> None:
     assert ended(found, committed=False) == BEGIN_ANEW
 
 
-def test_a_commit_of_what_was_given_up_is_aborted() -> None:
+def test_a_commit_with_records_that_were_given_up_is_aborted() -> None:
     given_up = without(FORCED.changed(partitions={0: append(identity("east"), "west", 100, 0)}), "east")
     found = described(forced(topics=(given_up,), left=LastSequences(name="orders")), state("Ongoing", "orders"))
     assert ended(found, committed=False) == BEGIN_ANEW

@@ -323,7 +323,7 @@ COPIED = Topic(
 
 
 def deleting(topic: Topic, *mirrors: Mirror) -> Playbook:
-    """Both partitions are deleted up to 60 in a log that says so."""
+    """The broker deletes the records of both partitions below 60, and says so."""
     request = requested(
         ApiKey.DELETE_RECORDS,
         2,
@@ -342,27 +342,27 @@ def deleting(topic: Topic, *mirrors: Mirror) -> Playbook:
     return Playbook(delete_records(context, 2, request)).answers_all({"east": answer, "west": answer})
 
 
-def test_a_client_is_told_that_records_are_deleted_when_that_is_written_down_for_their_copy() -> None:
-    # Given a mirrored topic, whose source has deleted records
+def test_a_deletion_is_acknowledged_after_it_is_written_down_for_the_copy() -> None:
+    # Given a mirrored topic whose source has deleted records
     play = deleting(PINNED, MIRROR)
-    # Then the client is not answered before it is written down
+    # Then the client gets no answer before the deletion is written down
     assert play.step == KeepDeleted((DeletedBelow(PINNED, {0: 60, 1: 60}),))
     answer = only_topic(play.gives([OK]).encodes(ApiKey.DELETE_RECORDS, 2))
     assert [(p["error_code"], p["low_watermark"]) for p in answer["partitions"]] == [(0, 60), (0, 60)]
 
 
-def test_a_client_whose_deletion_cannot_be_written_down_asks_again() -> None:
+def test_a_client_whose_deletion_cannot_be_written_down_gets_a_retriable_error() -> None:
     play = deleting(PINNED, MIRROR).gives([{"error_code": ErrorCode.LEADER_NOT_AVAILABLE}])
     answer = only_topic(play.encodes(ApiKey.DELETE_RECORDS, 2))
     assert [(p["error_code"], p["low_watermark"]) for p in answer["partitions"]] == [(NO_LEADER, -1), (NO_LEADER, -1)]
 
 
-def test_what_is_deleted_in_a_copy_that_clients_went_to_is_written_down_for_the_cluster_that_they_came_from() -> None:
+def test_a_deletion_in_a_copy_that_became_the_writer_is_written_down_for_the_old_cluster() -> None:
     play = deleting(COPIED)
     assert play.step == KeepDeleted((DeletedBelow(COPIED, {0: 60}),))
 
 
-def test_of_a_topic_without_a_copy_nothing_is_written_down() -> None:
+def test_a_deletion_in_a_topic_without_a_copy_is_not_written_down() -> None:
     assert deleting(PINNED).step is None
 
 
@@ -381,10 +381,10 @@ ELSEWHERE = moved().changed(partitions={0: (Extent(cluster="west", start=100, ba
         (None, FENCED, True),
     ],
 )
-def test_a_deletion_that_a_move_may_have_passed_over_is_asked_for_again(
+def test_a_deletion_that_a_move_may_have_missed_gets_a_retriable_error(
     before: Topic | None, after: Topic | None, again: bool
 ) -> None:
-    # Given a deletion that is sent to the log's leader
+    # Given a deletion that was sent to the leader
     asked = {"name": "orders", "partitions": [{"partition_index": 0, "offset": 60}]}
     request = requested(ApiKey.DELETE_RECORDS, 2, topics=[asked], timeout_ms=1000)
     context = world(HOLDS, HOLDS, topics=() if before is None else (before,))
@@ -392,11 +392,11 @@ def test_a_deletion_that_a_move_may_have_passed_over_is_asked_for_again(
     play = Playbook(delete_records(replace(context, latest=lambda: view), 2, request))
     done = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "low_watermark": 60}]}]}
     log_end = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 100}]}]}
-    # When a move has its fence, or its cut, before the answer is there
+    # When a move sets its fence, or its cut, before the leader answers
     while play.waits:
         deletes = any(ask.api_key == ApiKey.DELETE_RECORDS for ask in play.asks)
         play.answers(dict.fromkeys(("east", "west"), done if deletes else log_end))
-    # Then the client is not told that its records are gone
+    # Then the gateway does not acknowledge the deletion
     partition = only_partition(play.encodes(ApiKey.DELETE_RECORDS, 2))
     told = (ErrorCode.LEADER_NOT_AVAILABLE, -1) if again else (0, 60)
     assert (partition["error_code"], partition["low_watermark"]) == told

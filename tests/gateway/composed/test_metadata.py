@@ -164,7 +164,7 @@ def test_a_long_answer_from_memory_is_made_beside_the_event_loop(names: tuple[st
     play = Playbook(metadata(context, 9, everything() if names is None else ask(*names)))
     if names is None:
         play.asked(EAST).answers({"east": cluster("east")})
-    # Then nothing of it is made before it goes on beside the loop
+    # Then the handler asks for a worker thread before it makes the answer
     assert play.step == Long()
     play.gives(None).wants(*NODES)
     assert len(only_topic(play.result)["partitions"]) == 500

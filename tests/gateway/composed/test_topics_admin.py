@@ -410,9 +410,7 @@ def test_configurations_are_changed_by_the_controller_or_the_broker_and_never_on
     ],
     ids=["fence", "crossing", "transaction fence"],
 )
-def test_settings_of_a_topic_are_changed_before_it_leaves_its_cluster_or_when_it_has_left(
-    topic: Topic, refused: bool
-) -> None:
+def test_topic_settings_are_not_altered_under_a_fence_or_with_a_cut_ahead(topic: Topic, refused: bool) -> None:
     resources = [{"resource_type": 2, "resource_name": "t", "configs": [{"name": "retention.ms", "value": "1"}]}]
     asked = requested(ApiKey.ALTER_CONFIGS, 1, resources=resources, validate_only=False)
     play = Playbook(alter_configs(world(east={"t": {0: 1}}, topics=(topic,)), 1, asked))
@@ -426,8 +424,8 @@ def test_settings_of_a_topic_are_changed_before_it_leaves_its_cluster_or_when_it
 
 @pytest.mark.parametrize("key", [ApiKey.ALTER_CONFIGS, GROW])
 @pytest.mark.parametrize("moves", [False, True])
-def test_a_change_of_a_topic_that_a_move_may_have_passed_over_is_asked_for_again(key: ApiKey, moves: bool) -> None:
-    # Given a change that is sent to the topic's cluster
+def test_a_topic_change_that_a_move_may_have_missed_gets_a_retriable_error(key: ApiKey, moves: bool) -> None:
+    # Given a change that was sent to the topic's cluster
     topic = moved("t")
     context = world(topics=(topic,))
     after = topic.changed(fence=Fence(operation="op-9")) if moves else topic
@@ -437,10 +435,10 @@ def test_a_change_of_a_topic_that_a_move_may_have_passed_over_is_asked_for_again
     fields = {"topics": [named], "timeout_ms": 5000} if key is GROW else {"resources": [resource]}
     play = Playbook(HANDLERS[key](context, 1, requested(key, 1, validate_only=False, **fields)))
     play.asked(("west", Controller(), key))
-    # When its topic is fenced before the answer is there
+    # When a move fences the topic before the cluster answers
     done = {"results": [{"name": "t", "error_message": None}]}
     play.answers({"west": done if key is GROW else {"responses": [{"resource_type": 2, "resource_name": "t"}]}})
-    # Then it is not said to be done
+    # Then the gateway does not acknowledge the change
     answer = play.encodes(key, 1)
     (told,) = answer.get("results") or answer["responses"]
     assert told["error_code"] == (TIMED_OUT if moves else 0)

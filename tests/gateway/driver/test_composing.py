@@ -190,7 +190,7 @@ def test_what_a_handler_says_is_long_is_done_beside_the_loop(monkeypatch: pytest
     asyncio.run(scenario())
 
 
-def test_descriptions_of_many_are_asked_for_a_few_at_a_time_by_each_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_user_has_few_long_describe_requests_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch)
         answer, asked = asyncio.Event(), Counter[str]()
@@ -213,13 +213,13 @@ def test_descriptions_of_many_are_asked_for_a_few_at_a_time_by_each_user(monkeyp
 
         monkeypatch.setattr(host.clusters, "ask_all", ask_all)
         monkeypatch.setitem(HANDLERS, DESCRIBE_GROUPS, handler)
-        # When a user asks for long descriptions again and again, and for short ones, and another one asks once
+        # When users send many long requests, many short ones, and a single long one
         long = [describe("greedy", FEW_DESCRIBED + 1) for _ in range(10)]
         others = [describe("brief", 1) for _ in range(10)] + [describe("modest", FEW_DESCRIBED + 1)]
         await asyncio.sleep(0.05)
-        # Then clusters are asked for a few of the long ones, and for all else
+        # Then clusters get a few of the long ones, and all others
         assert asked == {"greedy": MAX_DESCRIBING, "brief": 10, "modest": 1}
-        # And all are answered
+        # And all get an answer
         answer.set()
         await asyncio.gather(*long, *others)
         assert asked["greedy"] == 10
@@ -227,7 +227,7 @@ def test_descriptions_of_many_are_asked_for_a_few_at_a_time_by_each_user(monkeyp
     asyncio.run(scenario())
 
 
-def test_large_topics_are_asked_for_a_few_at_a_time_by_each_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_user_has_few_metadata_requests_of_large_topics_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch)
         answer, at_once, asked = asyncio.Event(), host.clusters.ask_all, Counter[int]()
@@ -238,15 +238,15 @@ def test_large_topics_are_asked_for_a_few_at_a_time_by_each_user(monkeypatch: py
             return await at_once(asks)
 
         monkeypatch.setattr(host.clusters, "ask_all", ask_all)
-        # When a user asks for much again and again, and for a little, and another one for much
+        # When one user sends many requests for large and for small topics, and another user one for large topics
         much, others = [f"t{n}" for n in range(300)], [f"t{n}" for n in range(301)]
         tasks = [asyncio.create_task(host.ask("greedy", names=much)) for _ in range(3 * MAX_LARGE_TOPICS)]
         tasks += [asyncio.create_task(host.ask("greedy", names=["t0"])) for _ in range(3 * MAX_LARGE_TOPICS)]
         tasks.append(asyncio.create_task(host.ask("modest", names=others)))
         await asyncio.sleep(0.1)
-        # Then clusters are asked for some of what is much, and for all else
+        # Then clusters get some of the large requests, and all others
         assert asked == {300: MAX_LARGE_TOPICS, 1: 3 * MAX_LARGE_TOPICS, 301: 1}
-        # And all are answered
+        # And all get an answer
         answer.set()
         assert [len(one["topics"]) for one in await asyncio.gather(*tasks)] == [300] * 48 + [1] * 48 + [301]
 

@@ -6,12 +6,14 @@ import asyncio
 import socket
 from pathlib import Path
 
+import pytest
 import yaml
 
 from gateway.config import load
 from gateway.driver.connection import ClientConnection
 from gateway.driver.gateway import Gateway
 from gateway.session.commands import Cause
+from gateway.session.life import Over
 from ha_core.wire import encode_request
 from stack.memory_store import MemoryStore
 from tests.gateway.driver.host import FakeHost
@@ -55,7 +57,8 @@ def test_what_a_client_does_not_read_is_not_made_for_it() -> None:
     asyncio.run(scenario())
 
 
-def test_where_clients_take_no_answers_the_one_for_whom_most_is_kept_goes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("over", [False, True], ids=["in the middle", "after its session has ended"])
+def test_the_client_with_the_most_untaken_answers_is_disconnected_at_the_limit(tmp_path: Path, over: bool) -> None:
     async def scenario() -> None:
         # Given a gateway that keeps 8 MiB of answers, and clients that read nothing
         port = free_port()
@@ -89,15 +92,18 @@ def test_where_clients_take_no_answers_the_one_for_whom_most_is_kept_goes(tmp_pa
                 connection.client.send(b"x" * (1 << 20))
                 connection._want()
 
-        # When they are told more than that
+        # When their answers exceed that
         told(modest, 2 << 20)
         told(greedy, 5 << 20)
+        if over:
+            greedy.leave(Cause.UNSUPPORTED, "it asks for what no gateway serves")
+            assert isinstance(greedy.session.life, Over)
         told(last, 2 << 20)
-        # Then the one who has most has to go, and the others stay
+        # Then the gateway closes the connection with the most bytes, and the others stay
         assert [one.ended for one in connections] == [False, True, False]
         assert gateway.clients.ended == {Cause.HELD_TOO_MUCH.value: 1}
         assert gateway.clients.kept_bytes == modest.kept_bytes + last.kept_bytes
-        # And what they are told counts no longer when they have gone
+        # And answers of closed connections no longer count
         for sock in socks:
             sock.close()
         async with asyncio.timeout(5):

@@ -1,4 +1,4 @@
-"""Which records clients have deleted is in ZooKeeper before they are told so."""
+"""ZooKeeper has which records clients have deleted before the clients are told."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ NAMES = tuple(f"topic-{number}" for number in range(3 * AT_ONCE))
 MAPPED = {name: Topic(name=name, writer="east", partitions={0: identity("east")}) for name in NAMES}
 
 
-def test_each_topic_is_answered_by_what_became_of_it_in_zookeeper() -> None:
-    # Given topics of which a move has fenced the last
+def test_each_topic_is_acknowledged_if_zookeeper_has_its_deletion() -> None:
+    # Given topics, the last of which a move has fenced
     store, (*free, fenced) = MemoryStore(), NAMES
     stored = [one.changed(fence=Fence(operation="op")) if one.name == fenced else one for one in MAPPED.values()]
     store.commit(Change(change_id="c", puts=tuple(stored), expected={key_of(one): None for one in stored}))
-    # When a gateway that does not know that wants to have it written down that records of all are deleted
+    # When a gateway that does not know of the fence writes down deletions in all of them
     wanted = KeepDeleted(tuple(DeletedBelow(one, {0: 7}) for one in MAPPED.values()))
     answers = asyncio.run(KeepingDeleted(store.client()).carry_out(wanted))
-    # Then the client of that one is to ask again, and the others are written down
+    # Then the fenced topic gets a retriable error, and the others are written
     assert [one["error_code"] for one in answers] == [*(0 for _ in free), ErrorCode.LEADER_NOT_AVAILABLE]
     assert store.deleted_records(NAMES) == {(name, 0): 7 for name in free}
 
 
-def test_while_zookeeper_is_away_a_client_is_to_ask_again() -> None:
+def test_clients_get_a_retriable_error_while_zookeeper_is_away() -> None:
     store = MemoryStore()
     store.suspend()
     wanted = KeepDeleted((DeletedBelow(MAPPED[NAMES[0]], {0: 7}),))

@@ -60,7 +60,7 @@ def test_a_use_of_a_topic_that_was_deleted_and_created_again_is_recorded_anew() 
     asyncio.run(scenario())
 
 
-def test_room_that_deleted_topics_have_taken_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleted_topics_free_their_share_of_the_memory_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         written: list[str] = []
 
@@ -68,17 +68,17 @@ def test_room_that_deleted_topics_have_taken_is_given_back(monkeypatch: pytest.M
             written.extend(one.name for one in uses)
             return 0
 
-        # Given room for a few uses, by users of whom all topics are deleted again and again
+        # Given memory for a few uses, and users whose topics are all deleted again and again
         monkeypatch.setattr(driver, "MAX_BYTES", 1_000)
         monkeypatch.setattr(driver, "MAX_USERS", 3)
         sightings = Sightings(record)
         for n in range(50):
             sightings.saw(Saw(Identity(f"user-{n}", "app"), "topic", f"gone-{n}", "produce"))
             sightings.forget({f"gone-{n}"})
-        # When another one uses a topic
+        # When another user uses a topic
         sightings.saw(Saw(Identity("ann", "app"), "topic", "orders", "produce"))
         await sightings.flush()
-        # Then that is recorded: a move would leave this client behind else
+        # Then it is recorded: otherwise a move would leave this client behind
         assert written[-1] == "orders"
 
     asyncio.run(scenario())

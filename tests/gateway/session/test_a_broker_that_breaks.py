@@ -127,10 +127,10 @@ _JOIN = {"group_id": "billing", "member_id": "", "protocol_type": "consumer", "p
         (HEARTBEAT, heartbeat()),
     ],
 )
-def test_a_client_whose_coordinator_is_gone_is_told_to_look_for_it_by_its_connection(
+def test_a_client_whose_coordinator_is_gone_gets_an_error_and_keeps_its_connection(
     api_key: int, request_: dict[str, Any]
 ) -> None:
-    """franz-go takes a connection that is closed at its first request for one that wants a login, and gives up."""
+    """franz-go takes a connection that closes at its first request for one that requires a login, and gives up."""
     talk = Talk(bound("east"), EAST_PORT)
     talk.ask(api_key, 3, request_)
     assert talk.asked(EAST)
@@ -139,12 +139,12 @@ def test_a_client_whose_coordinator_is_gone_is_told_to_look_for_it_by_its_connec
     (answer,) = talk.answers()
     assert answer["error_code"] == ErrorCode.NOT_COORDINATOR
     assert talk.closed is None
-    # And by the same connection it asks whoever that is afterwards
+    # And the gateway sends on the next request of that connection
     talk.ask(api_key, 3, request_)
     assert talk.asked(EAST)
 
 
-def test_partitions_that_a_lost_coordinator_was_to_take_in_are_asked_for_once_more() -> None:
+def test_adding_partitions_at_a_lost_coordinator_gets_not_coordinator() -> None:
     talk = Talk(bound("east"), EAST_PORT)
     talk.ask(ADD_PARTITIONS, 3, add(EASTS))
     talk.lose(EAST)
@@ -155,7 +155,7 @@ def test_partitions_that_a_lost_coordinator_was_to_take_in_are_asked_for_once_mo
     assert talk.closed is None
 
 
-def test_a_batch_beside_a_request_to_the_coordinator_has_its_client_closed_as_nobody_knows_what_became_of_it() -> None:
+def test_a_client_is_disconnected_if_its_batch_was_in_flight_to_a_lost_coordinator() -> None:
     talk = Talk(bound("east"), EAST_PORT)
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     talk.ask(HEARTBEAT, 3, heartbeat())

@@ -75,23 +75,23 @@ def test_no_more_requests_of_one_piece_go_to_a_broker_than_may_be_in_flight() ->
     assert given == len(talk.answers()) == 1000
 
 
-def test_answers_that_wait_behind_a_slow_one_are_bounded_and_all_come_in_order() -> None:
-    # Given a request that its broker does not answer yet, and behind it many whose answers are long
+def test_answers_that_wait_for_a_slow_one_are_bounded_and_arrive_in_order() -> None:
+    # Given a request that its broker has not answered yet, and many later ones with long answers
     talk = Talk(snapshot(found=topology(east={"__consumer_offsets": {0: 1}})))
     talk.send(request(HEARTBEAT, 3, 0, group_id="g", generation_id=1, member_id="m"))
     talk.send(b"".join(request(METADATA, 8, n, topics=[]) for n in range(1, 100)))
     long = encode(METADATA, 8, "response", NO_TOPICS | {"cluster_id": "x" * 30_000, "brokers": []}) + b"x" * 200_000
     waiting, made = questions(talk), 0
-    # When each that is put is answered
+    # When each request that the session composes is answered
     while waiting:
         talk.take(talk.session.answered(waiting.pop(0), long, talk.now))
         made += 1
         while goes_on(talk):
             waiting += questions(talk)
-    # Then few were put
+    # Then it has composed few
     assert made * len(long) <= MAX_READY_BYTES + MAX_QUESTIONS * len(long)
     assert talk.session.paused
-    # And when the first has its answer, all others follow
+    # And after the broker answers the first, all others follow
     talk.versions = []
     (beat,) = talk.asked(EAST)
     talk.answer(EAST, beat, {"error_code": 0})

@@ -69,7 +69,7 @@ def evidence(talk: Talk) -> Evidence:
         (None, (BACK,), False),
     ],
 )
-def test_a_commit_is_judged_in_a_cluster_that_a_topic_has_left_by_force_or_is_about_to_or_that_was_given_up(
+def test_a_commit_is_judged_in_a_cluster_left_by_force_or_given_up(
     known: LastSequences | None, topic: tuple[Topic, ...], judged: bool
 ) -> None:
     # Given a producer whose user is still bound to that cluster

@@ -22,7 +22,7 @@ ORDERS = {"orders": {0: 1}}
 def bound_to_west(
     group: Group | None = None, west: Mapping[str, dict[int, int]] = {}, moved: Topic | None = None, **bindings: Any
 ) -> Snapshot:
-    """Everybody is bound to west; the topic is in east, and where `west` has one of that name, another one there."""
+    """All users are bound to west; the topic is in east, and with `west` another topic of that name is in west."""
     user = UserBindings(user="anonymous", cluster="west", **bindings)
     groups = {group.name: group} if group else {}
     view = View(1, CLUSTERS, {"anonymous": user}, {moved.name: moved} if moved else {}, groups=groups)
@@ -65,10 +65,10 @@ def test_offsets_of_a_group_that_only_another_cluster_knows_are_read_there(versi
 
 
 @pytest.mark.parametrize("names", [[{"name": "orders", "partition_indexes": [0]}], None], ids=["named", "all topics"])
-def test_an_offset_of_another_clusters_topic_of_the_same_name_is_told_to_nobody(names: Any) -> None:
+def test_an_offset_for_another_clusters_topic_of_equal_name_is_not_returned(names: Any) -> None:
     # Given a topic in each cluster, and a group that only east knows
     talk = Talk(bound_to_west(west=ORDERS), WEST_PORT)
-    # When a reader of west's topic asks where that group stands
+    # When a reader of west's topic fetches the offsets of that group
     talk.ask(OFFSETS, 7, {"group_id": "billing", "topics": names})
     (first,) = talk.asked(WEST)
     nothing = committed(-1) if names else {"topics": [], "error_code": 0}
@@ -77,14 +77,14 @@ def test_an_offset_of_another_clusters_topic_of_the_same_name_is_told_to_nobody(
     talk.answer(WEST, second, described("Dead"))
     (third,) = talk.asked(EAST)
     talk.answer(EAST, third, committed(1000))
-    # Then it begins where its reset policy says, and skips nothing
+    # Then it starts by its reset policy, and skips no records
     (answer,) = talk.answers()
     assert [one["committed_offset"] for topic in answer["topics"] for one in topic["partitions"]] == (
         [-1] if names else []
     )
 
 
-def test_an_offset_of_a_moved_topic_is_told_whichever_clusters_have_one() -> None:
+def test_an_offset_of_a_moved_topic_is_returned_from_any_cluster() -> None:
     talk = asking(bound_to_west(west=ORDERS, moved=moved()))
     (first,) = talk.asked(WEST)
     talk.answer(WEST, first, committed(-1))

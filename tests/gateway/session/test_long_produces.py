@@ -1,4 +1,4 @@
-"""Produces that name very many partitions: judged, sent and answered part by part, in the order of their connection."""
+"""Produce requests of very many partitions: judged and sent part by part, in the order of their connection."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def written(count: int = MANY, sequence: int = 0) -> list[Named]:
 
 
 def taken_by(talk: Talk, lane: BrokerLane, offset: int = 5, error: int = 0) -> list[int]:
-    """Has a broker take what reaches it, one request after the other; how many partitions each has named."""
+    """Answers a broker's requests one after the other. Returns how many partitions each had."""
     counts = []
     while asked := talk.asked(lane):
         for one in asked:
@@ -66,16 +66,16 @@ def ask(talk: Talk, named: list[Named], acks: int = -1, transactional_id: str | 
     talk.ask(PRODUCE, VERSION, body)
 
 
-def test_a_produce_of_as_many_partitions_as_are_judged_at_once_is_passed_as_it_came() -> None:
+def test_a_produce_at_the_limit_of_partitions_is_sent_in_one_request() -> None:
     talk = Talk(state())
     ask(talk, written(PARTITIONS_AT_ONCE))
     assert taken_by(talk, EAST) == [PARTITIONS_AT_ONCE]
 
 
-def test_a_longer_one_is_sent_part_by_part_and_has_one_answer() -> None:
+def test_a_longer_produce_is_sent_part_by_part_and_gets_one_answer() -> None:
     talk = Talk(state())
     ask(talk, written())
-    # Then others have their turn between the parts
+    # Then the broker gets the parts one after the other
     assert taken_by(talk, EAST) == [PARTITIONS_OF_A_PART] * (PARTS - 1) + [MANY - (PARTS - 1) * PARTITIONS_OF_A_PART]
     (answer,) = talk.answers()
     assert said(answer) == [("other", number, TAKEN, 5) for number in range(MANY)]
@@ -96,7 +96,7 @@ def test_the_records_of_a_long_produce_arrive_as_they_were_sent() -> None:
     assert came == named
 
 
-def test_one_of_very_many_topics_that_are_denied_is_refused_without_being_judged_in_one_turn() -> None:
+def test_a_long_produce_to_denied_topics_is_judged_over_several_turns() -> None:
     talk = Talk(may(one_of("topic", "own")))
     talk.works_later = True
     ask(talk, [*((f"other-{number}", 0, None) for number in range(MANY)), ("own", 0, None)])
@@ -106,16 +106,16 @@ def test_one_of_very_many_topics_that_are_denied_is_refused_without_being_judged
         talk.work()
         assert talk.session.shared.counts.refusals["denied"] - refused <= PARTITIONS_OF_A_PART
         turns += 1
-        if turns == 2:  # it was read, and its first part is judged
+        if turns == 2:  # the request was read, and its first part was judged
             assert talk.session.shared.counts.refusals["denied"] == PARTITIONS_OF_A_PART
         taken_by(talk, EAST)
     (answer,) = talk.answers()
     assert said(answer) == [*((f"other-{number}", 0, DENIED, -1) for number in range(MANY)), ("own", 0, TAKEN, 5)]
-    # And it is audited once
+    # And the audit log gets it once
     assert len([one for one in talk.others if isinstance(one, Audit)]) == 1
 
 
-def test_what_its_client_sends_behind_a_long_produce_goes_behind_its_last_part() -> None:
+def test_the_next_request_after_a_long_produce_is_sent_after_its_last_part() -> None:
     talk = Talk(state())
     both = produce(*written()), produce(*written(1, sequence=1))
     talk.versions += [(number, PRODUCE, VERSION) for number in (1, 2)]
@@ -134,23 +134,23 @@ def test_what_its_client_sends_behind_a_long_produce_goes_behind_its_last_part()
     assert [len(said(answer)) for answer in talk.answers()] == [MANY, 1]
 
 
-def test_an_operation_waits_for_a_long_produce_and_what_was_not_sent_by_then_is_refused() -> None:
-    # Given one of which the first part was sent
+def test_an_operation_waits_for_the_sent_parts_of_a_long_produce_and_the_rest_is_refused() -> None:
+    # Given a long produce whose first part was sent
     talk = Talk(state())
     ask(talk, written())
     (first,) = talk.asked(EAST)
     # When the topic is fenced
     talk.follow(state(Topic(name="other", fence=Fence(operation="op-1")), revision=2))
-    # Then the operation waits for what was sent
+    # Then the operation waits for that part
     assert talk.session.holds_back(frozenset({b"other"}), frozenset(), 2)
     talk.answer(EAST, first, produced(*((name, number, 0, 5) for name, number in partitions(first))))
-    # And the rest is not sent any more
+    # And the rest is never sent
     assert not talk.asked(EAST)
     (answer,) = talk.answers()
     errors = [error for _, _, error, _ in said(answer)]
     assert errors == [TAKEN] * PARTITIONS_OF_A_PART + [LOOK_ANEW] * (MANY - PARTITIONS_OF_A_PART)
     assert not talk.session.holds_back(frozenset({b"other"}), frozenset(), 2)
-    # And what was refused has to come first again
+    # And the refused batches must come again before later ones
     ask(talk, written(PARTITIONS_OF_A_PART + 1, sequence=1)[-1:])
     talk.wait(1)
     talk.follow(state(revision=3))
@@ -158,21 +158,21 @@ def test_an_operation_waits_for_a_long_produce_and_what_was_not_sent_by_then_is_
     assert not talk.asked(EAST)
 
 
-def test_nothing_more_of_a_long_produce_is_sent_when_the_lease_is_lost() -> None:
+def test_no_further_part_of_a_long_produce_is_sent_after_the_lease_is_lost() -> None:
     talk = Talk(state())
     ask(talk, written())
     (first,) = talk.asked(EAST)
     talk.lease.revoke()
     talk.answer(EAST, first, produced(*((name, number, 0, 5) for name, number in partitions(first))))
     assert not talk.asked(EAST)
-    assert not talk.answers()  # what was written is not promised without it
+    assert not talk.answers()  # the gateway acknowledges no write without a lease
 
 
-def test_a_long_produce_without_an_answer_ends_its_connection_where_something_of_it_is_refused() -> None:
+def test_a_long_produce_with_acks_0_ends_its_connection_if_a_partition_is_refused() -> None:
     talk = Talk(may(one_of("topic", "other")))
     ask(talk, [*written(), ("denied", 0, None)], acks=0)
     asked = talk.asked(EAST)
-    assert asked[0].body["acks"] == 1  # or a broker could not tell what it has refused
+    assert asked[0].body["acks"] == 1  # with 0 the broker could not report errors
     talk.answer(EAST, asked[0], produced(*((name, number, 0, 5) for name, number in partitions(asked[0]))))
     taken_by(talk, EAST)
     assert not talk.answers()
@@ -180,7 +180,7 @@ def test_a_long_produce_without_an_answer_ends_its_connection_where_something_of
     assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
 
 
-def test_a_long_produce_without_an_answer_that_is_taken_has_none() -> None:
+def test_a_long_produce_with_acks_0_gets_no_answer_and_its_connection_goes_on() -> None:
     talk = Talk(state())
     ask(talk, written(), acks=0)
     assert sum(taken_by(talk, EAST)) == MANY
@@ -199,7 +199,7 @@ def test_a_long_produce_without_an_answer_that_is_taken_has_none() -> None:
     ],
     ids=["a partition twice", "no whole batch"],
 )
-def test_nothing_of_a_long_produce_is_sent_where_its_end_is_malformed(named: list[Named], why: str) -> None:
+def test_no_part_of_a_long_produce_is_sent_if_its_end_is_malformed(named: list[Named], why: str) -> None:
     talk = Talk(state())
     ask(talk, named)
     assert not talk.asked(EAST)
@@ -209,15 +209,15 @@ def test_nothing_of_a_long_produce_is_sent_where_its_end_is_malformed(named: lis
     assert talk.session.shared.held.bytes == 0
 
 
-def test_a_long_produce_is_written_to_the_target_where_its_cut_lies_ahead_and_to_the_port_elsewhere() -> None:
-    # Given a topic that crosses, in the first part and in none of the others
+def test_a_long_produce_is_written_across_a_cut_ahead_and_to_the_port_elsewhere() -> None:
+    # Given a long produce with a crossing topic in its first part only
     talk = Talk(state(topic()))
     record = batch(producer_id=CLIENT_PID, epoch=0, sequence=0)
     ask(talk, [("orders", 0, record), *written()])
     (first,) = talk.asked(EAST)
     outcomes = [(name, number, 0, CUT if name == "orders" else 5) for name, number in partitions(first)]
     talk.answer(EAST, first, produced(*outcomes))
-    # When the origin has put it at the cut
+    # When the origin has appended its batch at the cut
     (across,) = talk.asked(TARGET_LANE)
     assert partitions(across) == [("orders", 0)]
     assert not talk.asked(EAST)
@@ -227,7 +227,7 @@ def test_a_long_produce_is_written_to_the_target_where_its_cut_lies_ahead_and_to
     talk.follow(state(topic(), revision=2))
     talk.works_later = False
     talk.work()
-    # Then the others go on
+    # Then the other parts are sent
     taken_by(talk, EAST)
     (answer,) = talk.answers()
     assert said(answer)[0] == ("orders", 0, TAKEN, CUT + 3)
@@ -241,11 +241,11 @@ def test_a_long_produce_to_a_moved_topic_is_answered_in_client_offsets() -> None
     taken_by(talk, EAST)
     talk.wait(1)
     (answer,) = talk.answers()
-    assert said(answer)[-1] == ("orders", 0, LOOK_ANEW, -1)  # it was moved to the west
+    assert said(answer)[-1] == ("orders", 0, LOOK_ANEW, -1)  # it was moved to west
     assert {one[2] for one in said(answer)[:-1]} == {TAKEN}
 
 
-def test_a_long_produce_in_a_transaction_that_its_user_may_not_write_is_refused_and_told_once() -> None:
+def test_a_long_produce_with_a_denied_transactional_id_is_refused_and_audited_once() -> None:
     talk = Talk(may(one_of("topic", "other")))
     data = batch(producer_id=CLIENT_PID, epoch=0, sequence=0)
     in_transaction = bytearray(data)
@@ -258,7 +258,7 @@ def test_a_long_produce_in_a_transaction_that_its_user_may_not_write_is_refused_
     assert len([one for one in talk.others if isinstance(one, Audit)]) == 1
 
 
-def test_a_long_produce_that_was_begun_is_sent_to_its_end_when_its_client_has_left() -> None:
+def test_all_parts_of_a_long_produce_are_sent_after_its_client_disconnects() -> None:
     talk = Talk(state())
     ask(talk, written())
     talk.take(talk.session.client_left(talk.now))
@@ -267,33 +267,33 @@ def test_a_long_produce_that_was_begun_is_sent_to_its_end_when_its_client_has_le
     assert talk.closed.cause is Cause.CLIENT_LEFT
 
 
-def test_a_long_produce_that_comes_after_one_like_it_is_not_passed_unseen() -> None:
-    # Given a pattern of a short one, and its lease
+def test_a_long_produce_is_judged_although_it_matches_a_remembered_pattern() -> None:
+    # Given the remembered pattern of a short produce, and its lease
     talk = Talk(state())
     ask(talk, written(2))
     taken_by(talk, EAST)
     assert talk.session.flows
-    # When one is like it that names very many
+    # When a produce of very many partitions matches it
     talk.works_later = True
     ask(talk, written(sequence=1))
-    # Then it is read beside the loop
+    # Then a worker thread reads it
     assert len(talk.works) == 1
     assert not talk.asked(EAST)
 
 
-def test_what_is_left_of_a_long_produce_is_refused_as_a_whole_when_an_operation_waits_for_a_topic_of_it() -> None:
-    # Given one of two topics, of which the first part was sent
+def test_all_unsent_parts_of_a_long_produce_are_refused_when_an_operation_fences_one_of_its_topics() -> None:
+    # Given a long produce to two topics whose first part was sent
     talk = Talk(state())
     ask(talk, [*written(), ("orders", 0, None)])
     (first,) = talk.asked(EAST)
     # When the topic of its last partition is fenced
     talk.follow(state(Topic(name="orders", fence=Fence(operation="op-1")), revision=2))
     talk.answer(EAST, first, produced(*((name, number, 0, 5) for name, number in partitions(first))))
-    # Then the operation waits for that one answer, and for no more
+    # Then the operation waits for that one answer only
     assert not talk.asked(EAST)
     assert not talk.session.holds_back(frozenset({b"orders"}), frozenset(), 2)
     (answer,) = talk.answers()
     assert [one[2] for one in said(answer)].count(TAKEN) == PARTITIONS_OF_A_PART
-    # And one that comes while the fence stands is judged by partition
+    # And each partition of a produce that comes while the fence stands is judged by itself
     ask(talk, [*written(sequence=1), ("orders", 0, None)])
     assert sum(taken_by(talk, EAST)) > 0

@@ -174,16 +174,16 @@ def test_what_lies_below_the_first_run_that_is_known_is_read_from_the_source(off
 
 
 @pytest.mark.parametrize("deleted", [13, 30])
-def test_what_the_source_has_deleted_is_not_read_from_its_copy(deleted: int) -> None:
-    # Given a source whose log starts above some of what the copy has, or above all of it
+def test_records_that_the_source_has_deleted_are_not_read_from_its_copy(deleted: int) -> None:
+    # Given a source whose log starts above some records of the copy, or above all of them
     talk = reader(start=deleted)
-    # When somebody asks for a record that was deleted, then the source says that it is not there
+    # When a reader asks for a deleted record, then the request goes to the source
     asks(talk, 12)
     assert talk.asked(EAST)
     assert not talk.asked(WEST)
 
 
-def test_what_the_source_has_not_deleted_is_read_from_its_copy() -> None:
+def test_records_that_the_source_still_has_are_read_from_its_copy() -> None:
     talk = reader(start=13)
     asks(talk, 13)
     assert talk.asked(WEST)[0].partition["fetch_offset"] == 103

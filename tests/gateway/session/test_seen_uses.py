@@ -88,7 +88,7 @@ def test_a_member_that_never_commits_is_seen_by_its_heartbeats() -> None:
     assert uses(talk) == [("billing", "join"), ("billing", "join")]
 
 
-def test_what_is_used_is_told_of_the_instance_and_not_of_what_each_start_adds_to_its_id() -> None:
+def test_usage_is_recorded_for_the_instance_without_what_each_start_adds_to_its_id() -> None:
     bindings = UserBindings(user=ANONYMOUS, client_ids=("streams",))
     talk = Talk(snapshot(View(1, CLUSTERS, {ANONYMOUS: bindings}), topology(east={"orders": {0: 1}})))
 

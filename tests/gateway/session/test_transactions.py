@@ -167,7 +167,9 @@ def test_a_transaction_of_another_cluster_gets_no_further(api_key: int, version:
         ("kafka-python-ng", BEGIN_ANEW),
     ],
 )
-def test_a_producer_that_would_keep_its_foreign_id_for_ever_is_ended(software: str, expected: ErrorCode) -> None:
+def test_a_producer_that_would_keep_an_unknown_id_for_ever_gets_a_fatal_error(
+    software: str, expected: ErrorCode
+) -> None:
     # kafka-python 3.0.12 aborted 129 transactions of 129 after BEGIN_ANEW, and never asked for another id
     talk = Talk(bound("west"), WEST_PORT)
     talk.ask(VERSIONS, 3, {"client_software_name": software, "client_software_version": "3.0.12"})
@@ -200,14 +202,14 @@ def test_what_is_written_in_another_cluster_gets_no_marker_where_the_transaction
     [({"east": {"left": {0: 1}}}, True), ({name: {"left": {0: 1}} for name in ("east", "west")}, False), ({}, False)],
     ids=["in the other cluster alone", "in both", "in none, as far as is known"],
 )
-def test_a_topic_that_was_left_behind_in_another_cluster_is_not_called_unknown_for_ever(
+def test_a_transaction_can_abort_if_its_topic_was_left_behind_in_another_cluster(
     holders: dict[str, dict[str, dict[int, int]]], refused: bool
 ) -> None:
-    # Given a user who was moved to west, without a topic
+    # Given a user who was moved to west without a topic
     talk = Talk(snapshot(bound("west").view, topology(**holders)), WEST_PORT)
-    # When a transaction sets out to write to it
+    # When a transaction adds that topic
     talk.ask(ADD_PARTITIONS, 3, add(WESTS, "left"))
-    # Then its client may abort, where the coordinator's broker would have it ask again and again
+    # Then its client can abort; the coordinator's own answer would make it retry for ever
     if refused:
         assert set(errors(talk.answers()[0])) == {BEGIN_ANEW}
         assert not talk.asked(WEST)

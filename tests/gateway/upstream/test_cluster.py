@@ -245,9 +245,9 @@ def test_an_answer_that_does_not_come_costs_nobody_the_connection_for_metadata()
     play(scenario, count=1)
 
 
-def test_a_survey_does_not_wait_for_its_turn_among_the_questions_of_clients() -> None:
+def test_a_survey_does_not_queue_behind_requests_of_clients() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
-        # Given a broker that owes answers to hundreds of clients' questions for metadata
+        # Given a broker with hundreds of unanswered metadata requests of clients
         await cluster.refresh()
         brokers[0].answers[ApiKey.METADATA] = lambda _: None
         brokers[0].asked.clear()
@@ -256,7 +256,7 @@ def test_a_survey_does_not_wait_for_its_turn_among_the_questions_of_clients() ->
             asyncio.create_task(cluster.ask(AnyBroker(), ApiKey.METADATA, named, timeout_ms=20_000)) for _ in range(300)
         ]
         await asyncio.sleep(0.1)
-        # When the cluster is looked at, then the broker is asked at once: it is not taken for one that does not answer
+        # When the cluster is surveyed, then the broker gets the request at once, and is not taken for dead
         tasks.append(asyncio.create_task(cluster.refresh()))
         async with asyncio.timeout(3):
             while all(message["topics"] is not None for _, _, message in brokers[0].asked):  # noqa: ASYNC110

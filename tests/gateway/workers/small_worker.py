@@ -1,7 +1,7 @@
 """A worker that tells each client its number: it listens at the shared port, has a page, and obeys files in a folder.
 
 NUMBER.code has it end with that code at once, NUMBER.unready is why it is not ready, `revision` is what it follows, and
-as long as there is NUMBER.late it does not begin to serve, or with NUMBER.untold does not tell its parent. NUMBER.said
+while NUMBER.late exists it does not begin to serve; while NUMBER.untold exists it does not tell its parent. NUMBER.said
 is what it was told by its standard input.
 """
 
@@ -72,8 +72,8 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
         select.select([listener], [], [])  # as a loop does: who waits in `accept` is woken alone, and may hang
         try:
             client, _ = listener.accept()
-        except OSError as error:  # another one has taken it, or it has left
-            if error.errno == errno.EINVAL:  # its parent has ended the listening, as it had not heard of it yet
+        except OSError as error:  # another worker accepted the connection, or the client has left
+            if error.errno == errno.EINVAL:  # the parent, not knowing this worker yet, shut the listener down
                 time.sleep(JOIN_AGAIN_S)
                 listen(listener)
             continue
@@ -83,7 +83,7 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
 
 
 def listen(listener: socket.socket) -> None:
-    """As `driver/listeners` does."""
+    """Listens as `driver/listeners` does."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.listen()
     listener.setblocking(False)

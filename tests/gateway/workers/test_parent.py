@@ -220,13 +220,13 @@ def test_a_gateway_that_starts_is_ready_when_all_workers_are(scene: Scene, tmp_p
     until(scene.ready, "all do")
 
 
-def test_a_gateway_is_not_ready_before_it_has_heard_of_each_worker_that_it_serves(scene: Scene, tmp_path: Path) -> None:
-    # Given a worker that serves, and is slow to say so
+def test_a_gateway_is_not_ready_before_each_worker_has_reported_that_it_serves(scene: Scene, tmp_path: Path) -> None:
+    # Given a worker that serves, and is slow to report it
     (tmp_path / "1.untold").touch()
     scene.start()
     until(lambda: newcomer(scene) == "0", "one serves")
     until(lambda: json.loads(scene.page("/connections")[1] or "{}").get("total") == 2, "both answer")
-    # Then it is not counted on: if it died now, all would end, as when a gateway cannot start
+    # Then the gateway is not ready: if the worker died now, the gateway would end, as when it cannot start
     assert json.loads(scene.page("/readyz")[1])["reasons"] == ["not every worker has said that it serves"]
     (tmp_path / "1.untold").unlink()
     until(scene.ready, "all do")
