@@ -43,7 +43,7 @@ MAX_COPY_BYTES = 4 << 20
 
 
 _LEAST_ENTRY_BYTES = 16
-"""Of a partition in a fetch: index, offset, and how many bytes it may be answered with."""
+"""A partition in a fetch takes at least its index, its offset and the size of its answer."""
 
 
 def fetch(session: ConnectionState, request: Request) -> None:
