@@ -45,6 +45,7 @@ class Scene:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+            print(self.said())  # pytest shows it where the test has failed
 
     def start(self) -> Self:
         with (self.folder / "log").open("ab") as log:
