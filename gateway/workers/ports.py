@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
-from contextlib import suppress
 
 
 class SharedPorts:
@@ -38,7 +37,9 @@ class SharedPorts:
     def refuse(self) -> None:
         """Nobody serves: whoever waits there is sent away, until a worker listens again."""
         for bound in self._bound:
-            with suppress(OSError):  # nobody has listened yet
+            # Linux remembers the shutdown of a socket that does not listen, and every connection that is accepted after
+            # it listens again has ended for both sides.
+            if bound.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 bound.shutdown(socket.SHUT_RDWR)
             _keep_others_out(bound)
 
