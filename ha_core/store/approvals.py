@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ha_core.model import WaitingApproval
 from ha_core.store import documents, paths
 from ha_core.store.documents import readable
-from ha_core.store.tree import OnTree, Op, Remove, once, placed
+from ha_core.store.tree import OnTree, Op, Remove, once, placed, remove
 
 
 class Approvals(OnTree):
@@ -26,14 +28,7 @@ class Approvals(OnTree):
 
     def end_approval(self, run: str) -> None:
         """Remove the record of a run, if there is one."""
-        path = paths.path_of(WaitingApproval, run)
-
-        def write() -> None:
-            node = self._tree.get(path)
-            if node is not None:
-                self._tree.write([Remove(path, node.version)])
-
-        once(self._tree, f"the approval of {run}", write)
+        once(self._tree, f"the approval of {run}", partial(remove, self._tree, paths.path_of(WaitingApproval, run)))
 
     def waiting_approvals(self) -> list[WaitingApproval]:
         """All that are recorded, the oldest first; documents that this version cannot read are left out."""

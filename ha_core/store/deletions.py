@@ -10,7 +10,7 @@ from ha_core.model import DeletedRecords, DeletionRequest, Topic
 from ha_core.store import documents, paths
 from ha_core.store.documents import nodes_of, readable
 from ha_core.store.errors import ConflictError
-from ha_core.store.tree import Check, Node, OnTree, Op, PreconditionError, Remove, Tree, once, placed
+from ha_core.store.tree import Check, Node, OnTree, Op, PreconditionError, once, placed, remove
 
 Deleted = dict[tuple[str, int], int]
 """(topic, partition) → client offset below which all is deleted."""
@@ -29,7 +29,7 @@ class Deletions(OnTree):
     def settle_deletion(self, name: str) -> None:
         """Remove the request for a topic, whatever it says."""
         path = paths.path_of(DeletionRequest, name)
-        once(self._tree, f"the request to delete topic {name}", partial(_remove, self._tree, path))
+        once(self._tree, f"the request to delete topic {name}", partial(remove, self._tree, path))
 
     def requested_deletions(self) -> list[DeletionRequest]:
         """All that are there; those that this version cannot read are left out."""
@@ -87,13 +87,7 @@ class Deletions(OnTree):
         """Remove the offsets of topics that are deleted as a whole."""
         for name in sorted(topics):
             path = paths.path_of(DeletedRecords, name)
-            once(self._tree, f"which records of topic {name} are deleted", partial(_remove, self._tree, path))
-
-
-def _remove(tree: Tree, path: str) -> None:
-    node = tree.get(path)
-    if node is not None:
-        tree.write([Remove(path, node.version)])
+            once(self._tree, f"which records of topic {name} are deleted", partial(remove, self._tree, path))
 
 
 def _known(path: str, node: Node | None, topic: str) -> DeletedRecords:

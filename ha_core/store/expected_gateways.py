@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ha_core.model import ExpectedGateway
 from ha_core.store import documents, paths
 from ha_core.store.documents import readable
-from ha_core.store.tree import OnTree, Remove, once, placed
+from ha_core.store.tree import OnTree, once, placed, remove
 
 
 class ExpectedGateways(OnTree):
@@ -20,15 +22,8 @@ class ExpectedGateways(OnTree):
 
     def forget_gateway(self, gateway: str) -> bool:
         """Expect the gateway no longer. → whether it was expected."""
-        path = paths.path_of(ExpectedGateway, gateway)
-
-        def write() -> bool:
-            node = self._tree.get(path)
-            if node is not None:
-                self._tree.write([Remove(path, node.version)])
-            return node is not None
-
-        return once(self._tree, f"forgetting gateway {gateway}", write)
+        forget = partial(remove, self._tree, paths.path_of(ExpectedGateway, gateway))
+        return once(self._tree, f"forgetting gateway {gateway}", forget)
 
     def expected_gateways(self) -> dict[str, ExpectedGateway]:
         """By name; documents that this version cannot read are left out."""

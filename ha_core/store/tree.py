@@ -194,6 +194,17 @@ def placed(path: str, data: bytes, read: Node | None, ephemeral: bool = False) -
     return Create(path, data, ephemeral) if read is None else Put(path, data, read.version)
 
 
+def remove(tree: Tree, path: str) -> bool:
+    """Remove the node at `path`, if there is one. Returns whether there was.
+
+    :raises PreconditionError: it has changed since it was read; `once` reads it again.
+    """
+    node = tree.get(path)
+    if node is not None:
+        tree.write([Remove(path, node.version)])
+    return node is not None
+
+
 def existing(tree: Reads, paths: Sequence[str]) -> Iterator[tuple[str, Node]]:
     """(path, node) of those of `paths` that are there."""
     return ((path, node) for path, node in zip(paths, tree.get_many(paths), strict=True) if node is not None)

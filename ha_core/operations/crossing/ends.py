@@ -215,7 +215,7 @@ def withheld_words(operation: MigrateOperation, grown: Mapping[str, Collection[i
 
 
 def went_back_words(operation: MigrateOperation, partitions: Mapping[str, Collection[int]]) -> str:
-    """Which logs of the origin were truncated during a crossing, and the commands to use."""
+    """Names the logs of the origin that were truncated during a crossing, with the commands to use."""
     named, names = listed(format_topic(name, tuple(some)) for name, some in partitions.items()), " ".join(partitions)
     return (
         f"the log of {named} in {operation.request.origin} had reached its cut and ends below it now: its brokers have "
