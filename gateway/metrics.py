@@ -69,7 +69,7 @@ class Metrics:
         yield _gauge(
             "questions_waiting", "Questions of clients that a cluster has not answered yet.", waiting, "cluster"
         )
-        text = "Questions of clients that were not put: as many waited for the cluster as may."
+        text = "Questions of clients that were not put: as many waited for the cluster, or of their user, as may."
         yield _counter("questions_turned_away", text, dict(gateway.upstream.turned_away), "cluster")
         text = "For how long what is served of a cluster has not been seen: of those that do not answer."
         ages = {name: max(0.0, clock.wall() - at) for name, at in gateway.upstream.out_of_date.items()}

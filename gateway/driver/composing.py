@@ -145,19 +145,19 @@ class Composer:
         lists = lists_all(command) and not context.direct  # which are lists of another kind, and short ones
         work = compose(context, command.api_key, command.api_version, command.request)
         if heavy(command.request):
-            return await self._long(command, work, None, placing)
+            return await self._long(context, command, work, None, placing)
         step = _advance(work, None)
         while not isinstance(step, _Done):
             if isinstance(step, Long):
-                return await self._long(command, work, None, placing)
+                return await self._long(context, command, work, None, placing)
             if lists and not isinstance(step, NeedNodes):
                 answer: Any = await asyncio.gather(*map(self._topics, step))
             else:
-                answer = await self._answer(step, placing)
+                answer = await self._answer(context, step, placing)
             if isinstance(answer, list) and any(_long(reply) for reply in answer):
                 if lists:
                     return await self._all(context, command, work, answer, placing)
-                return await self._long(command, work, answer, placing)
+                return await self._long(context, command, work, answer, placing)
             step = _advance(work, answer)
         return step.body
 
@@ -166,17 +166,18 @@ class Composer:
         async with self._users_turn(user):
             return await beside(work)
 
-    async def _answer(self, step: Any, placing: Placing) -> Any:
+    async def _answer(self, context: Context, step: Any, placing: Placing) -> Any:
         if isinstance(step, NeedNodes):
             return placing(await self._nodes.ensure(step.brokers))
         if isinstance(step, Change):
             return await self._carry_out(step)
         if isinstance(step, Long):
             return None  # It does so already.
-        return await self._upstream.ask_all(step)
+        return await self._upstream.ask_all(step, context.user)
 
     async def _topics(self, ask: Ask) -> Reply:
-        """All topics of a cluster. An answer may have many megabytes: twenty at once would hold up the loop."""
+        """All topics of a cluster. An answer may have many megabytes: twenty at once would hold up the loop. It serves
+        all users who ask meanwhile, so the question counts for none of them."""
         key = ask.cluster, ask.message["include_topic_authorized_operations"]
         (reply,) = await self._joint.ask(key, partial(self._upstream.ask_all, (ask,)))
         return reply
@@ -187,13 +188,13 @@ class Composer:
         async with mine, self._one_at_a_time:
             yield
 
-    async def _long(self, command: Compose, work: Handler, answer: Any, placing: Placing) -> bytes:
+    async def _long(self, context: Context, command: Compose, work: Handler, answer: Any, placing: Placing) -> bytes:
         while True:
             async with self._users_turn(command.identity.user):
                 step = await beside(_advance_and_encode, work, answer, command.api_key, command.api_version)
             if isinstance(step, bytes):
                 return step
-            answer = await self._answer(step, placing)
+            answer = await self._answer(context, step, placing)
 
     async def _all(self, context: Context, command: Compose, work: Handler, replies: Any, placing: Placing) -> bytes:
         """The list of all topics, made anew only where it would be another one than the last."""
@@ -210,7 +211,7 @@ class Composer:
             while not isinstance(
                 body := await beside(_advance_and_encode, work, answer, command.api_key, command.api_version), bytes
             ):
-                answer = await self._answer(body, placing)
+                answer = await self._answer(context, body, placing)
                 if isinstance(body, NeedNodes):
                     listing.brokers, nodes = body.brokers, answer
             if listing.brokers is not None:

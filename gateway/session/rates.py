@@ -32,7 +32,7 @@ class Settings(NamedTuple):
     address_rate: Mapping[str, int] = {}
     """Requests a second from an address."""
     queued_requests: Mapping[str, int] = {}
-    """Requests that wait for one cluster."""
+    """Requests that wait for one cluster; one user has half of them at most."""
 
     def most_queued(self, cluster: str, otherwise: int) -> int:
         return self.queued_requests.get(cluster, self.queued_requests.get(EVERYBODY, otherwise))

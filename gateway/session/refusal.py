@@ -95,6 +95,7 @@ class Refusal(Enum):
         {Route.TOPIC: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
     )
     FOLLOWER = "follower", "the client says that it is a broker", {Route.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    REPEATED = "repeated", "the request names the partition more than once", {Route.TOPIC: ErrorCode.INVALID_REQUEST}
     NO_OFFSET = "no_offset", "it asks for a negative offset", {Route.TOPIC: ErrorCode.OFFSET_OUT_OF_RANGE}
 
     def __init__(self, label: str, words: str, codes: _Codes = _LOOK_ANEW, hold_s: float = 0.0) -> None:

@@ -36,12 +36,14 @@ class Clusters:
         limits: Limits = DEFAULT_LIMITS,
         most_waiting: Callable[[str], int] = lambda _: MOST_WAITING,
     ) -> None:
-        """:param most_waiting: how many questions of clients may wait for a cluster at once."""
+        """:param most_waiting: questions of clients that may wait for a cluster at once; of one user, half as many."""
         self.topology = Topology()
         self.waiting: Counter[str] = Counter()
         """Questions of clients under way, by cluster."""
+        self.waiting_of_user: Counter[tuple[str, str]] = Counter()
+        """Those of them that one user has asked, by (cluster, user). A user without any is not in it."""
         self.turned_away: Counter[str] = Counter()
-        """Those that found as many waiting as may be."""
+        """Questions refused for want of room, by cluster."""
         self._most_waiting = most_waiting
         self._damped = Damped(most=1)
         self._profiles = profiles
@@ -72,9 +74,12 @@ class Clusters:
         """As `UpstreamCluster.ask`; a cluster that the view does not name is unavailable."""
         return await self._cluster(cluster).ask(target, api_key, message)
 
-    async def ask_all(self, asks: Sequence[Ask]) -> list[Reply]:
-        """All asks at once; what cannot be answered is returned as its error, in its place."""
-        return list(await asyncio.gather(*(self._reply(ask) for ask in asks)))
+    async def ask_all(self, asks: Sequence[Ask], user: str | None = None) -> list[Reply]:
+        """All asks at once; what cannot be answered is returned as its error, in its place.
+
+        :param user: the user whose request asks; None: the answer serves several users, or the gateway itself.
+        """
+        return list(await asyncio.gather(*(self._reply(ask, user) for ask in asks)))
 
     async def open(self, cluster: str, broker_id: int) -> BrokerSocket:
         return await self._cluster(cluster).open(broker_id)
@@ -127,29 +132,46 @@ class Clusters:
             raise ClusterUnavailableError(cluster, known.why if known else "no cluster of this name is registered")
         return upstream
 
-    async def _reply(self, ask: Ask) -> Reply:
+    async def _reply(self, ask: Ask, user: str | None) -> Reply:
         """A cluster that answers slowly, or not at all, keeps as many questions as may wait for it, and their clients;
-        the next ones are told at once that it is not available, and all that others need is free."""
+        the next ones are told at once that it is not available, and all that others need is free.
+
+        A user may have no more questions waiting than there is room left. So one busy user gets half of the room, two
+        get a third each, and a user who asks for the first time finds room.
+        """
         cluster = ask.cluster
         try:
             upstream = self._cluster(cluster)
         except ClusterUnavailableError as error:
             return error
         most = self._most_waiting(cluster)
-        if self.waiting[cluster] >= most:
-            return self._turned_away(cluster, most)
-        self.waiting[cluster] += 1
+        own = 0 if user is None else self.waiting_of_user[cluster, user]
+        if own >= most - self.waiting[cluster]:
+            return self._turned_away(cluster, most, user, own)
+        self._count(cluster, user, 1)
         try:
             return await upstream.ask(ask.target, ask.api_key, ask.message, ask.timeout_ms)
         except ClusterUnavailableError as error:
             return error
         finally:
-            self.waiting[cluster] -= 1
+            self._count(cluster, user, -1)
 
-    def _turned_away(self, cluster: str, most: int) -> ClusterUnavailableError:
+    def _count(self, cluster: str, user: str | None, change: int) -> None:
+        self.waiting[cluster] += change
+        if user is not None:
+            self.waiting_of_user[cluster, user] += change
+            if not self.waiting_of_user[cluster, user]:
+                del self.waiting_of_user[cluster, user]  # or every user who ever asked would stay
+
+    def _turned_away(self, cluster: str, most: int, user: str | None, own: int) -> ClusterUnavailableError:
         self.turned_away[cluster] += 1
-        why = f"{most} questions of clients wait for it already, and no more may (queued_requests)"
-        if self._damped.lets(cluster, clock.now()):
+        full = self.waiting[cluster] >= most
+        if full:
+            why = f"{most} questions of clients wait for it already, and no more may (queued_requests)"
+        else:
+            room = f"as many as the room left for other users; raise queued_requests ({most}) to let more wait"
+            why = f"{own} questions of user {user!r} wait for it already, {room}"
+        if self._damped.lets(cluster if full else f"{cluster}, of one user", clock.now()):
             _log.warning("cluster %s: %s", cluster, why)
         return ClusterUnavailableError(cluster, why)
 

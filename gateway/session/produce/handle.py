@@ -11,7 +11,7 @@ from gateway.session.produce import parts
 from gateway.session.produce.long import LongProduce
 from gateway.session.produce.settled import SettledTopic
 from gateway.session.produce.split import batches_at_cuts, split
-from gateway.session.produce.verdict import Judgement, batch_of_each, judge_head, notice
+from gateway.session.produce.verdict import Judgement, judge_head, notice
 from gateway.session.reading import HalfSent
 from gateway.session.refusing import answer_refused
 from gateway.session.request import NeedsPreparingError, Request, text
@@ -47,7 +47,7 @@ def produce(session: ConnectionState, request: Request) -> None:
     if ordinary and routes.writes(topics):
         _pass(session, request, scan, topics)
         return
-    verdict = Judgement(session, request, batch_of_each(request, scan))
+    verdict = Judgement.of(session, request, scan)
     at_cuts = batches_at_cuts(request, verdict.batches, transactional, routes)
     verdict.judge(routes, transactional)
     rights.tell_denied(session, request, verdict.local)
@@ -70,7 +70,7 @@ def _may_write_in(session: ConnectionState, request: Request, scan: ProduceScan,
     verdicts, message = session.verdicts, {"transactional_id": text(transactional_id)}
     if verdicts is None or (denied := missing(verdicts, request.api.asks.needs, message)) is None:
         return True
-    verdict = Judgement(session, request, batch_of_each(request, scan))
+    verdict = Judgement.of(session, request, scan)
     if not any(batch is not None and batch.attributes & IN_TRANSACTION for batch in verdict.batches.values()):
         return True
     rights.tell(session, request, (denied,))

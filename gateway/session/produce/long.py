@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from gateway.session.produce.verdict import Batches, batch_of_each
+from gateway.session.produce.verdict import Batches, batch_of_each, repeated
 from gateway.session.request import Request
 from ha_core.wire import RemoteProtocolError, read_request_header
 from ha_core.wire.produce import Entry, ProduceScan, scan_produce
@@ -28,6 +28,7 @@ class LongProduce:
     """:ivar acks: as the client set it.
     :ivar in_transaction: whether a batch has the transactional flag.
     :ivar topics: all topics of the request.
+    :ivar repeated: partitions that the request names more than once. The parts hold one batch of each.
     :ivar left: how many parts were not taken yet.
     """
 
@@ -43,7 +44,10 @@ class LongProduce:
             self._names = {name: name.decode() for name in self.topics}
         except UnicodeDecodeError as error:
             raise RemoteProtocolError(f"a produce request names a topic that is not UTF-8: {error}") from None
+        self.repeated = repeated(scan, batches)
         entries = scan.partitions
+        if self.repeated:  # parts are judged and answered apart, and the client gets one answer for the partition
+            entries = list({entry[:2]: entry for entry in entries}.values())
         self._entries: list[list[Entry]] = [
             entries[at : at + PARTITIONS_OF_A_PART] for at in range(0, len(entries), PARTITIONS_OF_A_PART)
         ]

@@ -74,7 +74,7 @@ class _InParts:
         """Sends the batches of a part that are not refused here. Returns the part's answer."""
         session, request = self._session, self._request
         routes, transactional = session.routes(request.client_id), self._long.transactional_id is not None
-        verdict = Judgement(session, part.request, part.batches, refused=self.refused)
+        verdict = Judgement(session, part.request, part.batches, self._long.repeated, refused=self.refused)
         at_cuts = batches_at_cuts(part.request, part.batches, transactional, routes)
         if self._denied():
             verdict.deny()

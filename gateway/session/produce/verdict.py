@@ -6,6 +6,7 @@ writer's term; a batch that an earlier term holds is answered as the duplicate t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -35,7 +36,9 @@ def batch_of_each(request: Request, scan: ProduceScan) -> Batches:
 
     One each, as brokers demand it from version 3 on: all are judged, and a hundred megabytes hold a million empty ones.
 
-    :raises RemoteProtocolError: there are more in a partition, or none that is whole, or a partition comes twice.
+    A partition that the request repeats has its last batch here (`repeated` names it).
+
+    :raises RemoteProtocolError: there are more in a partition, or none that is whole.
     """
     batches: dict[Key, Batch | None] = {}
     for topic, partition, at, length in scan.partitions:
@@ -43,9 +46,21 @@ def batch_of_each(request: Request, scan: ProduceScan) -> Batches:
         if length > 0 and (batch is None or batch.records_count < 0 or batch.last_offset_delta < 0):
             raise RemoteProtocolError("a produce request with other than one whole batch in a partition")
         batches[topic, partition] = batch
-    if len(batches) < len(scan.partitions):
-        raise RemoteProtocolError("a produce request that names a partition twice")
     return batches
+
+
+def repeated(scan: ProduceScan, batches: Batches) -> frozenset[Key]:
+    """Partitions that the request names more than once.
+
+    Brokers keep batches in a map by partition (`KafkaApis.handleProduceRequest`; until 2.7
+    `ProduceRequest.partitionRecords`): they append the last batch of a partition, drop the earlier ones, and answer the
+    partition once, without an error (seen with 3.9.2 and 4.3.1). So the producer takes the earlier records for written.
+    The gateway appends none of them and says so (`Refusal.REPEATED`).
+    """
+    if len(batches) == len(scan.partitions):
+        return frozenset()
+    times = Counter((topic, partition) for topic, partition, _, _ in scan.partitions)
+    return frozenset(key for key, count in times.items() if count > 1)
 
 
 def notice(session: ConnectionState, request: Request, scan: ProduceScan, local: Collection[Key] = ()) -> None:
@@ -89,6 +104,7 @@ class Duplicate(NamedTuple):
 class Judgement:
     """What becomes of the partitions of a request; those that no field names are forwarded as they are.
 
+    :ivar repeated: partitions that the request names more than once.
     :ivar local: partitions that are answered here, and not forwarded: why.
     :ivar shifts: forwarded partitions whose answered offsets have to be raised by so much.
     :ivar openers: forwarded partitions whose (term, producer) is opened once the broker acknowledges.
@@ -99,11 +115,21 @@ class Judgement:
     session: ConnectionState
     request: Request
     batches: Batches
+    repeated: frozenset[Key] = frozenset()
     local: dict[Key, Refusal | Duplicate] = field(default_factory=dict)
     shifts: dict[Key, int] = field(default_factory=dict)
     openers: dict[Key, tuple[int, int]] = field(default_factory=dict)
     fence: str | None = None
     refused: list[Refused] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, session: ConnectionState, request: Request, scan: ProduceScan) -> Judgement:
+        """Of a whole request.
+
+        :raises RemoteProtocolError: as `batch_of_each`.
+        """
+        batches = batch_of_each(request, scan)
+        return cls(session, request, batches, repeated(scan, batches))
 
     @property
     def topics(self) -> tuple[bytes, ...]:
@@ -130,6 +156,10 @@ class Judgement:
             refusal = routes.topic(key[0]).no_produce
             if refusal is Refusal.DENIED or (refusal is not None and self.session.here is None):
                 self.local[key] = refusal
+                continue
+            if key in self.repeated:
+                # Its client does not send these batches again, so no later batch waits for them.
+                self.local[key] = Refusal.REPEATED
                 continue
             outcome = self._judge(routes, key, batch) if refusal_of_all is None else refusal_of_all
             if batch is not None and isinstance(outcome, Refusal):

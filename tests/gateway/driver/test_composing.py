@@ -46,9 +46,11 @@ class Answers:
     def __init__(self, answer: dict[str, Any]) -> None:
         self.answer = answer
         self.questions = 0
+        self.users: list[str | None] = []
 
-    async def ask_all(self, asks: Sequence[Any]) -> list[Reply]:
+    async def ask_all(self, asks: Sequence[Any], user: str | None = None) -> list[Reply]:
         self.questions += 1
+        self.users.append(user)
         await asyncio.sleep(0)
         return [dict(self.answer) for _ in asks]
 
@@ -84,7 +86,8 @@ class FakeHost:
             "include_topic_authorized_operations": False,
         }
         identity = Identity(user, "client")
-        context = Context(self.view, self.topology, identity, None, None, tuple(GATEWAYS), GATEWAYS[0], "id")
+        gateways = tuple(GATEWAYS)
+        context = Context(self.view, self.topology, identity, None, None, gateways, GATEWAYS[0], "id", user=user)
 
         def placing(nodes: Mapping[BrokerKey, NodeAddress]) -> dict[BrokerKey, NodeAddress]:
             return {broker: node._replace(host=host) for broker, node in nodes.items()}
@@ -195,7 +198,7 @@ def test_each_user_has_few_long_describe_requests_under_way(monkeypatch: pytest.
         host = FakeHost(monkeypatch)
         answer, asked = asyncio.Event(), Counter[str]()
 
-        async def ask_all(asks: Sequence[Any]) -> list[Reply]:
+        async def ask_all(asks: Sequence[Any], user: str | None = None) -> list[Reply]:
             asked[asks[0].cluster] += 1
             await answer.wait()
             return [{"groups": []} for _ in asks]
@@ -232,7 +235,7 @@ def test_each_user_has_few_metadata_requests_of_large_topics_under_way(monkeypat
         host = FakeHost(monkeypatch)
         answer, at_once, asked = asyncio.Event(), host.clusters.ask_all, Counter[int]()
 
-        async def ask_all(asks: Sequence[Any]) -> list[Reply]:
+        async def ask_all(asks: Sequence[Any], user: str | None = None) -> list[Reply]:
             asked[len(asks[0].message["topics"])] += 1
             await answer.wait()
             return await at_once(asks)
@@ -253,6 +256,21 @@ def test_each_user_has_few_metadata_requests_of_large_topics_under_way(monkeypat
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("count", [1, 300, MANY], ids=["short", "long", "read beside the loop"])
+def test_a_question_counts_for_the_user_who_asks_it_and_one_that_serves_all_users_for_none(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    async def scenario() -> None:
+        host = FakeHost(monkeypatch)
+        await host.ask("alice", names=[f"t{n}" for n in range(count)])
+        assert set(host.clusters.users) == {"alice"}
+        host.clusters.users.clear()
+        await host.ask("alice")
+        assert set(host.clusters.users) == {None}
+
+    asyncio.run(scenario())
+
+
 def test_nobody_waits_for_a_cluster_that_is_slow_to_answer_somebody_elses_long_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -262,7 +280,7 @@ def test_nobody_waits_for_a_cluster_that_is_slow_to_answer_somebody_elses_long_r
         hangs = asyncio.Event()
         at_once = host.clusters.ask_all
 
-        async def ask_all(asks: Sequence[Any]) -> list[Reply]:
+        async def ask_all(asks: Sequence[Any], user: str | None = None) -> list[Reply]:
             if asks[0].message["topics"] is not None:
                 await hangs.wait()
             return await at_once(asks)

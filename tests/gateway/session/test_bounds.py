@@ -154,17 +154,6 @@ def test_each_partition_of_a_produce_that_is_judged_holds_one_batch() -> None:
     assert talk.asked(EAST) == []
 
 
-def test_a_produce_that_is_judged_names_a_partition_once() -> None:
-    extents = (Extent(cluster="east", start=0, base=0, term=0),)
-    view = View(1, CLUSTERS, topics={"orders": Topic(name="orders", writer="east", partitions={0: extents})})
-    talk = Talk(snapshot(view))
-    twice = [{"index": 0, "records": batch()}] * 2
-    talk.ask(PRODUCE, 7, {"acks": 1, "timeout_ms": 1000, "topic_data": [{"name": "orders", "partition_data": twice}]})
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.MALFORMED
-    assert talk.asked(EAST) == []
-
-
 def test_requests_without_an_answer_that_come_in_one_piece_leave_others_their_turn() -> None:
     # Given ten thousand of them fit into what is read at once, and nothing is ever awaited for them
     talk = Talk()

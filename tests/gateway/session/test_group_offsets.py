@@ -10,7 +10,7 @@ import pytest
 from gateway.session.snapshot import Snapshot
 from ha_core.model import Group, Topic, UserBindings, View
 from ha_core.wire import ApiKey
-from tests.gateway.session.coordination import WEST_PORT
+from tests.gateway.session.coordination import COMMIT, WEST_PORT, commit
 from tests.gateway.session.messages import moved
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
 
@@ -94,6 +94,16 @@ def test_an_offset_of_a_moved_topic_is_returned_from_any_cluster() -> None:
     talk.answer(EAST, third, committed(3))
 
     assert offset_of(talk) == 3
+
+
+def test_a_commit_without_a_member_goes_where_bindings_lead_though_only_another_cluster_knows_the_group() -> None:
+    # Given a group of users who are bound elsewhere; a consumer with assign() commits as an admin client does
+    talk = Talk(bound_to_west(moved=moved()), WEST_PORT)
+    talk.ask(COMMIT, 7, commit(member="", generation=-1))
+    # Then it never replaces an offset of theirs
+    (asked,) = talk.asked(WEST)
+    assert asked.api_key == COMMIT
+    assert not talk.asked(EAST)
 
 
 def test_what_its_own_coordinator_has_committed_is_the_answer_and_nobody_else_is_asked() -> None:

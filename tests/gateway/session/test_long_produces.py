@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from gateway.session.commands import Audit, BrokerLane, Cause
 from gateway.session.produce.long import PARTITIONS_OF_A_PART
 from gateway.session.produce.verdict import entries
@@ -191,21 +189,26 @@ def test_a_long_produce_with_acks_0_gets_no_answer_and_its_connection_goes_on() 
     assert len(talk.answers()) == 1
 
 
-@pytest.mark.parametrize(
-    ("named", "why"),
-    [
-        ([*written(), ("other", 7, None)], "names a partition twice"),
-        ([*written(), ("other", MANY, b"short")], "other than one whole batch"),
-    ],
-    ids=["a partition twice", "no whole batch"],
-)
-def test_no_part_of_a_long_produce_is_sent_if_its_end_is_malformed(named: list[Named], why: str) -> None:
+def test_a_partition_that_two_parts_of_a_long_produce_would_repeat_is_refused_and_the_others_are_written() -> None:
+    # Given a long produce whose end names a partition of its beginning again
     talk = Talk(state())
-    ask(talk, named)
+    ask(talk, [*written(), ("other", 7, batch(producer_id=CLIENT_PID, epoch=0, sequence=1))])
+    # Then the broker gets all others, and neither batch of that partition
+    assert sum(taken_by(talk, EAST)) == MANY - 1
+    # And the client gets one answer for each partition
+    (answer,) = talk.answers()
+    invalid = int(ErrorCode.INVALID_REQUEST)
+    assert said(answer) == [("other", n, invalid, -1) if n == 7 else ("other", n, TAKEN, 5) for n in range(MANY)]
+    assert talk.closed is None
+
+
+def test_no_part_of_a_long_produce_is_sent_if_its_end_is_malformed() -> None:
+    talk = Talk(state())
+    ask(talk, [*written(), ("other", MANY, b"short")])
     assert not talk.asked(EAST)
     assert talk.closed is not None
     assert talk.closed.cause is Cause.MALFORMED
-    assert why in talk.closed.detail
+    assert "other than one whole batch" in talk.closed.detail
     assert talk.session.shared.held.bytes == 0
 
 

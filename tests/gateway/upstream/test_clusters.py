@@ -172,6 +172,44 @@ def test_of_a_cluster_that_hangs_no_more_questions_wait_than_may_and_those_for_o
     play(scenario)
 
 
+def test_a_user_leaves_room_for_questions_of_others_to_a_cluster_that_hangs() -> None:
+    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+        # Given room for ten questions, and an east that answers nothing any more
+        upstream._most_waiting = lambda _: 10
+        await upstream.refresh()
+        east.answers[ApiKey.METADATA] = lambda _: None
+        hanging: list[asyncio.Task[Any]] = []
+
+        async def wait_of(user: str | None, count: int) -> int:
+            before = upstream.waiting["east"]
+            hanging.extend(asyncio.create_task(upstream.ask_all(ASK_ALL[:1], user)) for _ in range(count))
+            await asyncio.sleep(0.05)
+            return upstream.waiting["east"] - before
+
+        # When one user asks more than there is room for
+        assert await wait_of("greedy", 20) == 5
+        # Then that user is told why
+        refused = hanging[-1].result()[0]
+        assert "5 questions of user 'greedy' wait" in str(refused)
+        assert "queued_requests (10)" in str(refused)
+        assert upstream.turned_away == {"east": 15}
+        # And the questions of others wait, and so does one of the gateway itself
+        assert await wait_of("modest", 2) == 2
+        assert await wait_of("other", 20) == 2
+        assert await wait_of(None, 1) == 1
+        assert upstream.waiting_of_user == {("east", "greedy"): 5, ("east", "modest"): 2, ("east", "other"): 2}
+        # And the greedy user's questions to the west are answered
+        assert not isinstance((await upstream.ask_all(ASK_ALL[1:], "greedy"))[0], ClusterUnavailableError)
+        # And users with no question waiting are forgotten
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+        assert upstream.waiting["east"] == 0
+        assert not upstream.waiting_of_user
+
+    play(scenario)
+
+
 def test_what_was_recorded_of_a_cluster_that_was_never_reached_is_told_until_it_is() -> None:
     async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
         # Given a cluster that is known from a record alone
