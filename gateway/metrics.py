@@ -45,6 +45,11 @@ class Metrics:
         )
         yield _counter("connections_ended", "Client connections ended.", dict(clients.ended), "cause")
 
+        text = "Connections of clients to brokers, beside the first of each client."
+        yield _gauge("further_broker_connections", text, clients.brokers.further)
+        text = "Connections of clients to brokers that were not opened for want of file descriptors."
+        yield _counter("further_broker_connections_refused", text, clients.brokers.refused)
+
         text = "Connections that began with another protocol than the listener's."
         yield _counter("foreign_connections", text, dict(gateway.counts.foreign), "listener", "protocol")
         yield _counter("tls_handshakes", "TLS handshakes with clients.", dict(gateway.counts.handshakes), "outcome")

@@ -12,6 +12,7 @@ from gateway import clock, descriptors
 from gateway.config import Config
 from gateway.counts import Counts
 from gateway.driver.admission import Logins, Shares, share
+from gateway.driver.broker_connections import BrokerConnections
 from gateway.driver.connection import ClientConnection
 from gateway.driver.damped import Damped
 from gateway.driver.farewell import Farewells, part
@@ -51,6 +52,9 @@ class Clients:
         self.kept_bytes = 0
         """Bytes of answers that clients have not taken yet."""
         self.most = config.limits.max_connections
+        self.most_leaving = 1 << 20
+        """Sockets of clients that have left and take their last answers."""
+        self.brokers = BrokerConnections()
         self.logins = Logins[ClientConnection](config.limits.max_logins, config.limits.login_ms / 1000)
         self._shares = Shares()
         self._damped = Damped()
@@ -73,6 +77,7 @@ class Clients:
         """No more than the process may have files open."""
         limit, wanted = descriptors.raised(), self.most
         self.most = min(wanted, descriptors.connections(limit))
+        self.brokers.most, self.most_leaving = descriptors.beside(limit, self.most)
         if self.most < wanted:
             _log.warning(
                 "this process may open %d files, so %d clients are served at once and not limits.max_connections=%d; "
@@ -123,6 +128,18 @@ class Clients:
             if worst.kept_bytes >= before:
                 return
 
+    def has_room_for_broker(self, connection: ClientConnection) -> bool:
+        """Whether the client may open a further connection to a broker."""
+        if self.brokers.room(connection):
+            return True
+        user = connection.session.entry.user or ANONYMOUS
+        text = f"user={user} address={connection.address} has {len(connection.brokers)} connections to brokers; all "
+        text += (
+            f"clients have {self.brokers.further} beside the first of each, and may have no more: raise the limit of "
+        )
+        self.say("further connections to brokers refused", text + "open files (ulimit -n, LimitNOFILE)")
+        return False
+
     def say(self, kind: str, text: str) -> None:
         """Writes a line that one cause can write by the thousand; kinds are few."""
         if self._damped.lets(kind, clock.now()):
@@ -172,6 +189,9 @@ class Clients:
         if self._has_its_share(host):
             self._turn_away(sock, "max_connections_per_address", self._limits.max_connections_per_address, host)
             return
+        # The oldest leave first. At a stop all clients leave at once, and none arrives.
+        while (left := len(self.farewells)) and len(self.open) + shaking_hands + left >= self.most + self.most_leaving:
+            self.farewells.end_oldest()
         self.accepted += 1
         client = Arrived(sock, place, host)
         if self.handshakes is None:

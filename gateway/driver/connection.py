@@ -8,6 +8,7 @@ broker's while the client is.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import math
 import socket
@@ -41,6 +42,7 @@ UNLEASED_READ_BYTES = 4 << 10
 
 LINGER_S = 30.0
 """How long the answers of a client that left, or has to, are awaited: a fence has to know what was appended."""
+_NO_ROOM = "clients have as many further connections to brokers as this process has file descriptors for"
 _LEASE_RAN_OUT = "the lease ran out between a decision and its sending"
 STUCK_S = 1.0
 """An operation waits so long for a client that takes none of its answers, with others behind them: it counts as gone.
@@ -63,6 +65,8 @@ class ConnectionHost(Protocol):
     def lease_generation(self) -> int | None: ...
     def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None: ...
     def keeps(self, connection: ClientConnection, count: int) -> None: ...
+    def holds_brokers(self, connection: ClientConnection, count: int) -> None: ...
+    def has_room_for_broker(self, connection: ClientConnection) -> bool: ...
     def farewell(self, client: socket.socket) -> None: ...
     def progressed(self, connection: ClientConnection) -> None: ...
 
@@ -352,8 +356,7 @@ class ClientConnection:
         if self.ended or self.brokers.get(broker.lane) is not broker:
             return  # its end was seen already, and there may be another one
         why = (isinstance(error, OSError) and error.strerror) or str(error)
-        del self.brokers[broker.lane]
-        broker.close()
+        self._leave_broker(broker.lane)
         self._feed(self.session.upstream_lost, broker.lane, why)
         self.host.progressed(self)
 
@@ -495,8 +498,13 @@ class ClientConnection:
     def _to_upstream(self, command: ToUpstream) -> None:
         broker = self.brokers.get(command.lane)
         if broker is None:
+            has_room = not self.brokers or self.host.has_room_for_broker(self)
             broker = self.brokers[command.lane] = BrokerChannel(command.lane)
-            broker.dialling = self.host.loop.create_task(self._dial(broker))
+            self.host.holds_brokers(self, len(self.brokers))
+            if has_room:
+                broker.dialling = self.host.loop.create_task(self._dial(broker))
+            else:
+                self._lost_later(broker, OSError(errno.EMFILE, _NO_ROOM))
         try:
             broker.send(command.data, self.host.lease_generation)
         except OSError as error:
@@ -519,7 +527,7 @@ class ClientConnection:
             except OSError as error:
                 self._lost_later(broker, error)
         elif isinstance(command, Drop):
-            self.brokers.pop(command.lane).close()
+            self._leave_broker(command.lane)
         elif isinstance(command, Wake):
             if self._wake is not None:
                 self._wake.cancel()
@@ -568,8 +576,20 @@ class ClientConnection:
         """The login of a broker's connection ends soon."""
         broker.outdated = True
         if not self.ended and self.brokers.get(broker.lane) is broker and self.session.release(broker.lane):
-            del self.brokers[broker.lane]
-            broker.close()
+            self._leave_broker(broker.lane)
+
+    def _leave_broker(self, lane: BrokerLane) -> None:
+        self.brokers.pop(lane).close()
+        self.host.holds_brokers(self, len(self.brokers))
+
+    def close_idle_brokers(self) -> None:
+        """Closes connections to brokers on which nothing is under way, except for that to the port's broker and for the
+        last one."""
+        own = self.session.port.lane
+        for lane in tuple(self.brokers):
+            if lane != own and len(self.brokers) > 1 and not self.ended and self.session.release(lane):
+                self._leave_broker(lane)
+        self.host.holds_brokers(self, len(self.brokers))  # also where none was idle: others are looked at first then
 
     def _clogged(self) -> bool:
         """Whether the client has to wait until what it has asked for, or was told, is on its way."""
@@ -608,6 +628,7 @@ class ClientConnection:
                 timer.cancel()
         for broker in self.brokers.values():
             broker.close()
+        self.host.holds_brokers(self, 0)
         life = self.session.life
         if life.parts and life.connected:
             self.host.farewell(self.client.release())

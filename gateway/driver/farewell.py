@@ -37,6 +37,10 @@ class Farewells:
         self._open[sock] = self._loop.call_later(PATIENCE_S, self._close, sock)
         self._loop.add_reader(sock.fileno(), self._readable, sock)
 
+    def end_oldest(self) -> None:
+        """Waits no longer for the one that has been seen off for longest."""
+        self._close(next(iter(self._open)))
+
     def close(self) -> None:
         """Waits for nobody any more."""
         for sock in tuple(self._open):

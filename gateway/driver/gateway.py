@@ -205,6 +205,8 @@ class Gateway:
         # What connections need (`ConnectionHost`) and a part does by itself:
         self.farewell = self.clients.farewells.see_off
         self.newcomers = self.clients.newcomers
+        self.holds_brokers = self.clients.brokers.holds
+        self.has_room_for_broker = self.clients.has_room_for_broker
         self.pipe = Pipe()
         self.progressed = self.drains.progressed
         self.failed = asyncio.Event()

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from ha_core.model import GatewayRecord, KnownTopic, LostTail, MigrateOperation, MoveOperation, Operation, View
+from ha_core.model import (
+    GatewayRecord,
+    KnownTopic,
+    LostTail,
+    MigrateOperation,
+    MoveOperation,
+    Operation,
+    UnreadableDocumentError,
+    View,
+)
 from ha_core.model.gateway import by_gateway
 from ha_core.model.usage import MAX_USERS
 from ha_core.operations.caches import caches
@@ -298,7 +307,14 @@ def _led_away(environment: Environment, tails: Collection[LostTail]) -> str:
 
 def left_behind(environment: Environment) -> Iterator[Problem]:
     """Clusters that were lost with what nobody had copied, and that nobody has looked at since."""
-    for cluster, tails in uncounted(environment.store.lost_tails()).items():
+    try:
+        lost = environment.store.lost_tails()
+    except UnreadableDocumentError as error:
+        yield Problem(
+            LostTail.FOLDER, "This version cannot read all that forced switches have left behind.", str(error)
+        )
+        return
+    for cluster, tails in uncounted(lost).items():
         yield Problem(
             f"cluster {cluster}",
             f"{_led_away(environment, tails)}. It is no standby of that yet, and what it had acknowledged and no copy "

@@ -75,6 +75,8 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
     view = store.load()
     usage, dormant = known_usage(environment)
     found = closure(view, usage, request)
+    # Only for its error: the cut reads these documents under the fence, where a failure makes clients wait.
+    store.deleted_records(found.moves.topics)
     dead = request.origin if request.mode == "forced" else None
     patience_s = FORCED_S if dead else PATIENCE_S
     facts = gather_all(environment, view, view.clusters, found.moves, patience_s, dead=dead)

@@ -8,7 +8,7 @@ from functools import partial
 
 from ha_core.model import DeletedRecords, DeletionRequest, Topic
 from ha_core.store import documents, paths
-from ha_core.store.documents import nodes_of, readable
+from ha_core.store.documents import demanded, nodes_of, readable
 from ha_core.store.errors import ConflictError
 from ha_core.store.tree import Check, Node, OnTree, Op, PreconditionError, once, placed, remove
 
@@ -64,9 +64,13 @@ class Deletions(OnTree):
         once(self._tree, f"which records of topic {topic.name} are deleted", write)
 
     def deleted_records(self, topics: Collection[str]) -> Deleted:
-        """The recorded offsets of these topics; documents that this version cannot read are left out."""
+        """The recorded offsets of these topics.
+
+        :raises UnreadableDocumentError: this version cannot read one of the documents. Without it, a move would serve
+            records whose deletion a client was told of.
+        """
         wanted = [paths.path_of(DeletedRecords, name) for name in sorted(topics)]
-        found = readable(self._tree, DeletedRecords, wanted)
+        found = demanded(self._tree, DeletedRecords, "a move may serve records again that clients have deleted", wanted)
         return {(one.name, partition): offset for one in found for partition, offset in one.below.items()}
 
     def lower_deleted(self, topic: str, known: Mapping[int, int], below: Mapping[int, int]) -> None:

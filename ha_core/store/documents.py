@@ -63,6 +63,25 @@ def readable(tree: Reads, kind: type[D], wanted: Sequence[str] | None = None) ->
             log.warning("left out: %s", error)
 
 
+def demanded(tree: Reads, kind: type[D], cost: str, wanted: Sequence[str] | None = None) -> list[D]:
+    """The documents at the paths `wanted` (None: of the whole folder), for a decision that must not miss one. Missing
+    ones are left out.
+
+    :param cost: the effect of removing a document of this kind by hand, for the error.
+    :raises UnreadableDocumentError: this version cannot read one of them.
+    """
+    found = []
+    for path, node in existing(tree, nodes_of(tree, kind.FOLDER) if wanted is None else wanted):
+        try:
+            found.append(from_bytes(kind, node.data, path))
+        except UnreadableDocumentError as error:
+            raise UnreadableDocumentError(
+                f"{error}. Use the version of Switchyard that wrote it. If there is none, remove the document with "
+                f"ZooKeeper's `zkCli.sh delete ROOT{path}` (ROOT as in --root); then {cost}."
+            ) from error
+    return found
+
+
 def value_of(kind: type[V], node: Node | None, path: str, key: str, what: str) -> V:
     """The one value of a node that holds no document.
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ha_core.model import LostTail, Mirror, MirrorCopies, MirrorReport, MirrorSync, MirrorTask, UnreadableDocumentError
 from ha_core.store import documents, paths
-from ha_core.store.documents import nodes_of, readable
+from ha_core.store.documents import demanded, nodes_of, readable
 from ha_core.store.errors import ConflictError
 from ha_core.store.tree import Create, OnTree, PreconditionError, Put, Tree, existing, once, placed
 
@@ -44,8 +44,12 @@ class Mirroring(OnTree):
         return MirrorsFound(found, unreadable)
 
     def lost_tails(self) -> list[LostTail]:
-        """What forced switches have left behind, by key; what this version cannot read is left out."""
-        return list(readable(self._tree, LostTail))
+        """What forced switches have left behind, by key.
+
+        :raises UnreadableDocumentError: this version cannot read one. Without it, the only log with some records would
+            be deleted as a copy that is not needed, or mirrored over.
+        """
+        return demanded(self._tree, LostTail, "what its cluster alone holds is neither counted nor kept from deletion")
 
     def mirror_reports(self) -> dict[int, MirrorReport]:
         """slot → what its task says; those without a task are missing."""

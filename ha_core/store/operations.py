@@ -99,8 +99,9 @@ class Operations(OnTree):
         self._write_fenced(operation_id, epoch, f"releasing the locks of {operation_id}", removals)
 
     def locks(self) -> list[Lock]:
-        """All locks by key."""
-        return sorted(readable(self._tree, Lock), key=lambda lock: lock.key)
+        """All locks by key. One that this version cannot read locks its scope like any other."""
+        nodes = existing(self._tree, nodes_of(self._tree, Lock.FOLDER))
+        return sorted((_lock_at(path, node) for path, node in nodes), key=lambda lock: lock.key)
 
     def lock_keys(self) -> frozenset[str]:
         """The keys of all locks, without reading whose they are."""
@@ -297,13 +298,19 @@ class Operations(OnTree):
         return list(readable(self._tree, Operation, [paths.path_of(Operation, name) for name in names]))
 
 
-def _locked(path: str, node: Node) -> StoreError:
-    key = paths.decode(path.rpartition("/")[2])
+def _lock_at(path: str, node: Node) -> Lock:
+    """The node's name says its scope, even if this version cannot read the document."""
     try:
-        lock = Lock.from_bytes(node.data, path)
-    except UnreadableDocumentError:
-        return LockedError(key, "(unreadable)", "somebody", "an unknown time")
-    return LockedError(key, lock.operation, lock.by, lock.since)
+        return Lock.from_bytes(node.data, path)
+    except UnreadableDocumentError as error:
+        log.warning("its operation is unknown: %s", error)
+        key = paths.decode(path.rpartition("/")[2])
+        return Lock(key=key, operation="(unreadable)", by="somebody", since="an unknown time")
+
+
+def _locked(path: str, node: Node) -> StoreError:
+    lock = _lock_at(path, node)
+    return LockedError(lock.key, lock.operation, lock.by, lock.since)
 
 
 _TIME = re.compile(r"-(\d{8}-\d{6})(?!\d)")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH, SUCCESS
+from ha_core.cli.exits import BAD_INPUT, FAILURE, OUT_OF_REACH, SUCCESS
 from ha_core.model import Cluster, LostTail, Mask, MoveRequest, Scope, Tail
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
@@ -55,6 +55,19 @@ def test_a_tail_that_nobody_has_counted_waits_for_a_human(monkeypatch: pytest.Mo
     ) in found["text"]
     assert "switchyard mirror reconcile east" in found["remedy"]
     assert "by a switch (switch-1)" in shown("status")
+
+
+def test_a_tail_that_this_version_cannot_read_waits_for_a_human_and_stops_a_reconciliation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store(monkeypatch, TAIL).plant("/lost_tails/bills%40east%3Aswitch-1", TAIL.changed(schema_=2).to_bytes())
+
+    (found,) = [one for one in problems() if one["about"] == "/lost_tails"]
+    assert "/lost_tails/bills%40east%3Aswitch-1: schema 2 is newer than 1" in found["remedy"]
+    assert "zkCli.sh delete ROOT/lost_tails/bills%40east%3Aswitch-1" in found["remedy"]
+    code, said = run(*ASKED)
+    assert (code, said["result"]) == (FAILURE, "failed")
+    assert "schema 2 is newer than 1" in said["error"]
 
 
 def test_of_a_lost_cluster_it_is_said_who_led_clients_away_and_where_each_of_its_topics_is(

@@ -39,6 +39,7 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
             turned_away=Counter({"max_connections": 1}),
             ended=Counter({"idle": 2}),
             kept_bytes=9,
+            brokers=SimpleNamespace(further=6, refused=1),
         ),
         upstream=SimpleNamespace(
             out_of_date={"west": 1e9},

@@ -19,7 +19,10 @@ from ha_core.model import (
     LastSequences,
     LostTail,
     Mirror,
+    MoveRequest,
+    Scope,
     Topic,
+    UnreadableDocumentError,
     Usage,
     Use,
 )
@@ -29,6 +32,7 @@ from ha_core.operations.deleting import delete, plan_deletion
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.inventory import CommittedOffsets
+from ha_core.operations.proposal import plan
 from ha_core.operations.single import begin
 from ha_core.store.commits import Change, key_of
 from ha_core.store.usage import Sighting
@@ -194,6 +198,17 @@ def test_a_cluster_that_is_away_refuses_the_deletion_and_nothing_is_changed(
 
     assert environment.store.load() == before
     assert clusters["east"].ids == {"orders": "e1"}
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_move_of_a_topic_whose_deleted_records_cannot_be_read_is_refused_before_its_fence(
+    store: MemoryStore, environment: Environment
+) -> None:
+    store.plant("/deleted_records/orders", b'{"name":"orders","schema":2,"below":{"0":5}}')
+    request = MoveRequest(scope=Scope(topics=("orders",)), origin="west", target="east", reason="test")
+
+    with pytest.raises(UnreadableDocumentError, match="/deleted_records/orders: schema 2 is newer than 1"):
+        plan(environment, request)
 
 
 @pytest.mark.usefixtures("moved")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.model import Fence, Topic
+from ha_core.model import Fence, Topic, UnreadableDocumentError
 from ha_core.model.extent import identity
 from ha_core.store.commits import Change, key_of
 from ha_core.store.errors import ConflictError
@@ -50,6 +50,26 @@ def test_noted_deletions_are_forgotten_with_their_topic(session: Session) -> Non
     assert session.store.deleted_records(["orders"]) == {}
     with pytest.raises(ConflictError):
         session.store.keep_deleted(MAPPED.changed(name="gone"), {0: 100})
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [(b'{"name":"orders","schema":2,"below":{"0":100}}', "schema 2 is newer than 1"), (b"{", "EOF")],
+    ids=["newer", "damaged"],
+)
+def test_deletions_that_this_version_cannot_read_are_an_error_with_a_way_out(
+    session: Session, data: bytes, value: str
+) -> None:
+    session.plant("/deleted_records/orders", data)
+    with pytest.raises(UnreadableDocumentError) as caught:
+        session.store.deleted_records(["orders"])
+    said = str(caught.value)
+    for part in ("/deleted_records/orders: ", value, "version of Switchyard", "zkCli.sh delete ROOT/deleted_records/o"):
+        assert part in said
+    # A move of other topics goes on, and the topic's own deletion removes the document
+    assert session.store.deleted_records(["other"]) == {}
+    session.store.forget_deleted(["orders"])
+    assert session.store.deleted_records(["orders"]) == {}
 
 
 def test_a_noted_deletion_is_lowered_only_if_it_has_not_grown_meanwhile(session: Session) -> None:

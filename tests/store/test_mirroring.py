@@ -156,6 +156,13 @@ def test_one_driver_leads(session: Session, other: Session) -> None:
         other.store.register(job.changed(id="j2"))
 
 
+def test_a_lost_tail_that_this_version_cannot_read_is_an_error_with_a_way_out(session: Session) -> None:
+    session.plant("/lost_tails/orders%40east%3Aop", b'{"schema":2}')
+
+    with pytest.raises(UnreadableDocumentError, match=r"zkCli\.sh delete ROOT/lost_tails/orders%40east%3Aop"):
+        session.store.lost_tails()
+
+
 def test_mirrors_are_listed_and_unreadable_ones_are_left_out(session: Session) -> None:
     mirrors = [Mirror.of(topic, "east", "west", "l1", "2026-11-23T02:00:00Z", "ann") for topic in ("a", "b")]
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}

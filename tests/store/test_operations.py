@@ -45,6 +45,8 @@ def test_an_unreadable_lock_still_locks(session: Session) -> None:
 
     with pytest.raises(LockedError, match="topic:orders"):
         session.store.create_operation(operation(), ["topic:orders"])
+    assert [(lock.key, lock.operation) for lock in session.store.locks()] == [("topic:orders", "(unreadable)")]
+    assert session.store.running() == []
 
 
 def test_an_operation_id_is_used_once(session: Session, other: Session) -> None:

@@ -79,6 +79,10 @@ class LongProduce:
             }
             for name, group in groupby(entries, itemgetter(0))
         ]
+        if not self._entries:
+            # The session counts the request's bytes until its last part is taken, and the answer may come much later.
+            records.release()
+            self._buf = bytearray()
         scan, transactional_id = self._scan, self.transactional_id
         body = {
             "transactional_id": None if transactional_id is None else transactional_id.decode(),

@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway import clock
 from gateway.counts import Counts
+from gateway.driver.broker_connections import BrokerConnections
 from gateway.driver.connection import ClientConnection
 from gateway.driver.farewell import Farewells
 from gateway.driver.newcomers import Newcomers
@@ -31,6 +32,7 @@ class FakeHost:
         self.snapshot = state or snapshot()
         self.ended: list[tuple[Cause, str]] = []
         self.brokers: list[socket.socket] = []
+        self.broker_connections = BrokerConnections()
         self.good_for_s = math.inf
         """How long a login to a broker is good."""
         self.in_house: list[ClientConnection] = []
@@ -72,6 +74,12 @@ class FakeHost:
         self.farewells.see_off(client)
 
     def progressed(self, connection: ClientConnection) -> None: ...
+
+    def holds_brokers(self, connection: ClientConnection, count: int) -> None:
+        self.broker_connections.holds(connection, count)
+
+    def has_room_for_broker(self, connection: ClientConnection) -> bool:
+        return self.broker_connections.room(connection)
 
     def keeps(self, connection: ClientConnection, count: int) -> None:
         connection.kept_bytes = count

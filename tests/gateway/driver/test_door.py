@@ -157,6 +157,15 @@ def test_a_client_takes_two_descriptors_and_the_gateway_needs_some_itself() -> N
     assert ACCEPTS_PER_TURN < descriptors.RESERVED
 
 
+@pytest.mark.parametrize(("limit", "wanted"), [(1024, 10_000), (20_512, 10_000), (65_536, 10_000), (7, 1)])
+def test_clients_and_what_they_have_beside_their_two_leave_descriptors_for_the_gateway(limit: int, wanted: int) -> None:
+    clients = min(wanted, descriptors.connections(limit))
+    beside = descriptors.beside(limit, clients)
+    own = limit - 2 * clients - sum(beside)
+    assert own >= min(256, limit // 8)
+    assert beside.brokers >= 3 * beside.leaving > 0 or limit < 64
+
+
 def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Any
 ) -> None:
@@ -188,6 +197,7 @@ def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
         # Then he is gone, and the limit is the one that the process has
         assert gateway.clients.ended == {"not_authenticated": 1}
         assert gateway.clients.most == 384
+        assert (gateway.clients.brokers.most, gateway.clients.most_leaving) == (96, 32)
         assert any("may open 1024 files, so 384 clients are served" in text for text in caplog.messages)
         writer.close()
         await gateway.stop()

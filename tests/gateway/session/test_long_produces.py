@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from typing import Any
 
 from gateway.session.commands import Audit, BrokerLane, Cause
-from gateway.session.produce.long import PARTITIONS_OF_A_PART
+from gateway.session.produce.long import PARTITIONS_OF_A_PART, LongProduce
 from gateway.session.produce.verdict import entries
+from gateway.session.request import Request
 from gateway.session.snapshot import Snapshot
 from ha_core.model import Fence, Topic
 from ha_core.model.access import AccessRule, access_rule
 from ha_core.plan.rights import Rights
-from ha_core.wire import ErrorCode, encode, encode_request
+from ha_core.wire import ErrorCode, Limits, encode, encode_request, read_request_header
 from ha_core.wire.limits import PARTITIONS_AT_ONCE
 from tests.gateway.session.batch import batch
 from tests.gateway.session.crossings import BASE, CUT, TARGET_LANE, topic
@@ -92,6 +94,23 @@ def test_the_records_of_a_long_produce_arrive_as_they_were_sent() -> None:
         came += [("other", part["index"], part["records"]) for part in one.body["topic_data"][0]["partition_data"]]
         talk.answer(EAST, one, produced(*((name, number, 0, 5) for name, number in partitions(one))))
     assert came == named
+
+
+def test_a_long_produce_keeps_no_bytes_of_its_request_while_the_broker_answers_the_last_part() -> None:
+    class Frame(bytearray):
+        """One that can be watched."""
+
+    frame = Frame(encode_request(PRODUCE, VERSION, 1, "app", encode(PRODUCE, VERSION, "request", produce(*written()))))
+    header = read_request_header(frame, 4, len(frame))
+    assert header is not None
+    request = Request(header, frame, 0, len(frame), Limits())
+    long, kept = LongProduce(request), weakref.ref(frame)
+    request.forget()
+    del frame
+
+    for left in reversed(range(PARTS)):
+        long.next_part()
+        assert (kept() is not None) == (left > 0)
 
 
 def test_a_long_produce_to_denied_topics_is_judged_over_several_turns() -> None:
